@@ -1,0 +1,42 @@
+# Everything happens in .venv; `make demo` and `make test` set it up themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-all lint check bench clean
+
+demo: .venv/.base
+	$(BIN)/limbeck demo
+
+test: .venv/.full
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-all: .venv/.full
+	$(BIN)/pytest -n 2
+
+lint: .venv/.full
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test
+
+bench: .venv/.full
+	$(BIN)/python benchmarks/fedkt_adult.py
+
+clean:
+	rm -rf .venv
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+# What `limbeck demo` needs.
+.venv/.base: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) -e .
+	touch $@
+
+# Every extra; the CPU build of XGBoost is a tenth of the size of the other and imports under the same name.
+.venv/.full: .venv/.base
+	$(INSTALL) -e ".[torch,lightgbm,plot,dev]" xgboost-cpu
+	touch $@

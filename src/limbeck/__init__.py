@@ -1,0 +1,40 @@
+"""Limbeck: federated learning by knowledge transfer."""
+
+from typing import TYPE_CHECKING, Any
+
+from limbeck._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from limbeck.algorithms.centralized import Centralized as Centralized
+    from limbeck.algorithms.fedkt import FedKT as FedKT
+    from limbeck.algorithms.solo import Solo as Solo
+    from limbeck.checks import check_algorithm as check_algorithm
+    from limbeck.errors import LimbeckError as LimbeckError
+    from limbeck.experiments.run import run as run
+
+_ELSEWHERE = {
+    "LimbeckError": "limbeck.errors",
+    "check_algorithm": "limbeck.checks",
+    "run": "limbeck.experiments.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported where they are used: `import limbeck` costs nothing. Algorithms go by their class names."""
+    from importlib import import_module
+
+    if name in _ELSEWHERE:
+        return getattr(import_module(_ELSEWHERE[name]), name)
+    if name[:1].isupper():
+        from limbeck.algorithms import algorithms
+
+        for algorithm in algorithms().values():
+            if algorithm.__name__ == name:
+                return algorithm
+    raise AttributeError(f"module 'limbeck' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from limbeck.algorithms import algorithms
+
+    return ["__version__", *_ELSEWHERE, *(algorithm.__name__ for algorithm in algorithms().values())]
