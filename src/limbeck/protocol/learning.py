@@ -1,0 +1,59 @@
+"""What a site may ask of learning: kinds of models, fits to be done, and who does them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Array
+
+T = TypeVar("T", covariant=True)
+J = TypeVar("J")
+
+
+class Fitted(Protocol):
+    """A model that has learned. Scores are over all classes in order, whatever classes it has seen."""
+
+    def vote(self, x: Array) -> Array:
+        """The class number of each row."""
+
+    def scores(self, x: Array) -> Array:
+        """[rows, classes]: probabilities, or 1 for the vote and 0 elsewhere where the model has none."""
+
+    def pack(self) -> bytes:
+        """The model as ONNX."""
+
+
+class Model(Protocol):
+    """A kind of model with its parameters, before any fit."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """What a record says of it; enough to make it again where it was made by name."""
+
+    def fit(self, x: Array, y: Array, classes: int, seed: int) -> Fitted: ...
+
+
+class Job(Protocol[T]):
+    """A piece of training that can run anywhere: it depends on its fields and the seed alone."""
+
+    def run(self, classes: int, seed: int) -> T: ...
+
+
+class Trainer(Protocol):
+    """Decides how jobs run; the results come in the order of the jobs."""
+
+    def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]: ...
+
+
+class FitError(LimbeckError):
+    """A job failed; `index` says which one of those that were handed in together."""
+
+    def __init__(self, message: str, index: int) -> None:
+        super().__init__(message, index)
+        self.message, self.index = message, index
+
+    def __str__(self) -> str:
+        return self.message

@@ -1,0 +1,60 @@
+"""Who is asked and what comes back; the shape that every algorithm has."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from limbeck.errors import LimbeckError
+from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.site import Silo, Site
+
+R = TypeVar("R", bound=Reply)
+
+
+@dataclass(frozen=True, slots=True)
+class Replies(Generic[R]):
+    """Replies in party order, whatever order they came in; `missing` names who fell silent."""
+
+    by_party: Mapping[int, R]
+    missing: tuple[int, ...] = ()
+
+    def __iter__(self) -> Iterator[R]:
+        return (self.by_party[party] for party in sorted(self.by_party))
+
+    def __len__(self) -> int:
+        return len(self.by_party)
+
+    def at_least(self, fewest: int) -> "Replies[R]":
+        """These replies, or an error when too few parties answered to go on."""
+        if len(self) < fewest:
+            raise LimbeckError(f"{len(self)} parties answered, {fewest} are needed; silent: {self.missing}")
+        return self
+
+
+class Parties(Protocol):
+    """The one effect that an algorithm has."""
+
+    def ask(self, request: Request[R]) -> Replies[R]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The final model as ONNX; None where every party ends with a model of its own, kept in its silo."""
+
+    model: bytes | None = None
+
+
+class Algorithm(Protocol):
+    """A frozen dataclass of hyper-parameters; `lead` is the server's loop, `answer` what one party does."""
+
+    name: ClassVar[str]
+    needs_public_rows: ClassVar[bool]
+    needs_public_labels: ClassVar[bool]
+
+    def lead(self, parties: Parties, site: Site) -> Outcome: ...
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply: ...
+
+
+def unanswerable(request: Request[Any], silo: Silo) -> LimbeckError:
+    return LimbeckError(f"{silo.name} was asked {type(request).__name__}, which this algorithm does not know")

@@ -1,0 +1,46 @@
+"""Rows: what is learned from, and the public ones that every site knows by their content."""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Labelled rows: `x` is float32 [rows, ...], `y` holds class numbers 0..C-1."""
+
+    x: Array
+    y: Array
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, index: Array) -> "Rows":
+        return Rows(self.x[index], self.y[index])
+
+
+@dataclass(frozen=True, slots=True)
+class PublicRows:
+    """Rows that every site holds; `y` is there only for an algorithm that declares it needs the labels."""
+
+    x: Array
+    y: Array | None = None
+    hash: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hash", content_hash(self.x))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+def content_hash(x: Array) -> str:
+    """SHA-256 over shape, type and values: equal exactly when the rows are."""
+    digest = hashlib.sha256(f"{x.dtype.str}{x.shape}".encode())
+    digest.update(np.ascontiguousarray(x).data)
+    return digest.hexdigest()

@@ -1,0 +1,107 @@
+"""Where an algorithm's halves run: the server is a site, a party is a silo."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from limbeck.errors import LimbeckError
+from limbeck.protocol.learning import FitError, Job, Model, Trainer
+from limbeck.protocol.messages import Done, Message
+from limbeck.protocol.release import Ledger, Mechanism, Observer, Release
+from limbeck.protocol.rows import Array, PublicRows, Rows
+from limbeck.protocol.streams import stream
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(slots=True, kw_only=True)
+class Site:
+    """The server's place: public rows, a kind of model, and the two doors `train` and `release`."""
+
+    public: PublicRows
+    classes: int
+    model: Model
+    seed: int
+    trainer: Trainer
+    ledger: Ledger = field(default_factory=Ledger)
+    turn: int = 0
+    rng: np.random.Generator = field(init=False)
+    _released: list[Message] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.begin(self.turn)
+
+    @property
+    def name(self) -> str:
+        return "server"
+
+    def begin(self, turn: int) -> None:
+        """Start answering request number `turn`: chance depends on the seed, the site and the turn alone."""
+        self.turn = turn
+        self.rng = stream(self.seed, *self._stream_key, turn)
+        self._released = []
+
+    def train(self, jobs: Sequence[Job[T]]) -> list[T]:
+        """The only door to training: results in the order of the jobs."""
+        seeds = self.rng.integers(2**31, size=len(jobs)).tolist()
+        try:
+            return self.trainer.run(jobs, self.classes, seeds)
+        except FitError as error:
+            raise LimbeckError(f"{self.name}: {error}") from error
+
+    def release(self, message: M, mechanism: Mechanism, observer: Observer, count: int = 1) -> M:
+        """The only door out: the ledger's row is written before the message may leave."""
+        self.ledger.write(
+            Release(
+                site=self.name,
+                turn=self.turn,
+                what=type(message).__name__,
+                mechanism=mechanism.name,
+                sensitivity=mechanism.sensitivity,
+                adjacency=mechanism.adjacency,
+                observer=observer,
+                count=count,
+            )
+        )
+        protected = mechanism.protect(message)
+        self._released.append(protected)
+        return protected
+
+    def check_released(self, message: Message) -> None:
+        """Refuse to let out what derives from private rows and did not go through `release`."""
+        if message.private and not any(message is passed for passed in self._released):
+            raise LimbeckError(f"{self.name}: {type(message).__name__} was about to leave without a release")
+
+    @property
+    def _stream_key(self) -> tuple[str | int, ...]:
+        return ("server",)
+
+
+@dataclass(slots=True, kw_only=True)
+class Silo(Site):
+    """A party's place: its private rows, and a memory that survives its process."""
+
+    party: int
+    private: Rows
+    memory: dict[str, Array | bytes] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"party {self.party}"
+
+    @property
+    def _stream_key(self) -> tuple[str | int, ...]:
+        return ("party", self.party)
+
+    def adopt(self, model: bytes) -> Done:
+        """Keep a fitted model as this party's own."""
+        self.memory["model"] = model
+        return Done()
+
+    @property
+    def adopted(self) -> bytes | None:
+        model = self.memory.get("model")
+        return model if isinstance(model, bytes) else None
