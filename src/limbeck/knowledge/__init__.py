@@ -1,0 +1,1 @@
+"""Pure arithmetic on what is transferred."""
