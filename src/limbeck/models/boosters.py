@@ -1,0 +1,38 @@
+"""XGBoost and LightGBM keep to scikit-learn's interface; skl2onnx only has to be told how to convert them."""
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+BOOSTERS = {  # package: classifier, skl2onnx's alias, onnxmltools' converter
+    "xgboost": (
+        "XGBClassifier",
+        "XGBoostXGBClassifier",
+        "xgboost.operator_converters.XGBoost:convert_xgboost",
+    ),
+    "lightgbm": (
+        "LGBMClassifier",
+        "LightGbmLGBMClassifier",
+        "lightgbm.operator_converters.LightGbm:convert_lightgbm",
+    ),
+}
+
+
+def register_boosters(estimator: Any) -> None:
+    """Teach skl2onnx the boosters that this estimator is, or holds as a part."""
+    for part in (estimator, *estimator.get_params().values()):
+        package = type(part).__module__.split(".")[0]
+        if package in BOOSTERS:
+            _register(package)
+
+
+@cache
+def _register(package: str) -> None:
+    from skl2onnx import update_registered_converter
+    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes as shapes
+
+    classifier, alias, converter = BOOSTERS[package]
+    module, function = converter.split(":")
+    convert = getattr(import_module(f"onnxmltools.convert.{module}"), function)
+    options = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
+    update_registered_converter(getattr(import_module(package), classifier), alias, shapes, convert, options=options)

@@ -1,0 +1,113 @@
+"""Packed models: every fitted model as one ONNX shape, run by onnxruntime.
+
+In: `rows`, float32 [rows, features]. Out: `label`, int64 [rows], and `scores`, float32 [rows, classes].
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Array
+
+OPSETS = {"": 21, "ai.onnx.ml": 3}
+IR_VERSION = 10
+SCORES = "limbeck.scores"  # metadata key: "probability", or "vote" where a model has no probabilities
+
+
+class PackedModel:
+    """A fitted model as it travels: checked before its first use, one thread, the same votes everywhere."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    @cached_property
+    def session(self) -> Any:
+        from onnxruntime import InferenceSession, SessionOptions
+
+        try:
+            onnx.checker.check_model(self.data)
+            options = SessionOptions()
+            options.intra_op_num_threads = options.inter_op_num_threads = 1
+            options.log_severity_level = 3
+            session = InferenceSession(self.data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnx and onnxruntime raise a dozen unrelated types for a bad model
+            raise LimbeckError(f"not a usable ONNX model: {str(error).splitlines()[0]}") from error
+        names = [[port.name for port in ports] for ports in (session.get_inputs(), session.get_outputs())]
+        if names != [["rows"], ["label", "scores"]]:
+            raise LimbeckError(f"not a Limbeck model: it maps {names[0]} to {names[1]}, not rows to label, scores")
+        return session
+
+    @property
+    def has_probabilities(self) -> bool:
+        metadata: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
+        return metadata.get(SCORES) == "probability"
+
+    def vote(self, x: Array) -> Array:
+        return self.run(x)[0]
+
+    def scores(self, x: Array) -> Array:
+        return self.run(x)[1]
+
+    def run(self, x: Array) -> tuple[Array, Array]:
+        """Labels and scores; images are flattened where the model takes flat rows."""
+        expected = self.session.get_inputs()[0].shape[1:]
+        rows = np.asarray(x, np.float32).reshape(len(x), -1)
+        if rows.shape[1] != np.prod(expected):
+            raise LimbeckError(f"the model takes rows of {np.prod(expected)} values, not {rows.shape[1]}")
+        label, scores = self.session.run(["label", "scores"], {"rows": rows.reshape(len(x), *expected)})
+        return label, scores
+
+    def pack(self) -> bytes:
+        return self.data
+
+
+def packed(
+    nodes: Sequence[onnx.NodeProto],
+    weights: Sequence[onnx.TensorProto],
+    features: int,
+    classes: int,
+    probabilities: bool,
+    opsets: dict[str, int] = OPSETS,
+) -> bytes:
+    """The bytes of a model whose nodes turn `rows` into `label` and `scores`."""
+    graph = helper.make_graph(
+        list(nodes),
+        "limbeck",
+        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, [None, features])],
+        [
+            helper.make_tensor_value_info("label", TensorProto.INT64, [None]),
+            helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, classes]),
+        ],
+        list(weights),
+    )
+    versions = [helper.make_opsetid(domain, version) for domain, version in sorted(opsets.items())]
+    model = helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION, producer_name="limbeck")
+    helper.set_model_props(model, {SCORES: "probability" if probabilities else "vote"})
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: bool) -> bytes:
+    """A converted model that knows the classes it has seen as 0, 1, ... made to speak of all classes.
+
+    `model` maps `rows` to a label and, with `probabilities`, to a matrix with one column per seen class.
+    """
+    local = onnx.compose.add_prefix(model, "local_", rename_inputs=False)
+    label, *rest = [output.name for output in local.graph.output]
+    table = numpy_helper.from_array(np.asarray(seen, np.int64), "seen")
+    place = np.eye(classes, dtype=np.float32)
+    nodes = [*local.graph.node, helper.make_node("Gather", ["seen", label], ["label"])]
+    if probabilities:
+        weights = [table, numpy_helper.from_array(place[seen], "place")]
+        nodes.append(helper.make_node("MatMul", [rest[0], "place"], ["scores"]))
+    else:
+        weights = [table, numpy_helper.from_array(place, "place")]
+        nodes.append(helper.make_node("Gather", ["place", "label"], ["scores"]))
+    opsets = OPSETS | {o.domain: o.version for o in model.opset_import if o.domain not in OPSETS}
+    features = local.graph.input[0].type.tensor_type.shape.dim[1].dim_value
+    initializers = [*local.graph.initializer, *weights]
+    return packed(nodes, initializers, features, classes, probabilities, opsets)

@@ -1,0 +1,109 @@
+"""Any scikit-learn classifier or pipeline, and what keeps to its interface (XGBoost, LightGBM)."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
+
+from limbeck.errors import LimbeckError
+from limbeck.models.boosters import register_boosters
+from limbeck.models.constant import Constant
+from limbeck.models.onnx import OPSETS, spread
+from limbeck.models.trees import pack_trees, trees_of
+from limbeck.protocol.learning import Fitted
+from limbeck.protocol.rows import Array
+
+
+@dataclass(frozen=True, slots=True)
+class SklearnModel:
+    """An estimator as a kind of model; it is cloned for every fit, and seeded where it leaves its seed open."""
+
+    estimator: Any
+    description: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        lacking = [m for m in ("fit", "predict", "get_params") if not hasattr(self.estimator, m)]
+        if lacking or isinstance(self.estimator, type):
+            lack = "is a class, not an object" if not lacking else f"has no {', '.join(lacking)}"
+            raise LimbeckError(f"a model must be a scikit-learn classifier; {self.estimator!r} {lack}")
+        if not self.description:
+            text = " ".join(repr(self.estimator).split())
+            object.__setattr__(self, "description", {"name": type(_last(self.estimator)).__name__, "repr": text})
+
+    @property
+    def name(self) -> str:
+        return str(self.description["name"])
+
+    def fit(self, x: Array, y: Array, classes: int, seed: int) -> Fitted:
+        flat = x.reshape(len(x), -1)
+        seen, codes = np.unique(y, return_inverse=True)
+        if len(seen) == 1:
+            return Constant(int(seen[0]), classes, flat.shape[1])
+        estimator = _prepared(self.estimator, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            estimator.fit(flat, codes)
+        return FittedSklearn(estimator, seen, classes, flat.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class FittedSklearn:
+    """A fitted estimator that numbers the classes it has seen 0, 1, ...; `seen` are their real numbers."""
+
+    estimator: Any
+    seen: Array
+    classes: int
+    features: int
+
+    def vote(self, x: Array) -> Array:
+        votes: Array = self.seen[self.estimator.predict(x.reshape(len(x), -1)).astype(np.int64)]
+        return votes
+
+    def scores(self, x: Array) -> Array:
+        place = np.eye(self.classes, dtype=np.float32)
+        if not self._has_probabilities:
+            return place[self.vote(x)]
+        return np.asarray(self.estimator.predict_proba(x.reshape(len(x), -1)), np.float32) @ place[self.seen]
+
+    def pack(self) -> bytes:
+        trees = trees_of(self.estimator)
+        if trees is not None:
+            return pack_trees(trees, self.seen, self.classes, self.features)
+        return spread(self._converted(), self.seen, self.classes, self._has_probabilities)
+
+    @property
+    def _has_probabilities(self) -> bool:
+        return hasattr(self.estimator, "predict_proba")
+
+    def _converted(self) -> Any:
+        from skl2onnx import convert_sklearn
+        from skl2onnx.common.data_types import FloatTensorType
+        from skl2onnx.helpers.onnx_helper import select_model_inputs_outputs
+
+        register_boosters(self.estimator)
+        options = {id(_last(self.estimator)): {"zipmap": False}} if self._has_probabilities else None
+        rows = [("rows", FloatTensorType([None, self.features]))]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            model = convert_sklearn(self.estimator, "local", rows, options=options, target_opset=OPSETS)
+        if self._has_probabilities:
+            return model
+        return select_model_inputs_outputs(model, [model.graph.output[0].name])
+
+
+def _prepared(estimator: Any, seed: int) -> Any:
+    """A clone with every open seed set and every inner pool closed: the trainer owns the cores."""
+    fresh = clone(estimator)
+    parameters = fresh.get_params()
+    open_seeds = {k: seed for k, v in parameters.items() if k.endswith("random_state") and v is None}
+    one_core = {k: 1 for k, v in parameters.items() if k.endswith("n_jobs") and v is not None}
+    return fresh.set_params(**open_seeds, **one_core)
+
+
+def _last(estimator: Any) -> Any:
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator

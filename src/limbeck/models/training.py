@@ -1,0 +1,98 @@
+"""Training: the jobs that algorithms hand in, and the pool of processes that runs them."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar
+
+from joblib import Parallel, cpu_count, delayed
+from joblib._parallel_backends import LokyBackend
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from joblib.parallel import get_active_backend
+from threadpoolctl import threadpool_limits
+
+from limbeck.errors import LimbeckError
+from limbeck.protocol.learning import FitError, Job, Model
+from limbeck.protocol.rows import Array
+
+T = TypeVar("T")
+Watch = Callable[[Iterable[Any], int], Iterable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Fit a model; the packed model comes back."""
+
+    model: Model
+    rows: Array
+    targets: Array
+
+    def run(self, classes: int, seed: int) -> bytes:
+        return self.model.fit(self.rows, self.targets, classes, seed).pack()
+
+
+@dataclass(frozen=True, slots=True)
+class FitAndVote:
+    """Fit a model and ask it once; only its votes come back, the model itself stays where it was fitted."""
+
+    model: Model
+    rows: Array
+    targets: Array
+    asked: Array
+
+    def run(self, classes: int, seed: int) -> Array:
+        return self.model.fit(self.rows, self.targets, classes, seed).vote(self.asked)
+
+
+def unwatched(results: Iterable[Any], total: int) -> Iterable[Any]:
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTrainer:
+    """Runs jobs in joblib's processes, one core each; in the caller's own backend where joblib was given one.
+
+    `processes` None means one per core. `watch(results, total)` passes the results on as they come: a progress bar.
+    """
+
+    processes: int | None = None
+    watch: Watch = unwatched
+
+    def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
+        backend, width = get_active_backend()
+        chosen = width is not None or not isinstance(backend, LokyBackend)
+        processes = self.processes or (None if chosen else min(cpu_count(), len(jobs)))
+        lazily = "generator" if backend.supports_return_generator else "list"
+        tasks = (
+            delayed(_attempt)(i, job, classes, seed) for i, (job, seed) in enumerate(zip(jobs, seeds, strict=True))
+        )
+        try:
+            return list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
+        except TerminatedWorkerError as error:
+            raise LimbeckError("a training process was killed; too little memory for so many processes?") from error
+
+
+def warm_up(processes: int | None = None) -> None:
+    """Start the pool in the background: its processes import what fits need while the caller reads and checks."""
+    width = processes or cpu_count()
+    if width > 1:
+        imports = [delayed(_import)("limbeck.models.sklearn")] * width
+        threading.Thread(target=lambda: Parallel(width, batch_size=1)(imports), daemon=True).start()
+
+
+def _attempt(index: int, job: Job[T], classes: int, seed: int) -> T:
+    try:
+        with threadpool_limits(1):
+            return job.run(classes, seed)
+    except Exception as error:  # an estimator may raise anything; all of it is told in one line
+        reason = " ".join(str(error).split())
+        raise FitError(f"{_told(job)}: {reason or type(error).__name__}", index) from None
+
+
+def _told(job: Any) -> str:
+    return f"{job.model.name} cannot learn from {len(job.rows)} rows"
+
+
+def _import(module: str) -> None:
+    import_module(module)
