@@ -1,0 +1,86 @@
+"""Which rows are private, public and test: always disjoint, drawn by the seed."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from limbeck.data.sets import DataSet, load
+from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Array, Rows
+from limbeck.protocol.streams import stream
+
+Part = Literal["train", "test"]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How many rows (a whole number, or a fraction as a share) from which part of which data set.
+
+    `name` None means the experiment's own data set.
+    """
+
+    amount: int | float
+    part: Part = "train"
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A data set cut in three; `private` are row numbers, still to be dealt to parties."""
+
+    private: Array
+    public: Rows | None
+    test: Rows | None
+
+
+class _Pool:
+    """The rows of one part of one data set, handed out once each in a random order."""
+
+    def __init__(self, data: DataSet, part: Part, seed: int) -> None:
+        self.data, self.part = data, part
+        self.size = data.official_test if part == "test" else len(data.x)
+        self.left = stream(seed, "draw", data.name, part).permutation(self.size)
+
+    def take(self, amount: int | float, key: str) -> Rows:
+        count = amount if isinstance(amount, int) else int(amount * self.size)
+        if not 1 <= count <= len(self.left):
+            raise LimbeckError(
+                f"data.{key} = {amount} is {count} rows: {self.data.name} has {self.size} {self.part} rows, "
+                f"{len(self.left)} of them free; choose from 1 to {len(self.left)}, or a share"
+            )
+        taken, self.left = np.split(self.left, [count])
+        return self.rows(taken)
+
+    def rest(self) -> Rows | None:
+        return self.rows(self.left) if len(self.left) else None
+
+    def rows(self, index: Array) -> Rows:
+        return self.data.test_rows(index) if self.part == "test" else self.data.rows(index)
+
+
+def cut(data: DataSet, public: Draw | None, test: Draw | None, seed: int) -> Cut:
+    """Public rows first, then test rows, then the rest is private; without `test` the official test rows serve."""
+    pools: dict[tuple[str, Part], _Pool] = {}
+
+    def pool(draw: Draw, key: str) -> _Pool:
+        source = data if draw.name in (None, data.name) else _fitting(load(str(draw.name)), data, key)
+        return pools.setdefault((source.name, draw.part), _Pool(source, draw.part, seed))
+
+    public_rows = pool(public, "public").take(public.amount, "public") if public else None
+    test_rows = pool(test, "test").take(test.amount, "test") if test else pool(Draw(0, "test"), "test").rest()
+    private = pool(Draw(0), "private").left
+    if not len(private):
+        raise LimbeckError(f"data.public and data.test take all {len(data.x)} rows of {data.name}; none is private")
+    return Cut(np.sort(private), public_rows, test_rows)
+
+
+def _fitting(other: DataSet, data: DataSet, key: str) -> DataSet:
+    if other.x.shape[1:] != data.x.shape[1:]:
+        raise LimbeckError(
+            f"data.{key}: rows of {other.name} have the shape {other.x.shape[1:]}, "
+            f"those of {data.name} {data.x.shape[1:]}"
+        )
+    if key == "test" and other.classes != data.classes:
+        raise LimbeckError(f"data.test: {other.name} and {data.name} have different classes")
+    return other

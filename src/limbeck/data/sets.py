@@ -1,0 +1,146 @@
+"""Named data sets: scikit-learn's own, and NAME.npz files in the folder LIMBECK_DATA."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.protocol.rows import Array, Rows
+
+EMBEDDED = {
+    "digits": "load_digits",
+    "breast-cancer": "load_breast_cancer",
+    "wine": "load_wine",
+    "iris": "load_iris",
+}
+DIGITS_WHITE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Training rows, official test rows where there are any, and groups such as each row's writer.
+
+    `x` stays as stored; `rows` makes float32 of it. `y` holds numbers into `classes`.
+    """
+
+    name: str
+    x: Array
+    y: Array
+    classes: tuple[str, ...]
+    test_x: Array | None = None
+    test_y: Array | None = None
+    groups: Mapping[str, Array] = field(default_factory=dict)
+
+    def rows(self, index: Array) -> Rows:
+        return Rows(as_float(self.x[index]), self.y[index])
+
+    def test_rows(self, index: Array) -> Rows:
+        assert self.test_x is not None
+        assert self.test_y is not None
+        return Rows(as_float(self.test_x[index]), self.test_y[index])
+
+    @property
+    def official_test(self) -> int:
+        """How many official test rows there are."""
+        return 0 if self.test_x is None else len(self.test_x)
+
+
+def as_float(x: Array) -> Array:
+    """Rows as float32; images of bytes are scaled to [0, 1]."""
+    if x.dtype == np.uint8 and x.ndim > 2:
+        return x.astype(np.float32) / np.float32(255)
+    return x.astype(np.float32)
+
+
+def data_folder() -> Path | None:
+    """The folder that LIMBECK_DATA names, or None when it is not set."""
+    named = os.environ.get("LIMBECK_DATA")
+    if named is None:
+        return None
+    folder = Path(named)
+    if not folder.is_dir():
+        raise LimbeckError(f"LIMBECK_DATA names {named!r}, which is not a folder")
+    return folder
+
+
+def names() -> list[str]:
+    """Every data set that `load` knows here and now: the embedded ones first."""
+    folder = data_folder()
+    return [*EMBEDDED, *sorted(path.stem for path in folder.glob("*.npz"))] if folder else [*EMBEDDED]
+
+
+def load(name: str) -> DataSet:
+    """The named data set, checked: matching lengths, whole-number labels, no NaN and no infinity."""
+    if name in EMBEDDED:
+        return _embedded(name)
+    folder = data_folder()
+    path = folder / f"{name}.npz" if folder else None
+    if path is None or not path.is_file():
+        hint = "" if folder else " (LIMBECK_DATA is not set, so only the embedded sets are known)"
+        raise LimbeckError(f"unknown data set {name!r}; {did_you_mean(name, names())}{hint}")
+    return _from_arrays(name, path, _read(path))
+
+
+def _embedded(name: str) -> DataSet:
+    import sklearn.datasets
+
+    bunch: Any = getattr(sklearn.datasets, EMBEDDED[name])()
+    x = bunch.images / DIGITS_WHITE if name == "digits" else bunch.data
+    return DataSet(name, x.astype(np.float32), bunch.target, tuple(map(str, bunch.target_names)))
+
+
+def _read(path: Path) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+    except (OSError, ValueError, BadZipFile) as error:
+        raise LimbeckError(f"{path} is not a readable NPZ file: {error}") from error
+
+
+def _from_arrays(name: str, path: Path, arrays: dict[str, Array]) -> DataSet:
+    for key in ("x_train", "y_train"):
+        if key not in arrays:
+            raise LimbeckError(f"{path} has no array {key}; it has {', '.join(sorted(arrays))}")
+    for part in ("train", "test"):
+        if f"x_{part}" in arrays:
+            _check(path, part, arrays)
+    labels = np.unique(np.concatenate([arrays["y_train"], arrays.get("y_test", arrays["y_train"])]))
+    groups = {
+        key.removesuffix("_train"): value
+        for key, value in arrays.items()
+        if key.endswith("_train") and key not in ("x_train", "y_train") and len(value) == len(arrays["x_train"])
+    }
+    test_x = arrays.get("x_test")
+    test_y = None if test_x is None else np.searchsorted(labels, arrays["y_test"])
+    train_y = np.searchsorted(labels, arrays["y_train"])
+    return DataSet(name, arrays["x_train"], train_y, tuple(map(str, labels)), test_x, test_y, groups)
+
+
+def _check(path: Path, part: str, arrays: dict[str, Array]) -> None:
+    x, y = arrays[f"x_{part}"], arrays.get(f"y_{part}")
+    if y is None or y.shape != (len(x),):
+        shape = "missing" if y is None else f"of shape {y.shape}"
+        raise LimbeckError(f"{path}: y_{part} is {shape}; x_{part} has {len(x)} rows, so it must be ({len(x)},)")
+    if x.ndim < 2 or x.dtype.kind not in "fiub":
+        raise LimbeckError(f"{path}: x_{part} must hold numbers in at least two dimensions, not {x.dtype} {x.shape}")
+    if x.shape[1:] != arrays["x_train"].shape[1:]:
+        raise LimbeckError(f"{path}: x_{part} has rows of {x.shape[1:]}, x_train of {arrays['x_train'].shape[1:]}")
+    if y.dtype.kind not in "iubU":
+        raise LimbeckError(f"{path}: y_{part} must hold whole numbers or text, not {y.dtype}")
+    check_finite(x, f"{path}: x_{part}")
+
+
+def check_finite(x: Array, where: str) -> None:
+    """Refuse NaN and infinity, naming the first row that has one."""
+    if x.dtype.kind != "f":
+        return
+    bad = ~np.isfinite(x.reshape(len(x), -1)).all(axis=1)
+    if bad.any():
+        raise LimbeckError(
+            f"{where}: {bad.sum()} of {len(x)} rows hold NaN or infinity, the first is row {bad.argmax()}"
+        )

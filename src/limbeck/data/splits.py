@@ -1,0 +1,135 @@
+"""Splits: which party holds which rows. Seeded, disjoint and complete."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.protocol.rows import Array
+
+MOST_DRAWS = 1000
+
+
+class Split(Protocol):
+    """Deals rows to parties."""
+
+    kind: ClassVar[str]
+
+    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """The row numbers of each party; `y` and `groups` speak of the rows to be dealt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Iid:
+    """Every party gets an equal share, drawn at random."""
+
+    kind: ClassVar[str] = "iid"
+
+    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        _check_enough(len(y), parties, 1)
+        return np.array_split(rng.permutation(len(y)), parties)
+
+
+@dataclass(frozen=True, slots=True)
+class Dirichlet:
+    """Each class is shared out by proportions from Dir(beta); drawn again until everyone has `least` rows."""
+
+    kind: ClassVar[str] = "dirichlet"
+
+    beta: float = 0.5
+    least: int = 10
+
+    def __post_init__(self) -> None:
+        if not self.beta > 0:
+            raise LimbeckError(f"data.split.beta must be above 0, not {self.beta}")
+        if self.least < 1:
+            raise LimbeckError(f"data.split.least must be at least 1, not {self.least}")
+
+    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        _check_enough(len(y), parties, self.least)
+        best = 0
+        for _ in range(MOST_DRAWS):
+            owner = self._draw(y, parties, rng)
+            fewest = int(np.bincount(owner, minlength=parties).min())
+            if fewest >= self.least:
+                return _by_owner(owner, parties)
+            best = max(best, fewest)
+        raise LimbeckError(
+            f"data.split: in {MOST_DRAWS} draws the smallest of {parties} parties never had more than {best} of "
+            f"{len(y)} rows, and least = {self.least}; lower least, raise beta, or have fewer parties"
+        )
+
+    def _draw(self, y: Array, parties: int, rng: np.random.Generator) -> Array:
+        owner = np.empty(len(y), np.int64)
+        for rows in (np.flatnonzero(y == label) for label in np.unique(y)):
+            shares = rng.dirichlet(np.full(parties, self.beta))
+            cuts = (np.cumsum(shares)[:-1] * len(rows)).astype(int)
+            for party, held in enumerate(np.split(rng.permutation(rows), cuts)):
+                owner[held] = party
+        return owner
+
+
+@dataclass(frozen=True, slots=True)
+class ByClass:
+    """Each party holds `classes` of the classes; by default just enough that every class has a holder."""
+
+    kind: ClassVar[str] = "by-class"
+
+    classes: int | None = None
+
+    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        present = rng.permutation(np.unique(y))
+        held = self.classes or math.ceil(len(present) / parties)
+        if not 1 <= held <= len(present) or held * parties < len(present):
+            raise LimbeckError(
+                f"data.split.classes = {held}: {parties} parties of {held} classes cannot hold the "
+                f"{len(present)} classes once each or more; {math.ceil(len(present) / parties)} would do"
+            )
+        owner = np.empty(len(y), np.int64)
+        for position, label in enumerate(present):
+            holders = [p for p in range(parties) if (position - p * held) % len(present) < held]
+            rows = rng.permutation(np.flatnonzero(y == label))
+            for party, part in zip(holders, np.array_split(rows, len(holders)), strict=True):
+                owner[part] = party
+        return _by_owner(owner, parties)
+
+
+@dataclass(frozen=True, slots=True)
+class ByGroup:
+    """Whole groups (all rows of a writer, say) go to one party; parties get equally many groups."""
+
+    kind: ClassVar[str] = "by-group"
+
+    group: str
+
+    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        if self.group not in groups:
+            known = did_you_mean(self.group, groups) if groups else "the data set has no groups"
+            raise LimbeckError(f"data.split.group: no group {self.group!r}; {known}")
+        members, member = np.unique(groups[self.group], return_inverse=True)
+        if len(members) < parties:
+            raise LimbeckError(f"data.split: {len(members)} groups {self.group!r} are too few for {parties} parties")
+        owner_of_member = rng.permutation(np.arange(len(members)) % parties)
+        return _by_owner(owner_of_member[member], parties)
+
+
+SPLITS: dict[str, type[Iid | Dirichlet | ByClass | ByGroup]] = {
+    split.kind: split for split in (Iid, Dirichlet, ByClass, ByGroup)
+}
+
+
+def _check_enough(rows: int, parties: int, least: int) -> None:
+    if rows < parties * least:
+        possible = f"at most {rows // least} parties" + (f", or least = {rows // parties}" if rows >= parties else "")
+        raise LimbeckError(f"data.split: {rows} private rows cannot give {parties} parties {least} each; {possible}")
+
+
+def _by_owner(owner: Array, parties: int) -> list[Array]:
+    held = [np.flatnonzero(owner == party) for party in range(parties)]
+    for party, rows in enumerate(held):
+        if not len(rows):
+            raise LimbeckError(f"data.split leaves party {party} without rows; have fewer parties")
+    return held
