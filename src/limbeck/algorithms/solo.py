@@ -1,0 +1,35 @@
+"""SOLO: every party trains on its own rows and tells nobody (the papers' lower bound)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from limbeck.models.training import Fit
+from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.parties import Outcome, Parties, unanswerable
+from limbeck.protocol.site import Silo, Site
+
+
+@dataclass(frozen=True, slots=True)
+class TrainAlone(Request[Done]):
+    """Fit your model on your own rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solo:
+    """Each party alone: nothing leaves any site."""
+
+    name: ClassVar[str] = "solo"
+    needs_public_rows: ClassVar[bool] = False
+    needs_public_labels: ClassVar[bool] = False
+
+    def lead(self, parties: Parties, site: Site) -> Outcome:
+        parties.ask(TrainAlone()).at_least(1)
+        return Outcome()
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        match request:
+            case TrainAlone():
+                [model] = silo.train([Fit(silo.model, silo.private.x, silo.private.y)])
+                return silo.adopt(model)
+            case _:
+                raise unanswerable(request, silo)
