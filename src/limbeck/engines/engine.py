@@ -1,0 +1,81 @@
+"""What all engines share: a request goes to every party, its replies come back, and every message is weighed."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar, cast
+
+from limbeck.engines.traffic import Exchange, Traffic
+from limbeck.errors import LimbeckError
+from limbeck.protocol.codec import Header, encode
+from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.parties import Algorithm, Outcome, Replies
+from limbeck.protocol.site import Silo, Site
+
+R = TypeVar("R", bound=Reply)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A request on its way: what it says, and its bytes."""
+
+    request: Request[Any]
+    header: Header
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A reply that arrived, and its weight on the wire."""
+
+    reply: Reply
+    bytes: int
+
+
+class Engine(ABC):
+    """Runs an algorithm; how letters travel is all that engines differ in."""
+
+    name: ClassVar[str]
+
+    def __init__(self, algorithm: Algorithm, server: Site, silos: Sequence[Silo]) -> None:
+        self.algorithm, self.server = algorithm, server
+        self.silos = sorted(silos, key=lambda silo: silo.party)
+        self.traffic = Traffic()
+
+    @abstractmethod
+    def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
+        """The replies by party; a party that is not there fell silent."""
+
+    def run(self) -> Outcome:
+        return self.algorithm.lead(self, self.server)
+
+    def ask(self, request: Request[R]) -> Replies[R]:
+        started = time.perf_counter()
+        self.server.check_released(request)
+        header = Header(len(self.traffic.exchanges), self.server.public.hash)
+        letter = Letter(request, header, encode(request, header))
+        delivered = self.deliver(letter)
+        missing = tuple(silo.party for silo in self.silos if silo.party not in delivered)
+        self.traffic.exchanges.append(
+            Exchange(
+                request=type(request).__name__,
+                down={silo.party: len(letter.data) for silo in self.silos},
+                up={party: arrived.bytes for party, arrived in delivered.items()},
+                told=any(not isinstance(arrived.reply, Done) for arrived in delivered.values()),
+                seconds=time.perf_counter() - started,
+                missing=missing,
+            )
+        )
+        self.server.begin(len(self.traffic.exchanges))
+        return Replies({party: cast(R, arrived.reply) for party, arrived in delivered.items()}, missing)
+
+
+def raise_refusal(refusals: Sequence[tuple[Silo, Exception]]) -> None:
+    """Raise what the smallest refusing party said, if any: what suits it suits the others."""
+    if refusals:
+        _, error = min(refusals, key=lambda refusal: (len(refusal[0].private), refusal[0].party))
+        if not isinstance(error, LimbeckError):
+            raise error
+        more = f" ({len(refusals) - 1} more parties refuse)" if len(refusals) > 1 else ""
+        raise LimbeckError(f"{error}{more}") from error

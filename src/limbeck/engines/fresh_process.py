@@ -1,0 +1,120 @@
+"""A fresh process for every party and request, as between organisations: nothing lives in memory in between.
+
+A party's folder holds what it knows: `site.json`, `private.npz`, `public.npz`, `memory.safetensors`. The child
+reads `request` and leaves `reply` or `refusal`, its memory, and the ledger's new rows.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from limbeck.algorithms import algorithm_named
+from limbeck.engines.engine import Delivered, Engine, Letter, raise_refusal
+from limbeck.engines.respond import respond
+from limbeck.errors import LimbeckError
+from limbeck.models.named import model_from
+from limbeck.models.training import PoolTrainer
+from limbeck.protocol.codec import decode, encode, pack_memory, unpack_memory
+from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.release import Release
+from limbeck.protocol.rows import PublicRows, Rows
+from limbeck.protocol.site import Silo, Site
+
+
+class FreshProcess(Engine):
+    """Starts a child per party and request; a child that dies without a word counts as silent."""
+
+    name = "fresh-process"
+
+    def __init__(
+        self, algorithm: Algorithm, server: Site, silos: Sequence[Silo], folder: Path, at_once: int = 2
+    ) -> None:
+        super().__init__(algorithm, server, silos)
+        self.folder, self.at_once = folder, at_once
+        for silo in self.silos:
+            _settle(self._home(silo), algorithm, silo)
+
+    def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
+        with ThreadPoolExecutor(self.at_once) as pool:
+            answers = list(pool.map(lambda silo: self._ask(letter, silo), self.silos))
+        refused = [(s, a) for s, a in zip(self.silos, answers, strict=True) if isinstance(a, LimbeckError)]
+        raise_refusal(refused)
+        return {s.party: a for s, a in zip(self.silos, answers, strict=True) if isinstance(a, Delivered)}
+
+    def _ask(self, letter: Letter, silo: Silo) -> Delivered | LimbeckError | None:
+        home = self._home(silo)
+        (home / "request").write_bytes(letter.data)
+        subprocess.run([sys.executable, "-m", "limbeck.engines.fresh_process", str(home)], check=False)
+        silo.memory = unpack_memory((home / "memory.safetensors").read_bytes())
+        silo.ledger.rows = [Release(**row) for row in json.loads((home / "ledger.json").read_text())]
+        if (home / "refusal").exists():
+            return LimbeckError((home / "refusal").read_text())
+        if not (home / "reply").exists():
+            return None
+        data = (home / "reply").read_bytes()
+        (home / "reply").unlink()
+        return Delivered(cast(Reply, decode(data)[0]), len(data))
+
+    def _home(self, silo: Silo) -> Path:
+        return self.folder / f"party-{silo.party}"
+
+
+def answer_once(home: Path) -> None:
+    """In the child: answer the request that lies in the party's folder."""
+    algorithm, silo = _wake(home)
+    request, header = decode((home / "request").read_bytes())
+    try:
+        data = encode(respond(algorithm, cast(Request[Any], request), header, silo), header)
+    except LimbeckError as error:
+        (home / "refusal").write_text(str(error))
+        return
+    (home / "memory.safetensors").write_bytes(pack_memory(silo.memory))
+    (home / "ledger.json").write_text(json.dumps([asdict(row) for row in silo.ledger.rows]))
+    (home / "reply").write_bytes(data)
+
+
+def _settle(home: Path, algorithm: Algorithm, silo: Silo) -> None:
+    home.mkdir(parents=True)
+    site = {
+        "party": silo.party,
+        "classes": silo.classes,
+        "seed": silo.seed,
+        "model": dict(silo.model.description),
+        "algorithm": algorithm.name,
+        "parameters": asdict(cast(Any, algorithm)),
+    }
+    (home / "site.json").write_text(json.dumps(site))
+    np.savez(home / "private.npz", x=silo.private.x, y=silo.private.y)
+    labels = np.empty(0) if silo.public.y is None else silo.public.y
+    np.savez(home / "public.npz", x=silo.public.x, y=labels)
+    (home / "memory.safetensors").write_bytes(pack_memory(silo.memory))
+    (home / "ledger.json").write_text("[]")
+
+
+def _wake(home: Path) -> tuple[Algorithm, Silo]:
+    site = json.loads((home / "site.json").read_text())
+    private, public = np.load(home / "private.npz"), np.load(home / "public.npz")
+    silo = Silo(
+        party=site["party"],
+        classes=site["classes"],
+        seed=site["seed"],
+        model=model_from(site["model"]),
+        private=Rows(private["x"], private["y"]),
+        public=PublicRows(public["x"], public["y"] if len(public["y"]) else None),
+        trainer=PoolTrainer(processes=1),
+        memory=unpack_memory((home / "memory.safetensors").read_bytes()),
+    )
+    silo.ledger.rows = [Release(**row) for row in json.loads((home / "ledger.json").read_text())]
+    return algorithm_named(site["algorithm"])(**site["parameters"]), silo
+
+
+if __name__ == "__main__":
+    answer_once(Path(sys.argv[1]))

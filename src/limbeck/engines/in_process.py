@@ -1,0 +1,56 @@
+"""All parties in one process: for experiments. Their fits meet at one bench."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import cast
+
+from limbeck.engines.bench import AbandonedError, Bench
+from limbeck.engines.engine import Delivered, Engine, Letter, raise_refusal
+from limbeck.engines.respond import respond
+from limbeck.protocol.codec import decode, encode
+from limbeck.protocol.learning import Trainer
+from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.site import Silo, Site
+
+
+class InProcess(Engine):
+    """Carries messages between a server and silos in this process; `silent` parties never answer."""
+
+    name = "in-process"
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        server: Site,
+        silos: Sequence[Silo],
+        trainer: Trainer,
+        silent: Iterable[int] = (),
+    ) -> None:
+        super().__init__(algorithm, server, silos)
+        self.silent = frozenset(silent)
+        self.bench = Bench(trainer)
+        for silo in self.silos:
+            silo.trainer = self.bench
+
+    def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
+        asked = [silo for silo in self.silos if silo.party not in self.silent]
+        answers = self.bench.together([partial(self.answer, letter, silo) for silo in asked])
+        failed = [(silo, a) for silo, a in zip(asked, answers, strict=True) if isinstance(a, Exception)]
+        raise_refusal([(silo, error) for silo, error in failed if not isinstance(error, AbandonedError)])
+        return {silo.party: cast(Delivered, a) for silo, a in zip(asked, answers, strict=True)}
+
+    def answer(self, letter: Letter, silo: Silo) -> Delivered:
+        reply = respond(self.algorithm, letter.request, letter.header, silo)
+        return Delivered(reply, len(encode(reply, letter.header)))
+
+
+class ThroughBytes(InProcess):
+    """The same, but everybody works with what came off the wire; the outcome must not change."""
+
+    name = "through-bytes"
+
+    def answer(self, letter: Letter, silo: Silo) -> Delivered:
+        request, header = decode(letter.data)
+        data = encode(respond(self.algorithm, cast("Request[Reply]", request), header, silo), header)
+        return Delivered(cast(Reply, decode(data)[0]), len(data))

@@ -1,0 +1,21 @@
+"""What happens at a party when a request arrives, the same under every engine."""
+
+from typing import Any
+
+from limbeck.errors import LimbeckError
+from limbeck.protocol.codec import Header
+from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.site import Silo
+
+
+def respond(algorithm: Algorithm, request: Request[Any], header: Header, silo: Silo) -> Reply:
+    """The party's reply: it refuses to speak of other public rows, and lets nothing out but through `release`."""
+    if header.public != silo.public.hash:
+        raise LimbeckError(
+            f"{silo.name} knows other public rows ({silo.public.hash[:12]}) than the server ({header.public[:12]})"
+        )
+    silo.begin(header.turn)
+    reply = algorithm.answer(request, silo)
+    silo.check_released(reply)
+    return reply
