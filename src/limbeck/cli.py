@@ -1,0 +1,183 @@
+"""The program `limbeck`: thin verbs over the library. Libraries are imported where a verb needs them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from limbeck._version import __version__
+from limbeck.errors import LimbeckError
+
+app = typer.Typer(
+    name="limbeck",
+    help="Federated learning by knowledge transfer: share predictions and small students, never rows or weights.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(help="Data sets, and who holds what.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be repeated."),
+]
+Processes = Annotated[int | None, typer.Option(min=1, help="Training processes; default: one per core.")]
+
+
+def main() -> None:
+    """Run the program; what a person can put right is told in one line."""
+    try:
+        app(standalone_mode=False)
+    except LimbeckError as error:
+        _stop(f"limbeck: {error}", 1)
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        _stop("limbeck: interrupted; nothing was written", 130)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # click's own complaints about the command line
+            raise
+        _stop(f"limbeck: {error.format_message()}", 2)
+
+
+def _stop(line: str, code: int) -> None:
+    sys.stderr.write(line + "\n")
+    sys.exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"limbeck {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(processes: Processes = None) -> None:
+    """Ten organisations with different models learn to read digits together; takes seconds."""
+    from rich.console import Console
+
+    from limbeck.experiments.demo import demo_file, run_demo
+    from limbeck.report.progress import Watcher
+    from limbeck.report.tables import comparison_table, party_table
+
+    out, err = Console(), Console(stderr=True)
+    records, folder = run_demo(processes, Watcher(err))
+    solo = next(record for record in records if record.algorithm == "solo")
+    out.print(party_table(solo))
+    out.print(comparison_table(records))
+    out.print(f"\nThe federation's model: {folder}/model.onnx\nThe experiment: {demo_file()}", highlight=False)
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="An experiment (TOML).")],
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; default: a new one in runs/.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    processes: Processes = None,
+) -> None:
+    """Run an experiment and write its folder: record.json and the model as ONNX."""
+    from limbeck.models.training import warm_up
+
+    warm_up(processes)
+    from rich.console import Console
+
+    from limbeck.experiments.folder import RunFolder, free_folder
+    from limbeck.experiments.run import federation_of
+    from limbeck.report.progress import Watcher
+    from limbeck.report.tables import party_table, run_table
+
+    err = Console(stderr=True)
+    experiment, table = _experiment(file, settings or [])
+    federation = federation_of(experiment, table)
+    where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
+    with RunFolder(where) as folder:
+        result = federation.run(processes, Watcher(err))
+        folder.write(result.files())
+    if as_json:
+        typer.echo(json.dumps(result.record.summary(str(where)), allow_nan=False))
+        return
+    console = Console()
+    console.print(party_table(result.record))
+    console.print(run_table(result.record))
+    console.print(f"\nwritten: {where}", highlight=False)
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """The data sets that are here."""
+    from rich.console import Console
+
+    from limbeck.data.sets import names
+    from limbeck.report.datasets import list_table
+
+    Console().print(list_table(names()))
+
+
+@data_app.command("show")
+def data_show(
+    name: Annotated[str, typer.Argument(help="A data set, as `limbeck data list` names it.")],
+) -> None:
+    """One data set: its rows, classes and groups."""
+    from rich.console import Console
+
+    from limbeck.data.sets import load
+    from limbeck.report.datasets import show_table
+
+    Console().print(show_table(load(name)))
+
+
+@data_app.command("split")
+def data_split(
+    source: Annotated[str, typer.Argument(help="An experiment (TOML), or a data set's name.")],
+    settings: Settings = None,
+    picture: Annotated[Path | None, typer.Option(help="Also save a heat map as a PNG file.")] = None,
+) -> None:
+    """Who holds what: rows per party and class."""
+    from rich.console import Console
+
+    from limbeck.experiments.run import deal
+    from limbeck.report.pictures import class_counts, save_split_picture, split_table
+
+    config, seed = _data(source, settings or [])
+    data, private, public, test = deal(config, seed)
+    counts = class_counts(private, len(data.classes))
+    if picture:
+        save_split_picture(counts, data.classes, picture)
+    console = Console()
+    console.print(split_table(counts, data.classes))
+    sizes = [f"{len(rows) if rows else 0} {kind}" for kind, rows in (("public", public), ("test", test))]
+    console.print(f"\n{counts.sum()} private, {', '.join(sizes)} rows", highlight=False)
+
+
+def _experiment(file: Path, settings: list[str]) -> tuple[Any, dict[str, Any]]:
+    from limbeck.experiments.config import Experiment, check_table, read_toml
+    from limbeck.experiments.overrides import override
+
+    table, notes = override(read_toml(file), settings)
+    for note in notes:
+        typer.echo(note, err=True)
+    return check_table(Experiment, table, str(file)), table
+
+
+def _data(source: str, settings: list[str]) -> tuple[Any, int]:
+    """The `[data]` table of a file, or a data set by name with ten equal parties."""
+    from limbeck.experiments.config import Data, check_table, read_toml
+    from limbeck.experiments.overrides import override
+
+    named = not source.endswith(".toml") and not Path(source).exists()
+    table, _ = override({"data": {"name": source}} if named else read_toml(Path(source)), settings)
+    seed = table.get("seed", 0)
+    if not isinstance(seed, int) or "data" not in table:
+        raise LimbeckError(f"{source}: needs a table [data] and a whole number as seed")
+    return check_table(Data, table["data"], f"{source}: data"), seed
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""A federation, ready to run: who holds what, who learns with what; and what came of it."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from limbeck.engines.engine import Engine
+from limbeck.engines.in_process import InProcess
+from limbeck.errors import LimbeckError
+from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics, score
+from limbeck.experiments.record import PartyRecord, RunRecord, versions
+from limbeck.models.onnx import PackedModel
+from limbeck.models.rehearsal import rehearse
+from limbeck.models.training import PoolTrainer, Watch, unwatched
+from limbeck.privacy.accounting import epsilon_by_observer
+from limbeck.protocol.learning import Model
+from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.rows import Array, PublicRows, Rows
+from limbeck.protocol.site import Silo, Site
+
+
+class Classifier:
+    """A final model that speaks the users' own class names."""
+
+    def __init__(self, onnx: bytes, classes: Array) -> None:
+        self.onnx = onnx
+        self.classes_ = classes
+        self._packed = PackedModel(onnx)
+
+    def predict(self, x: Any) -> Array:
+        names: Array = self.classes_[self._packed.vote(np.asarray(x))]
+        return names
+
+    def predict_proba(self, x: Any) -> Array:
+        if not self._packed.has_probabilities:
+            raise LimbeckError("this model votes, but has no probabilities")
+        return self._packed.scores(np.asarray(x))
+
+    def save(self, path: str | Path) -> None:
+        Path(path).write_bytes(self.onnx)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run gives: one `model`, or one in `models` for each party that has its own; and the record."""
+
+    model: Classifier | None
+    models: Mapping[int, Classifier]
+    record: RunRecord
+
+    @property
+    def metrics(self) -> Metrics | None:
+        return self.record.metrics
+
+    @property
+    def accuracy(self) -> float | None:
+        return self.metrics.accuracy if self.metrics else None
+
+    def files(self) -> dict[str, bytes]:
+        """The run's folder: the models as ONNX and the record."""
+        own = {f"models/party-{party}.onnx": model.onnx for party, model in self.models.items()}
+        final = {"model.onnx": self.model.onnx} if self.model else own
+        return {**final, "record.json": self.record.to_json().encode()}
+
+
+@dataclass(slots=True)
+class Clock:
+    """Names the phases of a run and takes their time."""
+
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    _began: float = field(default_factory=time.perf_counter)
+    _started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.phases.append({"name": name, "seconds": time.perf_counter() - began})
+
+    def timing(self) -> dict[str, Any]:
+        return {"started": self._started, "seconds": time.perf_counter() - self._began, "phases": self.phases}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Federation:
+    """Rows and models by party; `classes` are the names behind the class numbers."""
+
+    algorithm: Algorithm
+    seed: int
+    classes: Array
+    private: Sequence[Rows]
+    models: Sequence[Model]
+    server_model: Model
+    public: Rows | None = None
+    test: Rows | None = None
+    config: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.algorithm.needs_public_rows and self.public is None:
+            raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
+
+    def sites(self, trainer: PoolTrainer) -> tuple[Site, list[Silo]]:
+        """The server and the silos; labels of public rows go only to an algorithm that needs them."""
+        shared: dict[str, Any] = {
+            "public": self._public_rows(),
+            "classes": len(self.classes),
+            "seed": self.seed,
+            "trainer": trainer,
+        }
+        silos = [
+            Silo(party=party, private=rows, model=model, **shared)
+            for party, (rows, model) in enumerate(zip(self.private, self.models, strict=True))
+        ]
+        return Site(model=self.server_model, **shared), silos
+
+    def rehearse(self) -> None:
+        """Refuse models that cannot be fitted or packed, before anyone trains."""
+        features = int(np.prod(self.private[0].x.shape[1:]))
+        for model in {id(model): model for model in [*self.models, self.server_model]}.values():
+            rehearse(model, features, len(self.classes))
+
+    def run(self, processes: int | None = None, watch: Watch = unwatched, clock: Clock | None = None) -> Result:
+        """Run in this process, on all cores unless `processes` says otherwise."""
+        clock = clock or Clock()
+        trainer = PoolTrainer(processes, watch)
+        with clock.phase("rehearse"):
+            self.rehearse()
+        engine = InProcess(self.algorithm, *self.sites(trainer), trainer)
+        return self.finish(engine, clock)
+
+    def finish(self, engine: Engine, clock: Clock) -> Result:
+        """Run under any engine, score what came of it and write it down."""
+        with clock.phase("learn"):
+            outcome = engine.run()
+        model = Classifier(outcome.model, self.classes) if outcome.model else None
+        own = {silo.party: silo.adopted for silo in engine.silos if not model}
+        models = {party: Classifier(onnx, self.classes) for party, onnx in own.items() if onnx}
+        with clock.phase("score"):
+            by_party = {party: score(PackedModel(m.onnx), self.test) for party, m in models.items() if self.test}
+            metrics = score(PackedModel(model.onnx), self.test) if model and self.test else None
+        if by_party:
+            metrics = mean_metrics(list(by_party.values()))
+        return Result(model, models, self._record(engine, metrics, by_party, clock))
+
+    def _public_rows(self) -> PublicRows:
+        if self.public is None:
+            return PublicRows(self.private[0].x[:0])
+        return PublicRows(self.public.x, self.public.y if self.algorithm.needs_public_labels else None)
+
+    def _record(
+        self, engine: Engine, metrics: Metrics | None, by_party: Mapping[int, Metrics], clock: Clock
+    ) -> RunRecord:
+        traffic = engine.traffic
+        releases = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
+        steps = [{"request": e.request, "seconds": e.seconds} for e in traffic.exchanges]
+        return RunRecord(
+            algorithm=self.algorithm.name,
+            seed=self.seed,
+            config=self.config,
+            data={
+                "classes": [str(name) for name in self.classes],
+                "private": sum(map(len, self.private)),
+                "public": len(self.public) if self.public else 0,
+                "test": len(self.test) if self.test else 0,
+                "public_hash": engine.server.public.hash,
+            },
+            parties=[
+                PartyRecord(
+                    index=silo.party,
+                    rows=len(silo.private),
+                    classes=np.bincount(silo.private.y, minlength=len(self.classes)).tolist(),
+                    model=silo.model.description,
+                    bytes={"up": traffic.up(silo.party), "down": traffic.down(silo.party)},
+                    metrics=by_party.get(silo.party),
+                )
+                for silo in engine.silos
+            ],
+            rounds=traffic.rounds,
+            bytes={"up": traffic.up(), "down": traffic.down()},
+            exchanges=[{"request": e.request, "up": e.up, "down": e.down} for e in traffic.exchanges],
+            missing=traffic.missing,
+            ledger=[asdict(row) for row in releases],
+            epsilon=epsilon_by_observer(releases),
+            delta=0.0,
+            metrics=metrics,
+            constant=constant_accuracy(list(self.private), self.test, len(self.classes)) if self.test else None,
+            versions=versions(),
+            timing={**clock.timing(), "engine": engine.name, "requests": steps},
+        )

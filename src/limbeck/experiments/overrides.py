@@ -1,0 +1,64 @@
+"""`--set key.path=value`: an experiment file changed from the command line."""
+
+import tomllib
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import fields
+from typing import Any, cast
+
+from limbeck.algorithms import algorithm_named
+from limbeck.errors import LimbeckError
+from limbeck.models.named import parameters_of
+
+Overridden = tuple[dict[str, Any], list[str]]
+
+
+def override(table: dict[str, Any], settings: Sequence[str]) -> Overridden:
+    """The changed table, and what was dropped from it.
+
+    Setting the `name` of an algorithm or a model drops the keys beside it that the new one lacks.
+    """
+    changed, notes = deepcopy(table), []
+    pairs = [_pair(setting) for setting in settings]
+    for path, value in pairs:
+        if path[-1] == "name" and len(path) > 1:
+            notes += _drop_foreign(_table_at(changed, path[:-1]), path[:-1], str(value))
+    for path, value in pairs:
+        _table_at(changed, path[:-1])[path[-1]] = value
+    return changed, notes
+
+
+def _pair(setting: str) -> tuple[list[str], Any]:
+    key, equals, text = setting.partition("=")
+    path = key.strip().split(".")
+    if not equals or not all(path):
+        raise LimbeckError(f"--set {setting}: write --set key.path=value, such as --set algorithm.subsets=10")
+    try:
+        return path, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return path, text
+
+
+def _table_at(table: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    for depth, key in enumerate(path, 1):
+        where = ".".join(path[:depth])
+        if isinstance(table, list):
+            if not key.isdigit() or int(key) >= len(table):
+                raise LimbeckError(f"--set {where}: there are {len(table)} such tables, numbered from 0")
+            table = table[int(key)]
+        else:
+            table = table.setdefault(key, {})
+        if not isinstance(table, dict | list):
+            raise LimbeckError(f"--set {where}.…: {where} is {table!r}, not a table")
+    return table
+
+
+def _drop_foreign(table: dict[str, Any], path: Sequence[str], name: str) -> list[str]:
+    if path == ["algorithm"]:
+        known = {field.name for field in fields(cast(Any, algorithm_named(name)))}
+    elif path[-1] == "model":
+        known = parameters_of(name)
+    else:
+        return []
+    foreign = [key for key in table if key != "name" and key not in known]
+    return [f"dropped {'.'.join(path)}.{key} = {table.pop(key)!r}: {name} has no such key" for key in foreign]

@@ -1,0 +1,132 @@
+"""Run an experiment: from a TOML table, or from arrays in Python."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+import numpy as np
+
+from limbeck.data.draw import cut
+from limbeck.data.sets import DataSet, as_float, check_finite, load
+from limbeck.errors import LimbeckError
+from limbeck.experiments.config import Data, Experiment
+from limbeck.experiments.federation import Federation, Result
+from limbeck.models.named import model_from
+from limbeck.models.sklearn import SklearnModel
+from limbeck.models.training import Watch, unwatched
+from limbeck.protocol.learning import Model
+from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.rows import Array, Rows
+from limbeck.protocol.streams import stream
+
+
+def deal(config: Data, seed: int) -> tuple[DataSet, list[Rows], Rows | None, Rows | None]:
+    """The data set, each party's rows, the public rows and the test rows."""
+    data = load(config.name)
+    parts = cut(data, config.public, config.test, seed)
+    groups = {name: members[parts.private] for name, members in data.groups.items()}
+    held = config.split.deal(data.y[parts.private], groups, config.parties, stream(seed, "split"))
+    return data, [data.rows(parts.private[rows]) for rows in held], parts.public, parts.test
+
+
+def federation_of(experiment: Experiment, config: Mapping[str, Any]) -> Federation:
+    """The federation that an experiment describes; `config` is what the record keeps of it."""
+    data, private, public, test = deal(experiment.data, experiment.seed)
+    if test is None:
+        raise LimbeckError(f"{data.name} has no official test rows: say how many to set aside with data.test")
+    return Federation(
+        algorithm=experiment.algorithm,
+        seed=experiment.seed,
+        classes=np.array(data.classes),
+        private=private,
+        models=[experiment.model_of(party) for party in range(experiment.data.parties)],
+        server_model=experiment.server_model,
+        public=public,
+        test=test,
+        config=config,
+    )
+
+
+def run(
+    algorithm: Algorithm,
+    parties: Sequence[tuple[Any, Any]],
+    public: Any = None,
+    models: Any = "random-forest",
+    server_model: Any = None,
+    test: tuple[Any, Any] | None = None,
+    seed: int = 0,
+    processes: int | None = None,
+    watch: Watch = unwatched,
+) -> Result:
+    """Let parties learn together in this process.
+
+    `parties` are (X, y) pairs; y may hold any labels. `models` is a scikit-learn estimator, a model's name or its
+    table, for all parties or one for each; `server_model` is the final model's, by default the first party's.
+    `public` are rows without labels.
+    """
+    if not parties:
+        raise LimbeckError("parties is empty: give at least one (X, y) pair")
+    labels = [np.asarray(y) for _, y in [*parties, *([test] if test else [])]]
+    classes = np.unique(np.concatenate(labels))
+    private = [_rows(x, y, classes, f"party {index}") for index, (x, y) in enumerate(parties)]
+    shape = private[0].x.shape[1:]
+    for index, rows in enumerate(private):
+        _check_shape(rows.x, shape, f"party {index}")
+    chosen = _models(models, len(parties))
+    federation = Federation(
+        algorithm=algorithm,
+        seed=seed,
+        classes=classes,
+        private=private,
+        models=chosen,
+        server_model=chosen[0] if server_model is None else _model(server_model),
+        public=None if public is None else _public(public, shape),
+        test=None if test is None else _rows(*test, classes, "test"),
+        config={"algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))}},
+    )
+    return federation.run(processes, watch)
+
+
+def _models(given: Any, parties: int) -> list[Model]:
+    if not isinstance(given, list | tuple):
+        return [_model(given)] * parties
+    if len(given) != parties:
+        raise LimbeckError(f"{len(given)} models for {parties} parties: give one, or one for each")
+    return [_model(each) for each in given]
+
+
+def _model(given: Any) -> Model:
+    if isinstance(given, str):
+        return model_from({"name": given})
+    return model_from(given) if isinstance(given, Mapping) else SklearnModel(given)
+
+
+def _rows(x: Any, y: Any, classes: Array, where: str) -> Rows:
+    rows, labels = _floats(x, where), np.asarray(y)
+    if labels.shape != (len(rows),):
+        raise LimbeckError(f"{where}: {len(rows)} rows need as many labels, not y of shape {labels.shape}")
+    if not len(rows):
+        raise LimbeckError(f"{where} has no rows")
+    return Rows(rows, np.searchsorted(classes, labels))
+
+
+def _public(x: Any, shape: tuple[int, ...]) -> Rows:
+    rows = _floats(x, "public")
+    _check_shape(rows, shape, "public")
+    return Rows(rows, np.zeros(len(rows), np.int64))
+
+
+def _floats(x: Any, where: str) -> Array:
+    try:
+        rows = as_float(np.asarray(x))
+    except (TypeError, ValueError) as error:
+        raise LimbeckError(f"{where}: rows must be numbers ({error})") from error
+    if rows.ndim < 2:
+        raise LimbeckError(f"{where}: rows must have at least two dimensions, not the shape {rows.shape}")
+    check_finite(rows, where)
+    return rows
+
+
+def _check_shape(x: Array, shape: tuple[int, ...], where: str) -> None:
+    if x.shape[1:] != shape:
+        raise LimbeckError(f"{where}: rows of shape {x.shape[1:]}, but party 0 has rows of shape {shape}")

@@ -1,0 +1,47 @@
+"""Data sets as tables for a terminal."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.table import Table
+
+from limbeck.data.sets import EMBEDDED, DataSet, load
+from limbeck.errors import LimbeckError
+from limbeck.report.tables import percent
+
+
+def list_table(names: Sequence[str]) -> Table:
+    """A line a data set; one that cannot be used says why."""
+    table = Table(box=None, padding=(0, 2))
+    for column in ("name", "rows", "test rows", "a row", "classes", "from"):
+        table.add_column(column, justify="right" if "rows" in column else "left")
+    for name in names:
+        source = "scikit-learn" if name in EMBEDDED else "LIMBECK_DATA"
+        try:
+            data = load(name)
+        except LimbeckError as error:
+            table.add_row(name, "", "", "", "", f"not usable: {error}")
+            continue
+        shape = "x".join(map(str, data.x.shape[1:]))
+        table.add_row(name, str(len(data.x)), str(data.official_test), shape, str(len(data.classes)), source)
+    return table
+
+
+def show_table(data: DataSet) -> Table:
+    """Rows per class, in training and official test rows."""
+    table = Table(box=None, padding=(0, 2), title=f"{data.name}: {_about(data)}", title_justify="left")
+    for column in ("class", "rows", "share", "test rows"):
+        table.add_column(column, justify="left" if column == "class" else "right")
+    counts = np.bincount(data.y, minlength=len(data.classes))
+    tests = np.bincount(data.test_y if data.test_y is not None else [], minlength=len(data.classes))
+    for name, count, test in zip(data.classes, counts, tests, strict=True):
+        table.add_row(name, str(count), percent(count / len(data.y)), str(test))
+    groups = [f"{name}: {len(np.unique(members))}" for name, members in data.groups.items()]
+    if groups:
+        table.caption = f"groups: {', '.join(groups)}"
+    return table
+
+
+def _about(data: DataSet) -> str:
+    shape = "x".join(map(str, data.x.shape[1:]))
+    return f"{len(data.x)} training and {data.official_test} official test rows of {shape} {data.x.dtype} values"

@@ -1,0 +1,30 @@
+"""Progress of long work: a bar on a terminal, one quiet line when piped."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """Passes results on as they come and shows how far the work is."""
+
+    console: Console
+
+    def __call__(self, results: Iterable[Any], total: int) -> Iterable[Any]:
+        label = f"fitting {total} model{'s' if total > 1 else ''}"
+        return self._bar(results, total, label) if self.console.is_terminal else self._line(results, label)
+
+    def _bar(self, results: Iterable[Any], total: int, label: str) -> Iterable[Any]:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            yield from progress.track(results, total=total, description=label)
+
+    def _line(self, results: Iterable[Any], label: str) -> Iterable[Any]:
+        began = time.perf_counter()
+        yield from results
+        self.console.print(f"{label}: {time.perf_counter() - began:.1f} s", highlight=False)

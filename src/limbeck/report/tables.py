@@ -1,0 +1,91 @@
+"""Run records as tables for a terminal."""
+
+import math
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+
+from limbeck.experiments.record import PartyRecord, RunRecord
+
+UNITS = ("B", "kB", "MB", "GB")
+
+
+def run_table(record: RunRecord) -> Table:
+    """One run: how good, against what, at what price."""
+    table = _table(f"{record.algorithm}, {len(record.parties)} parties, seed {record.seed}")
+    table.add_column("")
+    table.add_column("", justify="right")
+    if record.metrics:
+        own = any(party.metrics for party in record.parties)
+        table.add_row("accuracy" + (" (mean over parties)" if own else ""), percent(record.metrics.accuracy))
+        table.add_row("balanced accuracy", percent(record.metrics.balanced_accuracy))
+        table.add_row("ROC AUC", "–" if record.metrics.roc_auc is None else f"{record.metrics.roc_auc:.3f}")
+        table.add_row("constant predictor's accuracy", percent(record.constant))
+    table.add_row("rounds", str(record.rounds))
+    table.add_row("bytes up / down", f"{weight(record.bytes['up'])} / {weight(record.bytes['down'])}")
+    table.add_row("epsilon", _epsilons(record))
+    table.add_row("seconds", f"{record.timing['seconds']:.1f}")
+    if record.missing:
+        table.add_row("silent parties", ", ".join(map(str, record.missing)))
+    return table
+
+
+def party_table(record: RunRecord) -> Table:
+    """Each party: what it holds, what it learns with, and how good its own model is where it has one."""
+    table = _table("parties")
+    for column in ("party", "model", "rows", "classes", "accuracy alone"):
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for party in record.parties:
+        table.add_row(*_party_row(party))
+    return table
+
+
+def comparison_table(records: Sequence[RunRecord]) -> Table:
+    """Several runs on the same rows, and the constant predictor that learning must beat."""
+    table = _table("on the same test rows")
+    for column in ("method", "accuracy", "balanced", "rounds", "up", "down", "epsilon", "seconds"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for record in records:
+        assert record.metrics
+        table.add_row(
+            record.algorithm,
+            percent(record.metrics.accuracy),
+            percent(record.metrics.balanced_accuracy),
+            str(record.rounds),
+            weight(record.bytes["up"]),
+            weight(record.bytes["down"]),
+            _epsilons(record),
+            f"{record.timing['seconds']:.1f}",
+        )
+    table.add_row("constant", percent(records[0].constant), percent(1 / len(records[0].data["classes"])))
+    return table
+
+
+def percent(fraction: float | None) -> str:
+    return "–" if fraction is None else f"{100 * fraction:.1f} %"
+
+
+def weight(count: float) -> str:
+    """Bytes as people read them."""
+    for unit in UNITS:
+        if count < 1000 or unit == UNITS[-1]:
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def _party_row(party: PartyRecord) -> tuple[str, ...]:
+    held = sum(count > 0 for count in party.classes)
+    accuracy = percent(party.metrics.accuracy) if party.metrics else "–"
+    return str(party.index), str(party.model["name"]), str(party.rows), str(held), accuracy
+
+
+def _epsilons(record: RunRecord) -> str:
+    """Who sees what, in one cell."""
+    told = [f"{'∞' if math.isinf(e) else f'{e:.3g}'} to {observer}" for observer, e in record.epsilon.items()]
+    return ", ".join(told) or "0"
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
