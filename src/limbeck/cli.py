@@ -20,6 +20,8 @@ app = typer.Typer(
 data_app = typer.Typer(help="Data sets, and who holds what.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
+INTERRUPTED = 130  # what typer returns after Ctrl-C
+
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be repeated."),
@@ -30,13 +32,12 @@ Processes = Annotated[int | None, typer.Option(min=1, help="Training processes; 
 def main() -> None:
     """Run the program; what a person can put right is told in one line."""
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:
+            _stop("limbeck: interrupted; nothing was written", code)
+        sys.exit(code)
     except LimbeckError as error:
         _stop(f"limbeck: {error}", 1)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        _stop("limbeck: interrupted; nothing was written", 130)
     except Exception as error:
         if not hasattr(error, "format_message"):  # click's own complaints about the command line
             raise

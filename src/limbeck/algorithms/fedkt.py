@@ -50,10 +50,10 @@ class FedKT:
     def __post_init__(self) -> None:
         for key in ("partitions", "subsets"):
             if getattr(self, key) < 1:
-                raise LimbeckError(f"algorithm.{key} must be at least 1, not {getattr(self, key)}")
+                raise LimbeckError(f"{key} must be at least 1, not {getattr(self, key)}")
         if self.queries <= 0 or (isinstance(self.queries, float) and self.queries > 1):
             raise LimbeckError(
-                f"algorithm.queries must be a number of public rows from 1, or a share up to 1.0, not {self.queries}"
+                f"queries must be a number of public rows from 1, or a share up to 1.0, not {self.queries}"
             )
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
@@ -95,12 +95,12 @@ class FedKT:
         if len(silo.private) < self.subsets:
             raise LimbeckError(
                 f"{silo.name} holds {len(silo.private)} rows, too few for {self.subsets} subsets: "
-                f"algorithm.subsets = {len(silo.private)} would fit"
+                f"subsets = {len(silo.private)} would fit"
             )
         return np.array_split(silo.rng.permutation(len(silo.private)), self.subsets)
 
     def _number_of_queries(self, public: int) -> int:
         queries = self.queries if isinstance(self.queries, int) else max(1, int(self.queries * public))
         if queries > public:
-            raise LimbeckError(f"algorithm.queries = {queries}, but there are {public} public rows")
+            raise LimbeckError(f"queries = {queries}, but there are {public} public rows")
         return queries

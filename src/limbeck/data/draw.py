@@ -44,6 +44,8 @@ class _Pool:
 
     def take(self, amount: int | float, key: str) -> Rows:
         count = amount if isinstance(amount, int) else int(amount * self.size)
+        if not len(self.left):
+            raise LimbeckError(f"data.{key}: no {self.part} rows of {self.data.name} are free")
         if not 1 <= count <= len(self.left):
             raise LimbeckError(
                 f"data.{key} = {amount} is {count} rows: {self.data.name} has {self.size} {self.part} rows, "

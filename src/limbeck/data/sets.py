@@ -99,7 +99,7 @@ def _read(path: Path) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
     except (OSError, ValueError, BadZipFile) as error:
-        raise LimbeckError(f"{path} is not a readable NPZ file: {error}") from error
+        raise LimbeckError(f"{path} is not an NPZ file of plain arrays") from error
 
 
 def _from_arrays(name: str, path: Path, arrays: dict[str, Array]) -> DataSet:

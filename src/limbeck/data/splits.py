@@ -44,9 +44,9 @@ class Dirichlet:
 
     def __post_init__(self) -> None:
         if not self.beta > 0:
-            raise LimbeckError(f"data.split.beta must be above 0, not {self.beta}")
+            raise LimbeckError(f"beta must be above 0, not {self.beta}")
         if self.least < 1:
-            raise LimbeckError(f"data.split.least must be at least 1, not {self.least}")
+            raise LimbeckError(f"least must be at least 1, not {self.least}")
 
     def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         _check_enough(len(y), parties, self.least)
@@ -123,8 +123,8 @@ SPLITS: dict[str, type[Iid | Dirichlet | ByClass | ByGroup]] = {
 
 def _check_enough(rows: int, parties: int, least: int) -> None:
     if rows < parties * least:
-        possible = f"at most {rows // least} parties" + (f", or least = {rows // parties}" if rows >= parties else "")
-        raise LimbeckError(f"data.split: {rows} private rows cannot give {parties} parties {least} each; {possible}")
+        fits = f"least = {rows // parties} would fit" if rows >= parties else f"have at most {rows} parties"
+        raise LimbeckError(f"data.split: {rows} private rows cannot give {parties} parties {least} each; {fits}")
 
 
 def _by_owner(owner: Array, parties: int) -> list[Array]:

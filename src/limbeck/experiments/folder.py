@@ -19,6 +19,7 @@ class RunFolder:
     def __enter__(self) -> "RunFolder":
         if self.path.exists():
             raise LimbeckError(f"{self.path} exists already; name another folder with --out")
+        self._made_parent = not self.path.parent.exists()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._draft = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", dir=self.path.parent))
@@ -41,6 +42,8 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         shutil.rmtree(self._draft, ignore_errors=True)
+        if self._made_parent and not any(self.path.parent.iterdir()):
+            self.path.parent.rmdir()
 
 
 def free_folder(stem: str) -> Path:

@@ -1,5 +1,6 @@
 """Training: the jobs that algorithms hand in, and the pool of processes that runs them."""
 
+import signal
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -78,7 +79,10 @@ def warm_up(processes: int | None = None) -> None:
     width = processes or cpu_count()
     if width > 1:
         imports = [delayed(_import)("limbeck.models.sklearn")] * width
-        threading.Thread(target=lambda: Parallel(width, batch_size=1)(imports), daemon=True).start()
+        heard = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C is for the program, not its pool
+        started = Parallel(width, batch_size=1, return_as="generator")(imports)
+        signal.signal(signal.SIGINT, heard)
+        threading.Thread(target=list, args=(started,), daemon=True).start()
 
 
 def _attempt(index: int, job: Job[T], classes: int, seed: int) -> T:
