@@ -80,10 +80,14 @@ class ByClass:
 
     classes: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.classes is not None and self.classes < 1:
+            raise LimbeckError(f"classes must be at least 1, not {self.classes}")
+
     def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         present = rng.permutation(np.unique(y))
         held = self.classes or math.ceil(len(present) / parties)
-        if not 1 <= held <= len(present) or held * parties < len(present):
+        if held > len(present) or held * parties < len(present):
             raise LimbeckError(
                 f"data.split.classes = {held}: {parties} parties of {held} classes cannot hold the "
                 f"{len(present)} classes once each or more; {math.ceil(len(present) / parties)} would do"

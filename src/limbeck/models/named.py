@@ -44,10 +44,10 @@ def model_from(description: Mapping[str, Any]) -> SklearnModel:
     """The model of `{name = ..., parameter = value}`; the name `python:package.module:factory` is the user's own."""
     name = str(description["name"])
     parameters = {key: value for key, value in description.items() if key != "name"}
-    unknown = [key for key in parameters if key not in parameters_of(name)]
-    if unknown:
-        near = did_you_mean(unknown[0], parameters_of(name))
-        raise LimbeckError(f"model {name!r} has no parameter {unknown[0]!r}; {near}")
+    known = parameters_of(name)
+    for key in parameters:
+        if key not in known:
+            raise LimbeckError(f"model {name!r} has no parameter {key!r}; {did_you_mean(key, known)}")
     if name.startswith("python:"):
         return SklearnModel(_factory(name)(**parameters), dict(description))
     named = NAMED[name]

@@ -56,9 +56,9 @@ class PackedModel:
     def run(self, x: Array) -> tuple[Array, Array]:
         """Labels and scores; images are flattened where the model takes flat rows."""
         expected = self.session.get_inputs()[0].shape[1:]
-        rows = np.asarray(x, np.float32).reshape(len(x), -1)
-        if rows.shape[1] != np.prod(expected):
-            raise LimbeckError(f"the model takes rows of {np.prod(expected)} values, not {rows.shape[1]}")
+        rows = np.asarray(x, np.float32)
+        if np.prod(rows.shape[1:]) != np.prod(expected):
+            raise LimbeckError(f"the model takes rows of {np.prod(expected)} values, not {np.prod(rows.shape[1:])}")
         label, scores = self.session.run(["label", "scores"], {"rows": rows.reshape(len(x), *expected)})
         return label, scores
 
@@ -96,11 +96,12 @@ def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: boo
 
     `model` maps `rows` to a label and, with `probabilities`, to a matrix with one column per seen class.
     """
-    local = onnx.compose.add_prefix(model, "local_", rename_inputs=False)
-    label, *rest = [output.name for output in local.graph.output]
+    graph = model.graph
+    _rename(graph, {graph.input[0].name: "rows"})
+    label, *rest = [output.name for output in graph.output]
     table = numpy_helper.from_array(np.asarray(seen, np.int64), "seen")
     place = np.eye(classes, dtype=np.float32)
-    nodes = [*local.graph.node, helper.make_node("Gather", ["seen", label], ["label"])]
+    nodes = [*graph.node, helper.make_node("Gather", ["seen", label], ["label"])]
     if probabilities:
         weights = [table, numpy_helper.from_array(place[seen], "place")]
         nodes.append(helper.make_node("MatMul", [rest[0], "place"], ["scores"]))
@@ -108,6 +109,24 @@ def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: boo
         weights = [table, numpy_helper.from_array(place, "place")]
         nodes.append(helper.make_node("Gather", ["place", "label"], ["scores"]))
     opsets = OPSETS | {o.domain: o.version for o in model.opset_import if o.domain not in OPSETS}
-    features = local.graph.input[0].type.tensor_type.shape.dim[1].dim_value
-    initializers = [*local.graph.initializer, *weights]
-    return packed(nodes, initializers, features, classes, probabilities, opsets)
+    features = graph.input[0].type.tensor_type.shape.dim[1].dim_value
+    return packed(nodes, [*graph.initializer, *weights], features, classes, probabilities, opsets)
+
+
+def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
+    """Number all values in order of appearance: converters count on through a process, which shows in their names."""
+
+    def short(name: str) -> str:
+        return names.setdefault(name, f"v{len(names)}") if name else ""
+
+    for value in (*graph.input, *graph.initializer, *graph.output):
+        value.name = short(value.name)
+    for node in graph.node:
+        node.name = ""
+        node.input[:] = [short(name) for name in node.input]
+        node.output[:] = [short(name) for name in node.output]
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                attribute.g.name = "inner"
+                _rename(attribute.g, names)
+    del graph.value_info[:]

@@ -25,8 +25,8 @@ def rehearse(model: Model, features: int, classes: int) -> None:
 
 
 def _fit_on_few(model: Model, features: int, classes: int) -> tuple[Fitted, Array]:
-    """A fit on few rows; on more than features where a model (a discriminant analysis, say) needs them."""
-    for rows_per_class in (FEW, max(FEW, features + 2)):
+    """A fit on few rows; on more rows than features where a model (a discriminant analysis, say) needs them."""
+    for rows_per_class in (FEW, max(FEW, 2 * features)):
         x, y = _rows(rows_per_class, features, classes)
         try:
             return model.fit(x, y, classes, seed=0), x

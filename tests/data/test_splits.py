@@ -1,0 +1,97 @@
+"""Every split is seeded, disjoint and complete, and does what its name says."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limbeck.data.splits import ByClass, ByGroup, Dirichlet, Iid, Split
+from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Array
+
+RNG = np.random.default_rng
+
+
+def rows(count: int, classes: int, seed: int = 0) -> tuple[Array, dict[str, Array]]:
+    rng = RNG(seed)
+    return rng.integers(classes, size=count), {"writer": rng.integers(40, size=count)}
+
+
+splits = st.sampled_from([Iid(), Dirichlet(0.5, 1), Dirichlet(5.0, 3), ByClass(), ByClass(3), ByGroup("writer")])
+
+
+@given(splits, st.integers(2, 8), st.integers(0, 2**32))
+def test_disjoint_complete_and_seeded(split: Split, parties: int, seed: int) -> None:
+    y, groups = rows(600, 5, seed % 7)
+    held = split.deal(y, groups, parties, RNG(seed))
+    assert len(held) == parties
+    assert all(len(part) for part in held)
+    assert sorted(np.concatenate(held)) == list(range(len(y)))
+    again = split.deal(y, groups, parties, RNG(seed))
+    assert all(np.array_equal(one, other) for one, other in zip(held, again, strict=True))
+
+
+def test_another_seed_deals_otherwise() -> None:
+    y, groups = rows(600, 5)
+    for split in (Iid(), Dirichlet(0.5, 1), ByClass(2), ByGroup("writer")):
+        first, second = (split.deal(y, groups, 4, RNG(seed)) for seed in (0, 1))
+        assert any(not np.array_equal(one, other) for one, other in zip(first, second, strict=True))
+
+
+def test_iid_parties_are_of_one_size() -> None:
+    assert {len(part) for part in Iid().deal(rows(602, 5)[0], {}, 4, RNG(0))} == {150, 151}
+
+
+def test_dirichlet_keeps_the_least_and_skews_with_small_beta() -> None:
+    y, _ = rows(5000, 5)
+
+    def skew(beta: float) -> float:
+        held = Dirichlet(beta, 10).deal(y, {}, 10, RNG(0))
+        assert min(map(len, held)) >= 10
+        shares = np.stack([np.bincount(y[part], minlength=5) / len(part) for part in held])
+        return float(shares.max(axis=1).mean())
+
+    assert skew(0.1) > skew(1) > skew(100)
+    assert skew(100) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("split", "parties", "complaint"),
+    [
+        (Dirichlet(0.5, 100), 10, "600 private rows cannot give 10 parties 100 each; least = 60 would fit"),
+        (Dirichlet(0.5, 58), 10, "never had more than"),
+        (Dirichlet(), 700, "have at most 600 parties"),
+        (Iid(), 700, "have at most 600 parties"),
+        (ByClass(1), 3, "2 would do"),
+        (ByClass(9), 3, "cannot hold the 5 classes"),
+        (ByGroup("author"), 3, "no group 'author'; known: writer"),
+        (ByGroup("writer"), 41, "40 groups 'writer' are too few for 41 parties"),
+    ],
+)
+def test_the_impossible_is_told(split: Split, parties: int, complaint: str) -> None:
+    y, groups = rows(600, 5)
+    with pytest.raises(LimbeckError, match=complaint):
+        split.deal(y, groups, parties, RNG(0))
+
+
+@pytest.mark.parametrize("wrong", [{"beta": 0.0}, {"beta": -1.0}, {"beta": float("nan")}, {"least": 0}])
+def test_wrong_parameters_are_told(wrong: dict[str, float]) -> None:
+    with pytest.raises(LimbeckError, match=next(iter(wrong))):
+        Dirichlet(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(LimbeckError, match="classes must be at least 1"):
+        ByClass(0)
+
+
+def test_by_class_holds_so_many_classes() -> None:
+    y, _ = rows(600, 6)
+    assert [len(np.unique(y[part])) for part in ByClass(2).deal(y, {}, 3, RNG(0))] == [2, 2, 2]
+    assert [len(np.unique(y[part])) for part in ByClass().deal(y, {}, 3, RNG(0))] == [2, 2, 2]
+    assert [len(np.unique(y[part])) for part in ByClass(3).deal(y, {}, 4, RNG(0))] == [3, 3, 3, 3]
+
+
+def test_by_group_never_divides_a_group() -> None:
+    y, groups = rows(600, 5)
+    held = ByGroup("writer").deal(y, groups, 7, RNG(0))
+    owners = [set(groups["writer"][part]) for part in held]
+    assert sum(map(len, owners)) == 40
+    assert {len(members) for members in owners} == {5, 6}

@@ -1,0 +1,57 @@
+"""Models of a user's own, named `python:factories:...` in tests."""
+
+import os
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.neighbors import NearestCentroid
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_info
+
+
+def small_tree(depth: int = 2) -> DecisionTreeClassifier:
+    return DecisionTreeClassifier(max_depth=depth)
+
+
+def unconvertible() -> NearestCentroid:
+    """skl2onnx has no converter for it."""
+    return NearestCentroid()
+
+
+class Deadly(DecisionTreeClassifier):  # type: ignore[misc]
+    """Its fit kills the process that does it."""
+
+    def fit(self, x: Any, y: Any) -> "Deadly":
+        os.kill(os.getpid(), signal.SIGKILL)
+        return self
+
+
+def deadly() -> Deadly:
+    return Deadly()
+
+
+class Picky(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Refuses to learn from fewer than 20 rows."""
+
+    def fit(self, x: Any, y: Any) -> "Picky":
+        if len(x) < 20:
+            raise ValueError("20 rows or nothing")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, x: Any) -> Any:
+        return np.zeros(len(x), int)
+
+
+@dataclass(frozen=True, slots=True)
+class WhoAmI:
+    """A job that tells where it ran, and with how many threads it might have computed."""
+
+    def run(self, classes: int, seed: int) -> tuple[int, int]:
+        return os.getpid(), max((pool["num_threads"] for pool in threadpool_info()), default=1)
+
+
+not_callable = 3

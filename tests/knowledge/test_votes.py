@@ -1,0 +1,60 @@
+"""Votes against a slow count, and what replacing one party can do to them."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limbeck.knowledge.votes import consistent_votes, tally, winners
+from limbeck.protocol.rows import Array
+
+sizes = st.tuples(st.integers(1, 6), st.integers(1, 4), st.integers(1, 5), st.integers(1, 4), st.integers(0, 2**32))
+
+
+def draw(parties: int, students: int, rows: int, classes: int, seed: int) -> Array:
+    return np.random.default_rng(seed).integers(classes, size=(parties, students, rows))
+
+
+@given(sizes)
+def test_tally_is_the_slow_count(size: tuple[int, int, int, int, int]) -> None:
+    labels = draw(*size)[:, 0]
+    slow = [[sum(vote == c for vote in column) for c in range(size[3])] for column in labels.T]
+    assert tally(labels, size[3]).tolist() == slow
+
+
+@given(sizes)
+def test_consistent_votes_are_the_papers_formula(size: tuple[int, int, int, int, int]) -> None:
+    """v_m(x) = s |{i : v_m^i(x) = s}|, Algorithm 1, lines 15 to 19."""
+    labels, classes, s = draw(*size), size[3], size[1]
+    slow = [
+        [s * sum(all(labels[i, :, row] == m) for i in range(size[0])) for m in range(classes)] for row in range(size[2])
+    ]
+    assert consistent_votes(labels, classes).tolist() == slow
+
+
+@given(sizes)
+def test_with_one_student_consistency_is_free(size: tuple[int, int, int, int, int]) -> None:
+    labels = draw(*size)[:, :1]
+    assert np.array_equal(consistent_votes(labels, size[3]), tally(labels[:, 0], size[3]))
+
+
+@given(sizes)
+def test_the_order_of_voters_changes_nothing(size: tuple[int, int, int, int, int]) -> None:
+    labels = draw(*size)
+    shuffled = np.random.default_rng(0).permutation(labels)
+    assert np.array_equal(consistent_votes(labels, size[3]), consistent_votes(shuffled, size[3]))
+    assert np.array_equal(tally(labels[:, 0], size[3]), tally(shuffled[:, 0], size[3]))
+
+
+@given(sizes, st.integers(0, 2**32))
+def test_replacing_a_party_moves_at_most_two_s_votes(size: tuple[int, int, int, int, int], seed: int) -> None:
+    """FedKT Theorem 1: the sensitivity is 2 s, no more than s in one count."""
+    labels, classes, s = draw(*size), size[3], size[1]
+    other = labels.copy()
+    other[0] = np.random.default_rng(seed).integers(classes, size=other[0].shape)
+    moved = np.abs(consistent_votes(labels, classes) - consistent_votes(other, classes))
+    assert moved.max() <= s
+    assert moved.sum(axis=1).max() <= 2 * s
+
+
+def test_ties_and_empty_rows_go_to_the_lowest_class() -> None:
+    assert winners(np.array([[0, 2, 2], [0, 0, 0], [1, 0, 5]])).tolist() == [1, 0, 2]

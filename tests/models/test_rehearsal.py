@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+
+from limbeck.errors import LimbeckError
+from limbeck.models.named import NAMED, model_from
+from limbeck.models.rehearsal import rehearse
+from limbeck.models.sklearn import SklearnModel
+from limbeck.protocol.rows import Array
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize(("features", "classes"), [(1, 2), (30, 2), (64, 10)])
+def test_every_named_model_passes(name: str, features: int, classes: int) -> None:
+    rehearse(model_from({"name": name}), features, classes)
+
+
+def test_a_model_without_a_converter_is_refused() -> None:
+    with pytest.raises(LimbeckError, match="'python:factories:unconvertible' cannot be packed as ONNX: Unable to find"):
+        rehearse(model_from({"name": "python:factories:unconvertible"}), 4, 3)
+
+
+def test_a_wrong_value_of_a_parameter_is_refused() -> None:
+    with pytest.raises(LimbeckError, match="'random-forest' cannot be fitted: The 'max_depth' parameter"):
+        rehearse(model_from({"name": "random-forest", "max_depth": "six"}), 4, 3)
+
+
+def test_a_model_that_needs_more_rows_than_features_passes() -> None:
+    rehearse(SklearnModel(QuadraticDiscriminantAnalysis()), 20, 2)
+
+
+def test_a_model_that_votes_otherwise_when_packed_is_refused() -> None:
+    class TwoFaced:
+        name = "two-faced"
+        description = {"name": "two-faced"}
+
+        def fit(self, x: Array, y: Array, classes: int, seed: int) -> "TwoFaced":
+            self.model = model_from({"name": "decision-tree"}).fit(x, y, classes, seed)
+            return self
+
+        def vote(self, x: Array) -> Array:
+            return np.roll(self.model.vote(x), 1)
+
+        def scores(self, x: Array) -> Array:
+            return self.model.scores(x)
+
+        def pack(self) -> bytes:
+            return self.model.pack()
+
+    with pytest.raises(LimbeckError, match="votes as before on only"):
+        rehearse(TwoFaced(), 4, 3)

@@ -1,0 +1,19 @@
+import pytest
+
+from limbeck.errors import LimbeckError
+from limbeck.protocol.messages import Done
+from limbeck.protocol.parties import Replies
+
+
+def test_replies_come_in_party_order() -> None:
+    first, second = Done(), Done()
+    replies = Replies({7: second, 2: first}, missing=(3,))
+    assert [id(reply) for reply in replies] == [id(first), id(second)]
+    assert len(replies) == 2
+
+
+def test_too_few_replies_are_an_error_that_names_the_silent() -> None:
+    replies = Replies({0: Done()}, missing=(1, 2))
+    assert replies.at_least(1) is replies
+    with pytest.raises(LimbeckError, match=r"1 parties answered, 2 are needed; silent: \(1, 2\)"):
+        replies.at_least(2)

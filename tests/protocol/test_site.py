@@ -1,0 +1,102 @@
+"""The two doors of a site."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from limbeck.errors import LimbeckError
+from limbeck.models.named import model_from
+from limbeck.privacy.mechanisms import Unprotected
+from limbeck.protocol.learning import FitError, J, Job
+from limbeck.protocol.messages import Adopt, Done
+from limbeck.protocol.release import Release
+from limbeck.protocol.rows import PublicRows, Rows
+from limbeck.protocol.site import Silo
+
+
+class Recorder:
+    """A trainer that hands back the seeds it was given."""
+
+    def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
+        return list(seeds)  # type: ignore[arg-type]
+
+
+class Failing:
+    def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
+        raise FitError("svm cannot learn", 0)
+
+
+def silo(party: int = 4, seed: int = 1) -> Silo:
+    x = np.zeros((2, 3), np.float32)
+    return Silo(
+        party=party,
+        private=Rows(x, np.zeros(2, int)),
+        public=PublicRows(x),
+        classes=2,
+        model=model_from({"name": "naive-bayes"}),
+        seed=seed,
+        trainer=Recorder(),
+    )
+
+
+def test_a_release_writes_its_row() -> None:
+    site = silo()
+    site.begin(5)
+    site.release(Adopt(b""), Unprotected(), observer="server", count=7)
+    assert site.ledger.rows == [
+        Release(
+            site="party 4",
+            turn=5,
+            what="Adopt",
+            mechanism="unprotected",
+            sensitivity=math.inf,
+            adjacency="any",
+            observer="server",
+            count=7,
+        )
+    ]
+
+
+def test_nothing_private_leaves_without_a_release() -> None:
+    site = silo()
+    released = site.release(Adopt(b"a"), Unprotected(), observer="parties")
+    site.check_released(released)
+    site.check_released(Done())
+    with pytest.raises(LimbeckError, match="party 4: Adopt was about to leave without a release"):
+        site.check_released(Adopt(b"a"))
+
+
+def test_a_release_is_good_for_its_own_turn_only() -> None:
+    site = silo()
+    released = site.release(Adopt(b"a"), Unprotected(), observer="parties")
+    site.begin(1)
+    with pytest.raises(LimbeckError, match="without a release"):
+        site.check_released(released)
+
+
+def test_seeds_depend_on_seed_party_and_turn_alone() -> None:
+    def seeds(site: Silo, turn: int) -> list[int]:
+        site.begin(turn)
+        return site.train([None] * 3)  # type: ignore[list-item]
+
+    busy = silo()
+    seeds(busy, 0)
+    assert seeds(busy, 1) == seeds(silo(), 1)
+    different = [seeds(silo(), 0), seeds(silo(), 1), seeds(silo(party=5), 0), seeds(silo(seed=2), 0)]
+    assert len({tuple(each) for each in different}) == 4
+
+
+def test_a_failed_fit_names_the_party() -> None:
+    site = silo()
+    site.trainer = Failing()
+    with pytest.raises(LimbeckError, match="party 4: svm cannot learn"):
+        site.train([])
+
+
+def test_adopting_a_model_is_remembered() -> None:
+    site = silo()
+    assert site.adopted is None
+    assert site.adopt(b"onnx") == Done()
+    assert site.adopted == b"onnx"
