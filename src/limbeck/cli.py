@@ -129,9 +129,9 @@ def data_show(
     from rich.console import Console
 
     from limbeck.data.sets import load
-    from limbeck.report.datasets import show_table
+    from limbeck.report.datasets import show
 
-    Console().print(show_table(load(name)))
+    Console().print(show(load(name)))
 
 
 @data_app.command("split")

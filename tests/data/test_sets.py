@@ -7,6 +7,7 @@ import pytest
 
 from limbeck.data.sets import EMBEDDED, as_float, load, names
 from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Array
 
 X, Y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 0, 1])
 
@@ -66,7 +67,7 @@ def test_images_of_bytes_are_scaled_and_tables_of_bytes_are_not() -> None:
         ({"x_train": np.array([["a"]]), "y_train": Y[:1]}, "must hold numbers"),
     ],
 )
-def test_bad_files_are_told(save: Callable[..., Path], arrays: dict[str, np.ndarray], complaint: str) -> None:  # type: ignore[type-arg]
+def test_bad_files_are_told(save: Callable[..., Path], arrays: dict[str, Array], complaint: str) -> None:
     path = save("bad", **arrays)
     with pytest.raises(LimbeckError, match=re.escape(complaint)) as refusal:
         load("bad")

@@ -1,3 +1,5 @@
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
@@ -32,7 +34,7 @@ def test_a_model_that_needs_more_rows_than_features_passes() -> None:
 def test_a_model_that_votes_otherwise_when_packed_is_refused() -> None:
     class TwoFaced:
         name = "two-faced"
-        description = {"name": "two-faced"}
+        description: ClassVar = {"name": "two-faced"}
 
         def fit(self, x: Array, y: Array, classes: int, seed: int) -> "TwoFaced":
             self.model = model_from({"name": "decision-tree"}).fit(x, y, classes, seed)

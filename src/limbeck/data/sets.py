@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from limbeck.errors import LimbeckError, did_you_mean
-from limbeck.protocol.rows import Array, Rows
+from limbeck.protocol.rows import Array, Rows, flat
 
 EMBEDDED = {
     "digits": "load_digits",
@@ -139,7 +139,7 @@ def check_finite(x: Array, where: str) -> None:
     """Refuse NaN and infinity, naming the first row that has one."""
     if x.dtype.kind != "f":
         return
-    bad = ~np.isfinite(x.reshape(len(x), -1)).all(axis=1)
+    bad = ~np.isfinite(flat(x)).all(axis=1)
     if bad.any():
         raise LimbeckError(
             f"{where}: {bad.sum()} of {len(x)} rows hold NaN or infinity, the first is row {bad.argmax()}"

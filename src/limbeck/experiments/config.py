@@ -159,17 +159,19 @@ def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     try:
         return kind.model_validate(dict(table))
     except ValidationError as error:
-        raise LimbeckError(f"{where}: {_first(error)}") from error
+        path, told = _first(error)
+        raise LimbeckError(": ".join([where, *filter(None, [".".join(path)]), told])) from error
 
 
-def _first(error: ValidationError) -> str:
+def _first(error: ValidationError) -> tuple[list[str], str]:
+    """The path of the first wrong key, through tables within tables, and what is wrong with it."""
     problem = error.errors()[0]
-    key = ".".join(str(part) for part in problem["loc"])
+    path = [str(part) for part in problem["loc"]]
     inner = problem.get("ctx", {}).get("error")
     if isinstance(inner, ValidationError):
-        return ".".join(filter(None, [key, _first(inner)]))
-    told = "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
-    return f"{key}: {told}" if key else told
+        deeper, told = _first(inner)
+        return path + deeper, told
+    return path, "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
 
 
 def _check_keys(table: Mapping[str, Any], known: set[str]) -> None:
@@ -196,7 +198,7 @@ def _from_table(kind: type[Any], table: Mapping[str, Any]) -> Any:
         return kind(**{key: TypeAdapter(hints[key]).validate_python(v, strict=True) for key, v in table.items()})
     except ValidationError as error:
         wrong = next(key for key, v in table.items() if v is error.errors()[0]["input"])
-        raise LimbeckError(f"{wrong} = {table[wrong]!r}: {_first(error)}") from error
+        raise LimbeckError(f"{wrong} = {table[wrong]!r}: {_first(error)[1]}") from error
 
 
 def _has_no_default(field: Any) -> bool:

@@ -16,7 +16,7 @@ from limbeck.models.constant import Constant
 from limbeck.models.onnx import OPSETS, spread
 from limbeck.models.trees import pack_trees, trees_of
 from limbeck.protocol.learning import Fitted
-from limbeck.protocol.rows import Array
+from limbeck.protocol.rows import Array, flat
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class SklearnModel:
         return str(self.description["name"])
 
     def fit(self, x: Array, y: Array, classes: int, seed: int) -> Fitted:
-        flat = x.reshape(len(x), -1)
+        rows = flat(x)
         seen, codes = np.unique(y, return_inverse=True)
         if len(seen) == 1:
-            return Constant(int(seen[0]), classes, flat.shape[1])
+            return Constant(int(seen[0]), classes, rows.shape[1])
         estimator = _prepared(self.estimator, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            estimator.fit(flat, codes)
-        return FittedSklearn(estimator, seen, classes, flat.shape[1])
+            estimator.fit(rows, codes)
+        return FittedSklearn(estimator, seen, classes, rows.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,14 @@ class FittedSklearn:
     features: int
 
     def vote(self, x: Array) -> Array:
-        votes: Array = self.seen[self.estimator.predict(x.reshape(len(x), -1)).astype(np.int64)]
+        votes: Array = self.seen[self.estimator.predict(flat(x)).astype(np.int64)]
         return votes
 
     def scores(self, x: Array) -> Array:
         place = np.eye(self.classes, dtype=np.float32)
         if not self._has_probabilities:
             return place[self.vote(x)]
-        return np.asarray(self.estimator.predict_proba(x.reshape(len(x), -1)), np.float32) @ place[self.seen]
+        return np.asarray(self.estimator.predict_proba(flat(x)), np.float32) @ place[self.seen]
 
     def pack(self) -> bytes:
         trees = trees_of(self.estimator)

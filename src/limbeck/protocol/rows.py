@@ -1,6 +1,7 @@
 """Rows: what is learned from, and the public ones that every site knows by their content."""
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,11 @@ class PublicRows:
 
     def __len__(self) -> int:
         return len(self.x)
+
+
+def flat(x: Array) -> Array:
+    """Each row as one line of values; also when there are no rows."""
+    return x.reshape(len(x), math.prod(x.shape[1:]))
 
 
 def content_hash(x: Array) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from rich.console import Group
 from rich.table import Table
 
 from limbeck.data.sets import EMBEDDED, DataSet, load
@@ -27,9 +28,9 @@ def list_table(names: Sequence[str]) -> Table:
     return table
 
 
-def show_table(data: DataSet) -> Table:
-    """Rows per class, in training and official test rows."""
-    table = Table(box=None, padding=(0, 2), title=f"{data.name}: {_about(data)}", title_justify="left")
+def show(data: DataSet) -> Group:
+    """What a data set holds: rows per class, in training and official test rows, and its groups."""
+    table = Table(box=None, padding=(0, 2))
     for column in ("class", "rows", "share", "test rows"):
         table.add_column(column, justify="left" if column == "class" else "right")
     counts = np.bincount(data.y, minlength=len(data.classes))
@@ -37,9 +38,7 @@ def show_table(data: DataSet) -> Table:
     for name, count, test in zip(data.classes, counts, tests, strict=True):
         table.add_row(name, str(count), percent(count / len(data.y)), str(test))
     groups = [f"{name}: {len(np.unique(members))}" for name, members in data.groups.items()]
-    if groups:
-        table.caption = f"groups: {', '.join(groups)}"
-    return table
+    return Group(f"{data.name}: {_about(data)}", *([f"groups: {', '.join(groups)}"] if groups else []), table)
 
 
 def _about(data: DataSet) -> str:

@@ -22,8 +22,8 @@ def class_counts(parties: Sequence[Rows], classes: int) -> Array:
 def split_table(counts: Array, names: Sequence[str]) -> Table:
     """A row a party, a column a class: darker is more, the number beside it is how many."""
     table = Table(box=None, padding=(0, 1), title="rows per party and class", title_justify="left")
-    table.add_column("party", justify="right")
-    table.add_column("rows", justify="right")
+    for heading in ("party", "rows"):
+        table.add_column(heading, justify="right", no_wrap=True)
     shown = min(len(names), MOST_COLUMNS)
     for name in names[:shown]:
         table.add_column(name, justify="right", no_wrap=True)
@@ -58,4 +58,4 @@ def save_split_picture(counts: Array, names: Sequence[str], path: Path) -> None:
 def _cell(count: int, most: int) -> Text:
     """Shades on a square-root scale, so that small holdings are seen beside large ones."""
     depth = 0 if not count else max(1, round((len(SHADES) - 1) * (count / most) ** 0.5))
-    return Text(f"{count or '·'} {SHADES[depth] * 2}", style="cyan" if count else "dim")
+    return Text(f"{count or '·'} {SHADES[depth]}", style="cyan" if count else "dim")

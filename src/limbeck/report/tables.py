@@ -45,7 +45,7 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
     """Several runs on the same rows, and the constant predictor that learning must beat."""
     table = _table("on the same test rows")
     for column in ("method", "accuracy", "balanced", "rounds", "up", "down", "epsilon", "seconds"):
-        table.add_column(column, justify="left" if column == "method" else "right")
+        table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
     for record in records:
         assert record.metrics
         table.add_row(
@@ -55,7 +55,7 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
             str(record.rounds),
             weight(record.bytes["up"]),
             weight(record.bytes["down"]),
-            _epsilons(record),
+            _number(record.worst_epsilon),
             f"{record.timing['seconds']:.1f}",
         )
     table.add_row("constant", percent(records[0].constant), percent(1 / len(records[0].data["classes"])))
@@ -83,9 +83,21 @@ def _party_row(party: PartyRecord) -> tuple[str, ...]:
 
 def _epsilons(record: RunRecord) -> str:
     """Who sees what, in one cell."""
-    told = [f"{'∞' if math.isinf(e) else f'{e:.3g}'} to {observer}" for observer, e in record.epsilon.items()]
+    told = [f"{_number(epsilon)} to {observer}" for observer, epsilon in record.epsilon.items()]
     return ", ".join(told) or "0"
 
 
+def _number(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"
+
+
 def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )

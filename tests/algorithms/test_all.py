@@ -1,0 +1,17 @@
+"""The one suite that every algorithm passes."""
+
+import pytest
+
+from limbeck.algorithms import algorithm_named, algorithms
+from limbeck.checks import check_algorithm
+from limbeck.errors import LimbeckError
+
+
+@pytest.mark.parametrize("name", algorithms())
+def test_every_algorithm_behaves(name: str) -> None:
+    check_algorithm(algorithm_named(name)())
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    with pytest.raises(LimbeckError, match="unknown algorithm 'fedkd1'; did you mean 'fedkt'"):
+        algorithm_named("fedkd1")

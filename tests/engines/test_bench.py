@@ -1,0 +1,93 @@
+"""The bench: fits of many threads run together, failures find their owner, and nothing hangs."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from limbeck.engines.bench import AbandonedError, Bench
+from limbeck.protocol.learning import FitError, J, Job
+
+
+class Counting:
+    """Hands back each job doubled, and remembers how many came at once."""
+
+    def __init__(self, fails_at: Any = None) -> None:
+        self.batches: list[int] = []
+        self.threads: set[int] = set()
+        self.fails_at = fails_at
+
+    def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
+        self.batches.append(len(jobs))
+        self.threads.add(threading.get_ident())
+        if self.fails_at in jobs:
+            raise FitError("cannot learn", list(jobs).index(self.fails_at))
+        return [2 * job for job in jobs]  # type: ignore[operator,misc]
+
+
+def party(bench: Bench, *orders: Sequence[int], wait: float = 0) -> Callable[[], list[int]]:
+    def task() -> list[int]:
+        got: list[int] = []
+        for order in orders:
+            time.sleep(wait)
+            got += bench.run(order, 2, [0] * len(order))  # type: ignore[arg-type]
+        return got
+
+    return task
+
+
+def test_fits_of_all_parties_meet() -> None:
+    trainer = Counting()
+    bench = Bench(trainer)
+    results = bench.together([party(bench, [1, 2], [3], wait=0.01 * n) for n in range(5)])
+    assert results == [[2, 4, 6]] * 5
+    assert trainer.batches == [10, 5]
+
+
+def test_parties_that_ask_more_or_less_often_do_not_wait_for_ever() -> None:
+    trainer = Counting()
+    bench = Bench(trainer)
+    results = bench.together([party(bench, [1]), party(bench), party(bench, [2], [3], [4])])
+    assert results == [[2], [], [4, 6, 8]]
+    assert trainer.batches == [2, 1, 1]
+
+
+def test_jobs_run_in_the_callers_thread() -> None:
+    """joblib's settings are the thread's own: a backend that the user chose must be seen."""
+    trainer = Counting()
+    bench = Bench(trainer)
+    bench.together([party(bench, [1]), party(bench, [2])])
+    assert trainer.threads == {threading.get_ident()}
+
+
+def test_a_failed_fit_is_its_owners() -> None:
+    bench = Bench(Counting(fails_at=7))
+    results = bench.together([party(bench, [1, 2]), party(bench, [5, 7, 9]), party(bench, [4])])
+    assert [type(result) for result in results] == [AbandonedError, FitError, AbandonedError]
+
+
+def test_when_a_party_refuses_nobody_trains() -> None:
+    trainer = Counting()
+    bench = Bench(trainer)
+
+    def refuse() -> list[int]:
+        time.sleep(0.02)
+        raise ValueError("no")
+
+    results = bench.together([party(bench, [1]), refuse, party(bench, [2])])
+    assert trainer.batches == []
+    assert [type(result) for result in results] == [AbandonedError, ValueError, AbandonedError]
+
+
+def test_an_interrupt_ends_every_thread() -> None:
+    class Interrupted:
+        def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
+            raise KeyboardInterrupt
+
+    bench = Bench(Interrupted())
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        bench.together([party(bench, [1], [2]) for _ in range(4)])
+    assert threading.active_count() == before

@@ -1,0 +1,122 @@
+"""What engines share, and what a fresh process adds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from limbeck.algorithms.centralized import Centralized
+from limbeck.algorithms.fedkt import FedKT, Students
+from limbeck.algorithms.solo import Solo
+from limbeck.checks import small_federation
+from limbeck.engines.engine import Engine
+from limbeck.engines.fresh_process import FreshProcess
+from limbeck.engines.in_process import InProcess, ThroughBytes
+from limbeck.errors import LimbeckError
+from limbeck.models.named import model_from
+from limbeck.models.training import PoolTrainer
+from limbeck.protocol.codec import Header, encode
+from limbeck.protocol.messages import Adopt, Reply, Request
+from limbeck.protocol.parties import Algorithm, Outcome, Parties
+from limbeck.protocol.rows import PublicRows
+from limbeck.protocol.site import Silo, Site
+
+Make = Callable[[Algorithm, Site, list[Silo]], Engine]
+
+
+@pytest.fixture(params=["in-process", "through-bytes", "fresh-process"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Every engine behind one call."""
+    if request.param == "fresh-process":
+        return lambda algorithm, server, silos: FreshProcess(algorithm, server, silos, tmp_path)
+    kind = InProcess if request.param == "in-process" else ThroughBytes
+    return lambda algorithm, server, silos: kind(algorithm, server, silos, PoolTrainer(1))
+
+
+def sites(algorithm: Algorithm) -> tuple[Site, list[Silo]]:
+    return small_federation(algorithm).sites(PoolTrainer(1))
+
+
+def test_every_message_is_weighed(make: Make) -> None:
+    algorithm = Centralized()
+    server, silos = sites(algorithm)
+    engine = make(algorithm, server, silos)
+    outcome = engine.run()
+    handed_over, adopted = engine.traffic.exchanges
+    assert (handed_over.request, adopted.request) == ("HandOver", "Adopt")
+    assert outcome.model is not None
+    letter = len(encode(Adopt(outcome.model), Header(1, server.public.hash)))
+    assert adopted.down == dict.fromkeys(range(3), letter)
+    assert all(up > silo.private.x.nbytes / 4 for up, silo in zip(handed_over.up.values(), silos, strict=True))
+    assert engine.traffic.up() == sum(engine.traffic.up(party) for party in range(3))
+    assert engine.traffic.rounds == 1
+
+
+def test_a_party_with_other_public_rows_refuses(make: Make) -> None:
+    algorithm = FedKT()
+    server, silos = sites(algorithm)
+    silos[1].public = PublicRows(silos[1].public.x + 1)
+    with pytest.raises(LimbeckError, match="party 1 knows other public rows"):
+        make(algorithm, server, silos).run()
+
+
+def test_what_was_not_released_does_not_leave() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Leaky(FedKT):
+        def answer(self, request: Request[Any], silo: Silo) -> Reply:
+            return Students((b"bare",))
+
+    server, silos = sites(FedKT())
+    with pytest.raises(LimbeckError, match="Students was about to leave without a release"):
+        InProcess(Leaky(), server, silos, PoolTrainer(1)).run()
+
+
+def test_the_server_releases_too() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Careless(Solo):
+        def lead(self, parties: Parties, site: Site) -> Outcome:
+            parties.ask(Adopt(b"made of private rows"))
+            return Outcome()
+
+    server, silos = sites(Solo())
+    with pytest.raises(LimbeckError, match="server: Adopt was about to leave without a release"):
+        InProcess(Careless(), server, silos, PoolTrainer(1)).run()
+
+
+def test_public_labels_stay_away_from_algorithms_that_do_not_need_them() -> None:
+    server, silos = sites(FedKT())
+    assert server.public.y is None
+    assert all(silo.public.y is None for silo in silos)
+
+
+def test_a_killed_party_is_missing_and_the_rest_go_on(tmp_path: Path, tests_on_path: None) -> None:
+    """The child of party 2 is really killed, in the middle of its first fit."""
+    algorithm = FedKT()
+    server, silos = sites(algorithm)
+    silos[2].model = model_from({"name": "python:factories:deadly"})
+    engine = FreshProcess(algorithm, server, silos, tmp_path)
+    outcome = engine.run()
+    assert outcome.model is not None
+    assert engine.traffic.missing == (2,)
+    assert silos[2].ledger.rows == []
+    assert silos[0].adopted == outcome.model
+
+
+def test_a_party_remembers_between_processes(tmp_path: Path) -> None:
+    algorithm = Solo()
+    server, silos = sites(algorithm)
+    silos[0].memory["note"] = np.arange(3)
+    FreshProcess(algorithm, server, silos, tmp_path).run()
+    assert np.array_equal(silos[0].memory["note"], np.arange(3))
+    assert silos[0].adopted is not None
+
+
+def test_a_failing_fit_names_its_party(make: Make, tests_on_path: None) -> None:
+    algorithm = Solo()
+    server, silos = sites(algorithm)
+    silos[1].model = model_from({"name": "python:factories:small_tree", "depth": -1})
+    with pytest.raises(LimbeckError, match="party 1: python:factories:small_tree cannot learn from"):
+        make(algorithm, server, silos).run()

@@ -1,0 +1,149 @@
+"""Runs from Python and from files: the same seed, the same record; any labels; clear refusals."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import limbeck as lb
+from limbeck.experiments.config import Experiment, check_table
+from limbeck.experiments.federation import Federation
+from limbeck.experiments.run import federation_of
+
+TABLE: dict[str, Any] = {
+    "data": {"name": "iris", "parties": 3, "public": 0.3, "test": 0.2},
+    "model": {"name": "random-forest", "n_estimators": 5},
+    "party": [{"index": 1, "model": {"name": "logistic-regression"}}],
+    "algorithm": {"name": "fedkt"},
+}
+RNG = np.random.default_rng(0)
+X, Y = RNG.random((60, 2)), np.array(["no", "yes"] * 30)
+PARTIES = [(X[i::3], Y[i::3]) for i in range(3)]
+
+
+def federation(**tables: Any) -> Federation:
+    table = {**TABLE, **tables}
+    return federation_of(check_table(Experiment, table, "e.toml"), table)
+
+
+def timeless(record_json: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(record_json)
+    del record["timing"]
+    return record
+
+
+@pytest.mark.parametrize("algorithm", ["fedkt", "solo", "centralized"])
+def test_same_seed_same_record_and_files(algorithm: str) -> None:
+    one, two = (federation(algorithm={"name": algorithm}).run(processes) for processes in (1, 2))
+    assert timeless(one.record.to_json()) == timeless(two.record.to_json())
+    files, others = one.files(), two.files()
+    assert {k: v for k, v in files.items() if k != "record.json"} == {
+        k: v for k, v in others.items() if k != "record.json"
+    }
+
+
+def test_another_seed_another_record() -> None:
+    one, two = (federation(seed=seed).run(1).record.to_json() for seed in (0, 1))
+    assert timeless(one)["parties"] != timeless(two)["parties"]
+
+
+def test_the_record_can_be_run_again() -> None:
+    first = federation(seed=4).run(1)
+    config = json.loads(first.record.to_json())["config"]
+    again = federation_of(check_table(Experiment, config, "record"), config).run(1)
+    assert timeless(again.record.to_json()) == timeless(first.record.to_json())
+
+
+def test_what_a_record_says() -> None:
+    record = json.loads(federation().run(1).record.to_json())
+    assert record["format"] == 1
+    assert record["config"] == TABLE
+    assert record["rounds"] == 1
+    assert [party["model"]["name"] for party in record["parties"]] == ["random-forest", "logistic-regression", "random-forest"]  # fmt: skip
+    assert sum(party["rows"] for party in record["parties"]) == record["data"]["private"] == 75
+    assert sum(sum(party["classes"]) for party in record["parties"]) == 75
+    assert (record["data"]["public"], record["data"]["test"]) == (45, 30)
+    assert record["bytes"]["up"] == sum(party["bytes"]["up"] for party in record["parties"])
+    assert record["epsilon"] == {"server": None, "parties": None}
+    assert [row["what"] for row in record["ledger"]] == ["Students"] * 3 + ["Adopt"]
+    assert {"limbeck", "python", "scikit-learn", "onnxruntime"} <= set(record["versions"])
+    assert [phase["name"] for phase in record["timing"]["phases"]] == ["rehearse", "learn", "score"]
+    assert record["metrics"]["accuracy"] > record["constant"]
+
+
+def test_files_of_a_run() -> None:
+    assert set(federation().run(1).files()) == {"model.onnx", "record.json"}
+    assert set(federation(algorithm={"name": "solo"}).run(1).files()) == {
+        "record.json",
+        *(f"models/party-{party}.onnx" for party in range(3)),
+    }
+
+
+def test_python_with_any_labels_and_estimators() -> None:
+    result = lb.run(lb.FedKT(subsets=2), parties=PARTIES, public=X, models=RandomForestClassifier(5), seed=0)
+    assert result.model is not None
+    assert set(result.model.predict(X)) <= {"no", "yes"}
+    assert result.model.predict_proba(X).shape == (60, 2)
+    assert result.model.classes_.tolist() == ["no", "yes"]
+    assert result.accuracy is None
+
+
+def test_one_model_for_each_party_and_another_for_the_server() -> None:
+    result = lb.run(
+        lb.Solo(), PARTIES, models=[LogisticRegression(), "svm", {"name": "knn", "n_neighbors": 3}], test=(X, Y)
+    )
+    assert [party.model["name"] for party in result.record.parties] == ["LogisticRegression", "svm", "knn"]
+    assert result.accuracy is not None
+    with pytest.raises(lb.LimbeckError, match="has no probabilities"):
+        result.models[1].predict_proba(X)
+
+
+def test_a_saved_model_is_the_model(tmp_path: Any) -> None:
+    result = lb.run(lb.Centralized(), PARTIES, models="naive-bayes", test=(X, Y))
+    assert result.model is not None
+    result.model.save(tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").read_bytes() == result.model.onnx
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"parties": []}, "parties is empty"),
+        ({"public": None}, "fedkt needs public rows"),
+        ({"public": X[:, :1]}, r"public: rows of shape \(1,\), but party 0 has rows of shape \(2,\)"),
+        ({"public": X[:, 0]}, "public: rows must have at least two dimensions"),
+        ({"public": X * np.nan}, "public: 60 of 60 rows hold NaN or infinity"),
+        ({"parties": [(X, Y), (X[:, :1], Y)]}, "party 1: rows of shape"),
+        ({"parties": [(X, Y), (X, Y[:5])]}, "party 1: 60 rows need as many labels"),
+        ({"parties": [(X, Y), (X[:0], Y[:0])]}, "party 1 has no rows"),
+        ({"parties": [(X, Y), ([["a"]], ["no"])]}, "party 1: rows must be numbers"),
+        ({"parties": [(np.where(X[3] == X, np.inf, X), Y)]}, "party 0: 1 of 60 rows hold NaN or infinity, the first is row 3"),
+        ({"models": ["svm", "knn"]}, "2 models for 3 parties"),
+        ({"models": 3}, "must be a scikit-learn classifier"),
+        ({"models": "svmm"}, "unknown model 'svmm'"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_told(change: dict[str, Any], line: str) -> None:
+    arguments: dict[str, Any] = {"parties": PARTIES, "public": X, "models": "naive-bayes", **change}
+    with pytest.raises(lb.LimbeckError, match=line):
+        lb.run(lb.FedKT(subsets=2), **arguments)
+
+
+def test_a_model_that_cannot_travel_is_refused_before_training() -> None:
+    fits: list[int] = []
+
+    def watch(results: Any, total: int) -> Any:
+        fits.append(total)
+        return results
+
+    with pytest.raises(lb.LimbeckError, match="cannot be packed as ONNX"):
+        federation(server={"model": {"name": "python:factories:unconvertible"}}).run(1, watch)
+    assert fits == []
+
+
+def test_data_without_test_rows_is_told() -> None:
+    with pytest.raises(lb.LimbeckError, match=r"iris has no official test rows: .* data.test"):
+        federation(data={"name": "iris", "public": 0.3})

@@ -1,0 +1,46 @@
+"""What people see, read off a console of fixed width."""
+
+from rich.console import Console
+
+from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.solo import Solo
+from limbeck.checks import small_federation
+from limbeck.report.tables import comparison_table, party_table, percent, run_table, weight
+
+
+def shown(table: object, width: int = 80) -> str:
+    console = Console(width=width, record=True, file=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def test_a_run() -> None:
+    record = small_federation(FedKT()).run(1).record
+    text = shown(run_table(record))
+    assert record.metrics is not None
+    assert percent(record.metrics.accuracy) in text
+    [constant] = [line for line in text.splitlines() if line.startswith("constant predictor's accuracy")]
+    assert constant.rstrip().endswith(percent(record.constant))
+    assert "∞ to server, ∞ to parties" in text
+
+
+def test_parties_alone() -> None:
+    record = small_federation(Solo()).run(1).record
+    text = shown(party_table(record))
+    for party in record.parties:
+        assert party.metrics is not None
+        assert str(party.model["name"]) in text
+        assert percent(party.metrics.accuracy) in text
+
+
+def test_a_comparison_fits_a_terminal_and_ends_with_the_constant() -> None:
+    records = [small_federation(algorithm).run(1).record for algorithm in (Solo(), FedKT())]
+    text = shown(comparison_table(records))
+    assert "…" not in text
+    assert text.rstrip().splitlines()[-1].split()[:2] == ["constant", percent(records[0].constant).split()[0]]
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert [weight(n) for n in (0, 999, 1000, 1_234_567, 5e9, 7e13)] == ["0 B", "999 B", "1.0 kB", "1.2 MB", "5.0 GB", "70000.0 GB"]  # fmt: skip
+    assert (percent(0.8345), percent(None)) == ("83.5 %", "–")

@@ -1,0 +1,175 @@
+"""The program as its users call it: in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from limbeck import __version__
+
+EXPERIMENT = """
+[data]
+name = "iris"
+parties = 3
+public = 0.3
+test = 0.2
+[model]
+name = "random-forest"
+n_estimators = 5
+[algorithm]
+name = "fedkt"
+subsets = 2
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "e.toml").write_text(EXPERIMENT)
+    return tmp_path
+
+
+def limbeck(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "limbeck.cli", *arguments]
+    return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """One line on stderr, nothing on stdout, not 0, no traceback."""
+    assert done.returncode not in (0, None)
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("limbeck: ")
+    assert all(word in done.stderr for word in words), done.stderr
+
+
+def test_run_writes_a_folder_and_prints_one_json_object(here: Path) -> None:
+    done = limbeck(here, "run", "e.toml", "--json", "--out", "out", "--set", "algorithm.subsets=3")
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    assert {"algorithm", "accuracy", "balanced_accuracy", "constant", "parties", "bytes", "rounds", "seconds"} <= set(
+        answer
+    )
+    assert answer["epsilon"] is None
+    assert answer["delta"] == 0
+    assert answer["run"] == "out"
+    assert [set(party) >= {"index", "rows", "model"} for party in answer["parties"]] == [True] * 3
+    assert set(answer["bytes"]) == {"up", "down"}
+    record = json.loads((here / "out" / "record.json").read_text())
+    assert record["metrics"]["accuracy"] == answer["accuracy"]
+    assert record["config"]["algorithm"]["subsets"] == 3
+    assert (here / "out" / "model.onnx").stat().st_size > 0
+    assert sorted(path.name for path in here.iterdir()) == ["e.toml", "out"]
+
+
+def test_run_for_people_and_another_algorithm(here: Path) -> None:
+    done = limbeck(here, "run", "e.toml", "--set", "algorithm.name=solo", "--processes", "1")
+    assert done.returncode == 0, done.stderr
+    assert "dropped algorithm.subsets = 2: solo has no such key" in done.stderr
+    assert "constant predictor's accuracy" in done.stdout
+    assert sorted(path.name for path in (here / "runs/e-solo-1/models").iterdir()) == [f"party-{p}.onnx" for p in range(3)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "nope.toml"], ["nope.toml", "No such file"]),
+        (["run", "e.toml", "--set", "data.partis=3"], ["e.toml", "'partis'", "'parties'"]),
+        (["run", "e.toml", "--set", "model.name=random-forst"], ["'random-forst'", "'random-forest'"]),
+        (["run", "e.toml", "--set", "model.max_dept=3"], ["'max_dept'", "'max_depth'"]),
+        (["run", "e.toml", "--set", "data.name=irys"], ["'irys'", "'iris'"]),
+        (["run", "e.toml", "--set", "algorithm.name=fedk"], ["'fedk'", "'fedkt'"]),
+        (["run", "e.toml", "--set", "algorithm.subsets=99"], ["party 0 holds 25 rows", "subsets = 25 would fit"]),
+        (["run", "e.toml", "--set", 'data.split={kind="dirichlet", least=99}'], ["75 private rows", "least = 25"]),
+        (["run", "e.toml", "--set", "data.public=5000"], ["data.public = 5000", "150"]),
+        (["run", "e.toml", "--set", 'data.public={name="digits", rows=9}'], ["data.public", "(8, 8)", "(4,)"]),
+        (["run", "e.toml", "--out", "e.toml/x"], ["cannot write to e.toml/x"]),
+        (["run", "e.toml", "--out", "."], ["exists already"]),
+        (["run", "e.toml", "--nonsense"], ["--nonsense"]),
+        (["nonsense"], ["nonsense"]),
+        (["data", "show", "irys"], ["'iris'"]),
+        (["data", "split", "irys"], ["'iris'"]),
+    ],
+)
+def test_bad_input_gets_one_line(here: Path, arguments: list[str], words: list[str]) -> None:
+    quick = ["--processes", "1"] if arguments[0] == "run" else []
+    refused(limbeck(here, *arguments, *quick), *words)
+    assert [path.name for path in here.iterdir()] == ["e.toml"]
+
+
+def test_nan_rows_get_one_line(here: Path, save: Callable[..., Path]) -> None:
+    x = np.random.default_rng(0).random((50, 2))
+    x[7, 1] = np.nan
+    path = save("holes", x_train=x, y_train=np.arange(50) % 2)
+    refused(limbeck(here, "run", "e.toml", "--set", "data.name=holes", "--processes", "1"), str(path), "row 7")
+
+
+def test_a_full_disk_keeps_nothing(here: Path) -> None:
+    """A real one: a file system of 16 kB, where mounting is allowed."""
+    tiny = here / "tiny"
+    tiny.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(tiny)], capture_output=True).returncode:
+        pytest.skip("mounting a tmpfs needs privileges that this user lacks")
+    try:
+        done = limbeck(here, "run", "e.toml", "--json", "--out", "tiny/run", "--set", "model.n_estimators=300")
+        assert done.returncode == 1
+        assert done.stderr.splitlines()[-1].startswith("limbeck: cannot write tiny/run: No space left on device")
+        assert done.stdout == ""
+        assert list(tiny.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(tiny)], check=True)
+
+
+@pytest.mark.parametrize("after", [0.3, 3.0])
+def test_ctrl_c_leaves_nothing(here: Path, after: float) -> None:
+    """SIGINT to the whole group, as a terminal sends it."""
+    command = [sys.executable, "-m", "limbeck.cli", "run", "e.toml", "--set", "model.n_estimators=20000"]
+    started = subprocess.Popen(
+        command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    time.sleep(after)
+    os.killpg(started.pid, signal.SIGINT)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert err.splitlines() == ["limbeck: interrupted; nothing was written"]
+    assert out == ""
+    assert [path.name for path in here.iterdir()] == ["e.toml"]
+
+
+def test_data_commands(here: Path, save: Callable[..., Path]) -> None:
+    save("mine", x_train=np.zeros((6, 2)), y_train=np.arange(6) % 3, writer_train=np.arange(6))
+    save("broken", x_train=np.zeros((6, 2)))
+    listed = limbeck(here, "data", "list").stdout
+    assert all(name in listed for name in ("digits", "breast-cancer", "wine", "iris", "mine"))
+    assert "not usable" in listed
+    shown = limbeck(here, "data", "show", "mine").stdout
+    assert "6 training and 0 official test rows" in shown
+    assert "writer: 6" in shown
+    split = limbeck(here, "data", "split", "e.toml", "--picture", "split.png")
+    assert "75 private, 45 public, 30 test rows" in split.stdout
+    assert (here / "split.png").read_bytes().startswith(b"\x89PNG")
+    assert "150 private" in limbeck(here, "data", "split", "iris", "--set", "data.parties=4").stdout
+
+
+def test_version_and_help_need_no_heavy_library(here: Path) -> None:
+    assert limbeck(here, "--version").stdout == f"limbeck {__version__}\n"
+    assert "demo" in limbeck(here, "--help").stdout
+    program = (
+        "import sys, limbeck, limbeck.cli; print(*sorted({'numpy', 'sklearn', 'onnx', 'pydantic'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "\n"
+
+
+def test_the_demonstration(here: Path) -> None:
+    done = limbeck(here, "demo")
+    assert done.returncode == 0, done.stderr
+    for word in ("solo", "fedkt", "centralized", "constant", "svm", "logistic-regression", "extra-trees"):
+        assert word in done.stdout
+    assert (here / "runs" / "demo-1" / "model.onnx").exists()
