@@ -77,6 +77,15 @@ def test_run_for_people_and_another_algorithm(here: Path) -> None:
     assert sorted(path.name for path in (here / "runs/e-solo-1/models").iterdir()) == [f"party-{p}.onnx" for p in range(3)]  # fmt: skip
 
 
+def test_a_users_own_model_lies_beside_the_experiment(here: Path) -> None:
+    (here / "mine.py").write_text(
+        "from sklearn.tree import DecisionTreeClassifier as tree\ndef small(): return tree(max_depth=2)"
+    )
+    done = limbeck(here, "run", "e.toml", "--json", "--set", 'model={ name = "python:mine:small" }')
+    assert done.returncode == 0, done.stderr
+    assert {party["model"] for party in json.loads(done.stdout)["parties"]} == {"python:mine:small"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -1,6 +1,7 @@
 """The program `limbeck`: thin verbs over the library. Libraries are imported where a verb needs them."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +32,7 @@ Processes = Annotated[int | None, typer.Option(min=1, help="Training processes; 
 
 def main() -> None:
     """Run the program; what a person can put right is told in one line."""
+    sys.path.insert(0, os.getcwd())  # where a user's own models lie: name = "python:module:factory"
     try:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:

@@ -15,3 +15,9 @@ def test_every_algorithm_behaves(name: str) -> None:
 def test_an_unknown_name_gets_the_nearest() -> None:
     with pytest.raises(LimbeckError, match="unknown algorithm 'fedkd1'; did you mean 'fedkt'"):
         algorithm_named("fedkd1")
+
+
+def test_a_users_own_algorithm_goes_by_its_python_name() -> None:
+    from misbehaving import Moody
+
+    assert algorithm_named("python:misbehaving:Moody") is Moody

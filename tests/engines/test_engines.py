@@ -1,15 +1,13 @@
 """What engines share, and what a fresh process adds."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from limbeck.algorithms.centralized import Centralized
-from limbeck.algorithms.fedkt import FedKT, Students
+from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.engines.engine import Engine
@@ -19,10 +17,11 @@ from limbeck.errors import LimbeckError
 from limbeck.models.named import model_from
 from limbeck.models.training import PoolTrainer
 from limbeck.protocol.codec import Header, encode
-from limbeck.protocol.messages import Adopt, Reply, Request
-from limbeck.protocol.parties import Algorithm, Outcome, Parties
+from limbeck.protocol.messages import Adopt
+from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.rows import PublicRows
 from limbeck.protocol.site import Silo, Site
+from misbehaving import Careless, Leaky
 
 Make = Callable[[Algorithm, Site, list[Silo]], Engine]
 
@@ -63,27 +62,11 @@ def test_a_party_with_other_public_rows_refuses(make: Make) -> None:
         make(algorithm, server, silos).run()
 
 
-def test_what_was_not_released_does_not_leave() -> None:
-    @dataclass(frozen=True, slots=True)
-    class Leaky(FedKT):
-        def answer(self, request: Request[Any], silo: Silo) -> Reply:
-            return Students((b"bare",))
-
-    server, silos = sites(FedKT())
-    with pytest.raises(LimbeckError, match="Students was about to leave without a release"):
-        InProcess(Leaky(), server, silos, PoolTrainer(1)).run()
-
-
-def test_the_server_releases_too() -> None:
-    @dataclass(frozen=True, slots=True)
-    class Careless(Solo):
-        def lead(self, parties: Parties, site: Site) -> Outcome:
-            parties.ask(Adopt(b"made of private rows"))
-            return Outcome()
-
-    server, silos = sites(Solo())
-    with pytest.raises(LimbeckError, match="server: Adopt was about to leave without a release"):
-        InProcess(Careless(), server, silos, PoolTrainer(1)).run()
+@pytest.mark.parametrize(("algorithm", "site"), [(Leaky(), "party 0"), (Careless(), "server")])
+def test_what_was_not_released_does_not_leave(algorithm: Algorithm, site: str) -> None:
+    server, silos = sites(algorithm)
+    with pytest.raises(LimbeckError, match=rf"{site}: \w+ was about to leave without a release"):
+        InProcess(algorithm, server, silos, PoolTrainer(1)).run()
 
 
 def test_public_labels_stay_away_from_algorithms_that_do_not_need_them() -> None:

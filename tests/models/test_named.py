@@ -75,8 +75,8 @@ def test_parameters_reach_the_estimator_inside_a_pipeline() -> None:
         ({"name": "xgboost", "n_estimator": 3}, "no parameter 'n_estimator'; did you mean 'n_estimators'?"),
         ({"name": "python:nowhere:model"}, "No module named 'nowhere'"),
         ({"name": "python:factories:nothing"}, "no attribute 'nothing'"),
-        ({"name": "python:factories"}, "write python:package.module:factory"),
-        ({"name": "python:factories:not_callable"}, "not a function"),
+        ({"name": "python:factories"}, "write python:package.module:thing"),
+        ({"name": "python:factories:not_callable"}, "neither a function nor a class"),
         ({"name": "python:factories:small_tree", "dept": 2}, "no parameter 'dept'; did you mean 'depth'?"),
     ],
 )

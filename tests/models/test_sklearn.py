@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from lightgbm import LGBMClassifier
 from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
@@ -12,7 +13,7 @@ from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
 from limbeck.models.constant import Constant
 from limbeck.models.onnx import PackedModel
-from limbeck.models.sklearn import SklearnModel
+from limbeck.models.sklearn import FittedSklearn, SklearnModel
 
 ESTIMATORS = [
     LinearSVC(),
@@ -62,6 +63,14 @@ def test_the_estimator_given_is_never_touched() -> None:
     SklearnModel(estimator).fit(data.x, data.y, 3, seed=7)
     assert estimator.random_state is None
     assert not hasattr(estimator, "tree_")
+
+
+@pytest.mark.parametrize("estimator", [XGBClassifier(n_jobs=8), make_pipeline(MinMaxScaler(), LGBMClassifier())])
+def test_a_fit_keeps_to_one_core(estimator: object) -> None:
+    fitted = SklearnModel(estimator).fit(load("iris").x, load("iris").y, 3, seed=0)
+    assert isinstance(fitted, FittedSklearn)
+    jobs = {key: value for key, value in fitted.estimator.get_params().items() if key.endswith("n_jobs")}
+    assert set(jobs.values()) == {1}
 
 
 def test_a_seed_that_the_user_chose_stays() -> None:

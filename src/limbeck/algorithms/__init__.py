@@ -3,8 +3,10 @@
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import cast
 
 from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.imports import is_own, own
 from limbeck.protocol.parties import Algorithm
 
 
@@ -22,6 +24,9 @@ def algorithms() -> dict[str, type[Algorithm]]:
 
 
 def algorithm_named(name: str) -> type[Algorithm]:
+    """The algorithm of this name; `python:package.module:Class` is the user's own."""
+    if is_own(name):
+        return cast(type[Algorithm], own(name))
     if name not in algorithms():
         raise LimbeckError(f"unknown algorithm {name!r}; {did_you_mean(name, algorithms())}")
     return algorithms()[name]

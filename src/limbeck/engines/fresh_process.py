@@ -19,6 +19,7 @@ from limbeck.algorithms import algorithm_named
 from limbeck.engines.engine import Delivered, Engine, Letter, raise_refusal
 from limbeck.engines.respond import respond
 from limbeck.errors import LimbeckError
+from limbeck.imports import name_of
 from limbeck.models.named import model_from
 from limbeck.models.training import PoolTrainer
 from limbeck.protocol.codec import decode, encode, pack_memory, unpack_memory
@@ -88,7 +89,7 @@ def _settle(home: Path, algorithm: Algorithm, silo: Silo) -> None:
         "classes": silo.classes,
         "seed": silo.seed,
         "model": dict(silo.model.description),
-        "algorithm": algorithm.name,
+        "algorithm": name_of(type(algorithm)),
         "parameters": asdict(cast(Any, algorithm)),
     }
     (home / "site.json").write_text(json.dumps(site))

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
@@ -189,6 +189,8 @@ def _apart(value: Any, key: str, example: str) -> tuple[str, dict[str, Any]]:
 
 def _from_table(kind: type[Any], table: Mapping[str, Any]) -> Any:
     """A frozen dataclass from a table of its fields, each checked against its type."""
+    if not is_dataclass(kind):
+        raise LimbeckError(f"{kind!r} is not a dataclass of parameters")
     _check_keys(table, {field.name for field in fields(kind)})
     needed = [field.name for field in fields(kind) if field.name not in table and _has_no_default(field)]
     if needed:

@@ -29,18 +29,21 @@ class Classifier:
     """A final model that speaks the users' own class names."""
 
     def __init__(self, onnx: bytes, classes: Array) -> None:
-        self.onnx = onnx
         self.classes_ = classes
-        self._packed = PackedModel(onnx)
+        self.packed = PackedModel(onnx)
+
+    @property
+    def onnx(self) -> bytes:
+        return self.packed.data
 
     def predict(self, x: Any) -> Array:
-        names: Array = self.classes_[self._packed.vote(np.asarray(x))]
+        names: Array = self.classes_[self.packed.vote(np.asarray(x))]
         return names
 
     def predict_proba(self, x: Any) -> Array:
-        if not self._packed.has_probabilities:
+        if not self.packed.has_probabilities:
             raise LimbeckError("this model votes, but has no probabilities")
-        return self._packed.scores(np.asarray(x))
+        return self.packed.scores(np.asarray(x))
 
     def save(self, path: str | Path) -> None:
         Path(path).write_bytes(self.onnx)
@@ -139,11 +142,11 @@ class Federation:
         with clock.phase("learn"):
             outcome = engine.run()
         model = Classifier(outcome.model, self.classes) if outcome.model else None
-        own = {silo.party: silo.adopted for silo in engine.silos if not model}
-        models = {party: Classifier(onnx, self.classes) for party, onnx in own.items() if onnx}
+        kept = {silo.party: silo.adopted for silo in engine.silos if not model}
+        models = {party: Classifier(onnx, self.classes) for party, onnx in kept.items() if onnx}
         with clock.phase("score"):
-            by_party = {party: score(PackedModel(m.onnx), self.test) for party, m in models.items() if self.test}
-            metrics = score(PackedModel(model.onnx), self.test) if model and self.test else None
+            by_party = {party: score(own.packed, self.test) for party, own in models.items() if self.test}
+            metrics = score(model.packed, self.test) if model and self.test else None
         if by_party:
             metrics = mean_metrics(list(by_party.values()))
         return Result(model, models, self._record(engine, metrics, by_party, clock))

@@ -73,16 +73,21 @@ def run(
     for index, rows in enumerate(private):
         _check_shape(rows.x, shape, f"party {index}")
     chosen = _models(models, len(parties))
+    server = chosen[0] if server_model is None else _model(server_model)
     federation = Federation(
         algorithm=algorithm,
         seed=seed,
         classes=classes,
         private=private,
         models=chosen,
-        server_model=chosen[0] if server_model is None else _model(server_model),
+        server_model=server,
         public=None if public is None else _public(public, shape),
         test=None if test is None else _rows(*test, classes, "test"),
-        config={"algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))}},
+        config={
+            "seed": seed,
+            "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
+            "server": {"model": dict(server.description)},
+        },
     )
     return federation.run(processes, watch)
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.imports import is_own, own
 from limbeck.models.sklearn import SklearnModel
 
 
@@ -48,8 +49,8 @@ def model_from(description: Mapping[str, Any]) -> SklearnModel:
     for key in parameters:
         if key not in known:
             raise LimbeckError(f"model {name!r} has no parameter {key!r}; {did_you_mean(key, known)}")
-    if name.startswith("python:"):
-        return SklearnModel(_factory(name)(**parameters), dict(description))
+    if is_own(name):
+        return SklearnModel(own(name)(**parameters), dict(description))
     named = NAMED[name]
     estimator = named.classifier()(**{**named.defaults, **parameters})
     return SklearnModel(_scaled(estimator) if named.scaled else estimator, dict(description))
@@ -57,22 +58,11 @@ def model_from(description: Mapping[str, Any]) -> SklearnModel:
 
 def parameters_of(name: str) -> set[str]:
     """The keys that a model takes beside its name."""
-    if name.startswith("python:"):
-        return set(inspect.signature(_factory(name)).parameters)
+    if is_own(name):
+        return set(inspect.signature(own(name)).parameters)
     if name not in NAMED:
         raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, NAMED)}")
     return set(NAMED[name].classifier()().get_params())
-
-
-def _factory(name: str) -> Any:
-    module, _, function = name.removeprefix("python:").partition(":")
-    try:
-        factory = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise LimbeckError(f"model {name!r}: {error}; write python:package.module:factory") from error
-    if not callable(factory):
-        raise LimbeckError(f"model {name!r}: {function} is not a function that makes an estimator")
-    return factory
 
 
 def _scaled(estimator: Any) -> Any:

@@ -47,6 +47,7 @@ class SklearnModel:
         estimator = _prepared(self.estimator, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
             estimator.fit(rows, codes)
         return FittedSklearn(estimator, seen, classes, rows.shape[1])
 
@@ -101,7 +102,7 @@ def _prepared(estimator: Any, seed: int) -> Any:
     fresh = clone(estimator)
     parameters = fresh.get_params()
     open_seeds = {k: seed for k, v in parameters.items() if k.endswith("random_state") and v is None}
-    one_core = {k: 1 for k, v in parameters.items() if k.endswith("n_jobs") and v is not None}
+    one_core = {k: 1 for k in parameters if k.endswith("n_jobs")}
     return fresh.set_params(**open_seeds, **one_core)
 
 

@@ -61,6 +61,8 @@ class PoolTrainer:
     watch: Watch = unwatched
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
+        if not jobs:
+            return []
         backend, width = get_active_backend()
         chosen = width is not None or not isinstance(backend, LokyBackend)
         processes = self.processes or (None if chosen else min(cpu_count(), len(jobs)))

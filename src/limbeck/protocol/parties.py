@@ -27,7 +27,10 @@ class Replies(Generic[R]):
     def at_least(self, fewest: int) -> "Replies[R]":
         """These replies, or an error when too few parties answered to go on."""
         if len(self) < fewest:
-            raise LimbeckError(f"{len(self)} parties answered, {fewest} are needed; silent: {self.missing}")
+            asked = len(self) + len(self.missing)
+            raise LimbeckError(
+                f"{len(self)} of {asked} parties answered, at least {fewest} must; silent: {self.missing}"
+            )
         return self
 
 

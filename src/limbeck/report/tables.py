@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from limbeck.experiments.record import PartyRecord, RunRecord
+from limbeck.experiments.record import RunRecord
 
 UNITS = ("B", "kB", "MB", "GB")
 
@@ -34,10 +34,13 @@ def run_table(record: RunRecord) -> Table:
 def party_table(record: RunRecord) -> Table:
     """Each party: what it holds, what it learns with, and how good its own model is where it has one."""
     table = _table("parties")
-    for column in ("party", "model", "rows", "classes", "accuracy alone"):
+    own = ("accuracy alone",) if any(party.metrics for party in record.parties) else ()
+    for column in ("party", "model", "rows", "classes", *own):
         table.add_column(column, justify="left" if column == "model" else "right")
     for party in record.parties:
-        table.add_row(*_party_row(party))
+        held = sum(count > 0 for count in party.classes)
+        alone = (percent(party.metrics.accuracy) if party.metrics else "–",) if own else ()
+        table.add_row(str(party.index), str(party.model["name"]), str(party.rows), str(held), *alone)
     return table
 
 
@@ -73,12 +76,6 @@ def weight(count: float) -> str:
             break
         count /= 1000
     return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-
-
-def _party_row(party: PartyRecord) -> tuple[str, ...]:
-    held = sum(count > 0 for count in party.classes)
-    accuracy = percent(party.metrics.accuracy) if party.metrics else "–"
-    return str(party.index), str(party.model["name"]), str(party.rows), str(held), accuracy
 
 
 def _epsilons(record: RunRecord) -> str:

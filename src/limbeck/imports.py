@@ -1,0 +1,30 @@
+"""A user's own parts, named `python:package.module:thing` where a file or another process needs a name."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from limbeck.errors import LimbeckError
+
+PREFIX = "python:"
+
+
+def is_own(name: str) -> bool:
+    return name.startswith(PREFIX)
+
+
+def own(name: str) -> Callable[..., Any]:
+    """The function or class of that name."""
+    module, _, thing = name.removeprefix(PREFIX).partition(":")
+    try:
+        found = getattr(import_module(module), thing)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise LimbeckError(f"{name!r}: {error}; write {PREFIX}package.module:thing") from error
+    if not callable(found):
+        raise LimbeckError(f"{name!r}: {thing} is {found!r}, neither a function nor a class")
+    return found  # type: ignore[no-any-return]
+
+
+def name_of(kind: type) -> str:
+    """The name by which `own` finds a class again."""
+    return f"{PREFIX}{kind.__module__}:{kind.__qualname__}"
