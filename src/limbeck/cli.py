@@ -92,16 +92,15 @@ def run(
     from rich.console import Console
 
     from limbeck.experiments.folder import RunFolder, free_folder
-    from limbeck.experiments.run import federation_of
+    from limbeck.experiments.run import run_experiment
     from limbeck.report.progress import Watcher
     from limbeck.report.tables import party_table, run_table
 
     err = Console(stderr=True)
     experiment, table = _experiment(file, settings or [])
-    federation = federation_of(experiment, table)
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     with RunFolder(where) as folder:
-        result = federation.run(processes, Watcher(err))
+        result = run_experiment(experiment, table, processes, Watcher(err))
         folder.write(result.files())
     if as_json:
         typer.echo(json.dumps(result.record.summary(str(where)), allow_nan=False))

@@ -6,7 +6,7 @@ from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.folder import RunFolder, free_folder
 from limbeck.experiments.overrides import override
 from limbeck.experiments.record import RunRecord
-from limbeck.experiments.run import federation_of
+from limbeck.experiments.run import run_experiment
 from limbeck.models.training import Watch
 
 METHODS = ("solo", "fedkt", "centralized")
@@ -24,6 +24,6 @@ def run_demo(processes: int | None, watch: Watch) -> tuple[list[RunRecord], Path
         for method in METHODS:
             table, _ = override(read_toml(demo_file()), [f"algorithm.name={method}"])
             experiment = check_table(Experiment, table, str(demo_file()))
-            results.append(federation_of(experiment, table).run(processes, watch))
+            results.append(run_experiment(experiment, table, processes, watch))
         folder.write(results[METHODS.index("fedkt")].files())
     return [result.record for result in results], where

@@ -1,11 +1,7 @@
-"""A federation, ready to run: who holds what, who learns with what; and what came of it."""
+"""A federation, ready to run: who holds what, and who learns with what."""
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +9,10 @@ import numpy as np
 from limbeck.engines.engine import Engine
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckError
+from limbeck.experiments.clock import Clock
 from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics, score
 from limbeck.experiments.record import PartyRecord, RunRecord, versions
-from limbeck.models.onnx import PackedModel
+from limbeck.experiments.result import Classifier, Result
 from limbeck.models.rehearsal import rehearse
 from limbeck.models.training import PoolTrainer, Watch, unwatched
 from limbeck.privacy.accounting import epsilon_by_observer
@@ -23,71 +20,6 @@ from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
-
-
-class Classifier:
-    """A final model that speaks the users' own class names."""
-
-    def __init__(self, onnx: bytes, classes: Array) -> None:
-        self.classes_ = classes
-        self.packed = PackedModel(onnx)
-
-    @property
-    def onnx(self) -> bytes:
-        return self.packed.data
-
-    def predict(self, x: Any) -> Array:
-        names: Array = self.classes_[self.packed.vote(np.asarray(x))]
-        return names
-
-    def predict_proba(self, x: Any) -> Array:
-        if not self.packed.has_probabilities:
-            raise LimbeckError("this model votes, but has no probabilities")
-        return self.packed.scores(np.asarray(x))
-
-    def save(self, path: str | Path) -> None:
-        Path(path).write_bytes(self.onnx)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a run gives: one `model`, or one in `models` for each party that has its own; and the record."""
-
-    model: Classifier | None
-    models: Mapping[int, Classifier]
-    record: RunRecord
-
-    @property
-    def metrics(self) -> Metrics | None:
-        return self.record.metrics
-
-    @property
-    def accuracy(self) -> float | None:
-        return self.metrics.accuracy if self.metrics else None
-
-    def files(self) -> dict[str, bytes]:
-        """The run's folder: the models as ONNX and the record."""
-        own = {f"models/party-{party}.onnx": model.onnx for party, model in self.models.items()}
-        final = {"model.onnx": self.model.onnx} if self.model else own
-        return {**final, "record.json": self.record.to_json().encode()}
-
-
-@dataclass(slots=True)
-class Clock:
-    """Names the phases of a run and takes their time."""
-
-    phases: list[dict[str, Any]] = field(default_factory=list)
-    _began: float = field(default_factory=time.perf_counter)
-    _started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        began = time.perf_counter()
-        yield
-        self.phases.append({"name": name, "seconds": time.perf_counter() - began})
-
-    def timing(self) -> dict[str, Any]:
-        return {"started": self._started, "seconds": time.perf_counter() - self._began, "phases": self.phases}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,10 @@ import numpy as np
 from limbeck.data.draw import cut
 from limbeck.data.sets import DataSet, as_float, check_finite, load
 from limbeck.errors import LimbeckError
+from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Data, Experiment
-from limbeck.experiments.federation import Federation, Result
+from limbeck.experiments.federation import Federation
+from limbeck.experiments.result import Result
 from limbeck.models.named import model_from
 from limbeck.models.sklearn import SklearnModel
 from limbeck.models.training import Watch, unwatched
@@ -45,6 +47,16 @@ def federation_of(experiment: Experiment, config: Mapping[str, Any]) -> Federati
         test=test,
         config=config,
     )
+
+
+def run_experiment(
+    experiment: Experiment, config: Mapping[str, Any], processes: int | None = None, watch: Watch = unwatched
+) -> Result:
+    """Deal the rows and let the parties learn."""
+    clock = Clock()
+    with clock.phase("data"):
+        federation = federation_of(experiment, config)
+    return federation.run(processes, watch, clock)
 
 
 def run(
