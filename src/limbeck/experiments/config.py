@@ -2,9 +2,8 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -13,7 +12,6 @@ from pydantic import (
     PlainValidator,
     StrictFloat,
     StrictInt,
-    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -25,6 +23,7 @@ from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.models.named import model_from
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import Algorithm
+from limbeck.tables import check_keys, from_table
 
 T = TypeVar("T", bound="Table")
 
@@ -38,7 +37,7 @@ class Table(BaseModel):
     @classmethod
     def _known_keys(cls, table: Any) -> Any:
         if isinstance(table, dict):
-            _check_keys(table, {field.alias or name for name, field in cls.model_fields.items()})
+            check_keys(table, {field.alias or name for name, field in cls.model_fields.items()})
         return table
 
 
@@ -77,8 +76,7 @@ def _split(value: Any) -> Split:
     kind, parameters = _apart(value, "kind", 'split = { kind = "dirichlet", beta = 0.5 }')
     if kind not in SPLITS:
         raise LimbeckError(f"unknown kind {kind!r}; {did_you_mean(kind, SPLITS)}")
-    split: Split = _from_table(SPLITS[kind], parameters)
-    return split
+    return from_table(SPLITS[kind], parameters)
 
 
 def _model(value: Any) -> Model:
@@ -88,8 +86,7 @@ def _model(value: Any) -> Model:
 
 def _algorithm(value: Any) -> Algorithm:
     name, parameters = _apart(value, "name", 'name = "fedkt"')
-    algorithm: Algorithm = _from_table(algorithm_named(name), parameters)
-    return algorithm
+    return from_table(algorithm_named(name), parameters)
 
 
 class Data(Table):
@@ -174,34 +171,8 @@ def _first(error: ValidationError) -> tuple[list[str], str]:
     return path, "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
 
 
-def _check_keys(table: Mapping[str, Any], known: set[str]) -> None:
-    for key in table:
-        if key not in known:
-            raise LimbeckError(f"unknown key {key!r}; {did_you_mean(key, known)}")
-
-
 def _apart(value: Any, key: str, example: str) -> tuple[str, dict[str, Any]]:
     """A table's name or kind, and its other keys."""
     if not isinstance(value, dict) or not isinstance(value.get(key), str):
         raise LimbeckError(f"needs a table with a {key}, such as {example}")
     return value[key], {other: v for other, v in value.items() if other != key}
-
-
-def _from_table(kind: type[Any], table: Mapping[str, Any]) -> Any:
-    """A frozen dataclass from a table of its fields, each checked against its type."""
-    if not is_dataclass(kind):
-        raise LimbeckError(f"{kind!r} is not a dataclass of parameters")
-    _check_keys(table, {field.name for field in fields(kind)})
-    needed = [field.name for field in fields(kind) if field.name not in table and _has_no_default(field)]
-    if needed:
-        raise LimbeckError(f"{needed[0]} is missing")
-    hints = get_type_hints(kind)
-    try:
-        return kind(**{key: TypeAdapter(hints[key]).validate_python(v, strict=True) for key, v in table.items()})
-    except ValidationError as error:
-        wrong = next(key for key, v in table.items() if v is error.errors()[0]["input"])
-        raise LimbeckError(f"{wrong} = {table[wrong]!r}: {_first(error)[1]}") from error
-
-
-def _has_no_default(field: Any) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING

@@ -1,0 +1,41 @@
+"""Tables of parameters, as TOML gives them, made into frozen dataclasses."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from limbeck.errors import LimbeckError, did_you_mean
+
+T = TypeVar("T")
+
+
+def check_keys(table: Mapping[str, Any], known: Collection[str]) -> None:
+    for key in table:
+        if key not in known:
+            raise LimbeckError(f"unknown key {key!r}; {did_you_mean(key, known)}")
+
+
+def from_table(kind: type[T], table: Mapping[str, Any]) -> T:
+    """A dataclass from a table of its fields, each checked against its type; tables within tables too."""
+    if not is_dataclass(kind):
+        raise LimbeckError(f"{kind!r} is not a dataclass of parameters")
+    check_keys(table, [field.name for field in fields(kind)])
+    for field in fields(kind):
+        if field.name not in table and field.default is MISSING and field.default_factory is MISSING:
+            raise LimbeckError(f"{field.name} is missing")
+    hints = get_type_hints(kind)
+    return kind(**{key: _value(key, hints[key], value) for key, value in table.items()})
+
+
+def _value(key: str, hint: Any, value: Any) -> Any:
+    if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
+        try:
+            return from_table(hint, value)
+        except LimbeckError as error:
+            raise LimbeckError(f"{key}: {error}") from error
+    try:
+        return TypeAdapter(hint).validate_python(value, strict=True)
+    except ValidationError as error:
+        raise LimbeckError(f"{key} = {value!r}: {error.errors()[0]['msg']}") from error
