@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import NearestCentroid
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_info
+from torch import nn
 
 
 def small_tree(depth: int = 2) -> DecisionTreeClassifier:
@@ -19,6 +20,13 @@ def small_tree(depth: int = 2) -> DecisionTreeClassifier:
 def unconvertible() -> NearestCentroid:
     """skl2onnx has no converter for it."""
     return NearestCentroid()
+
+
+def small_network(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Convolution, batch norm and dropout: all that must be switched off when it votes."""
+    return nn.Sequential(
+        nn.Conv2d(shape[0], 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2), nn.Linear(144, classes)
+    )
 
 
 class Deadly(DecisionTreeClassifier):  # type: ignore[misc]

@@ -8,6 +8,7 @@ from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
 from limbeck.models.named import NAMED, model_from, parameters_of
 from limbeck.models.onnx import PackedModel
+from limbeck.models.sklearn import SklearnModel
 from limbeck.protocol.rows import Array, Rows
 
 FAST = {"mlp": {"max_iter": 40}, "xgboost": {"n_estimators": 20}, "lightgbm": {"n_estimators": 20}}
@@ -63,8 +64,11 @@ def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
 
 
 def test_parameters_reach_the_estimator_inside_a_pipeline() -> None:
-    assert model_from({"name": "svm", "C": 3.0}).estimator[-1].C == 3.0
-    assert model_from({"name": "random-forest", "max_depth": 6}).estimator.max_depth == 6
+    svm, forest = model_from({"name": "svm", "C": 3.0}), model_from({"name": "random-forest", "max_depth": 6})
+    assert isinstance(svm, SklearnModel)
+    assert isinstance(forest, SklearnModel)
+    assert svm.estimator[-1].C == 3.0
+    assert forest.estimator.max_depth == 6
 
 
 @pytest.mark.parametrize(
@@ -88,6 +92,7 @@ def test_a_wrong_name_or_parameter_is_told(description: dict[str, object], compl
 
 def test_a_users_own_factory() -> None:
     model = model_from({"name": "python:factories:small_tree", "depth": 3})
+    assert isinstance(model, SklearnModel)
     assert model.estimator.max_depth == 3
     assert model.name == "python:factories:small_tree"
     assert parameters_of("python:factories:small_tree") == {"depth"}

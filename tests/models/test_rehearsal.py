@@ -8,27 +8,28 @@ from limbeck.errors import LimbeckError
 from limbeck.models.named import NAMED, model_from
 from limbeck.models.rehearsal import rehearse
 from limbeck.models.sklearn import SklearnModel
+from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 
 @pytest.mark.parametrize("name", NAMED)
-@pytest.mark.parametrize(("features", "classes"), [(1, 2), (30, 2), (64, 10)])
-def test_every_named_model_passes(name: str, features: int, classes: int) -> None:
-    rehearse(model_from({"name": name}), features, classes)
+@pytest.mark.parametrize(("row", "classes"), [((1,), 2), ((30,), 2), ((8, 8), 10)])
+def test_every_named_model_passes(name: str, row: tuple[int, ...], classes: int) -> None:
+    rehearse(model_from({"name": name}), row, classes)
 
 
 def test_a_model_without_a_converter_is_refused() -> None:
     with pytest.raises(LimbeckError, match="'python:factories:unconvertible' cannot be packed as ONNX: Unable to find"):
-        rehearse(model_from({"name": "python:factories:unconvertible"}), 4, 3)
+        rehearse(model_from({"name": "python:factories:unconvertible"}), (4,), 3)
 
 
 def test_a_wrong_value_of_a_parameter_is_refused() -> None:
     with pytest.raises(LimbeckError, match="'random-forest' cannot be fitted: The 'max_depth' parameter"):
-        rehearse(model_from({"name": "random-forest", "max_depth": "six"}), 4, 3)
+        rehearse(model_from({"name": "random-forest", "max_depth": "six"}), (4,), 3)
 
 
 def test_a_model_that_needs_more_rows_than_features_passes() -> None:
-    rehearse(SklearnModel(QuadraticDiscriminantAnalysis()), 20, 2)
+    rehearse(SklearnModel(QuadraticDiscriminantAnalysis()), (20,), 2)
 
 
 def test_a_model_that_votes_otherwise_when_packed_is_refused() -> None:
@@ -36,7 +37,7 @@ def test_a_model_that_votes_otherwise_when_packed_is_refused() -> None:
         name = "two-faced"
         description: ClassVar = {"name": "two-faced"}
 
-        def fit(self, x: Array, y: Array, classes: int, seed: int) -> "TwoFaced":
+        def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> "TwoFaced":
             self.model = model_from({"name": "decision-tree"}).fit(x, y, classes, seed)
             return self
 
@@ -50,4 +51,4 @@ def test_a_model_that_votes_otherwise_when_packed_is_refused() -> None:
             return self.model.pack()
 
     with pytest.raises(LimbeckError, match="votes as before on only"):
-        rehearse(TwoFaced(), 4, 3)
+        rehearse(TwoFaced(), (4,), 3)

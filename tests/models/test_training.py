@@ -8,12 +8,14 @@ import pytest
 from joblib import parallel_config
 from joblib._parallel_backends import ThreadingBackend
 from joblib.parallel import register_parallel_backend
+from sklearn.tree import DecisionTreeClassifier
 
 from factories import WhoAmI
 from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
+from limbeck.models.sklearn import SklearnModel
 from limbeck.models.training import Fit, FitAndVote, PoolTrainer
 from limbeck.protocol.learning import FitError
 
@@ -58,6 +60,18 @@ def test_a_killed_process_is_told(tests_on_path: None) -> None:
     with pytest.raises(LimbeckError, match="a training process was killed"):
         PoolTrainer(2).run([deadly, deadly], 3, [0, 0])
     assert len(PoolTrainer(2).run(fits(2), 3, [0, 1])) == 2
+
+
+def test_a_model_that_other_processes_cannot_load_is_told() -> None:
+    import sys
+    import types
+
+    module = types.ModuleType("only_here")
+    sys.modules["only_here"] = module
+    module.Tree = type("Tree", (DecisionTreeClassifier,), {"__module__": "only_here"})  # type: ignore[attr-defined]
+    job = Fit(SklearnModel(module.Tree()), IRIS.x, IRIS.y)  # type: ignore[attr-defined]
+    with pytest.raises(LimbeckError, match="other processes cannot load a model"):
+        PoolTrainer(2).run([job, job], 3, [0, 0])
 
 
 def test_results_can_be_watched_as_they_come() -> None:

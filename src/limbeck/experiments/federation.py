@@ -56,9 +56,8 @@ class Federation:
 
     def rehearse(self) -> None:
         """Refuse models that cannot be fitted or packed, before anyone trains."""
-        features = int(np.prod(self.private[0].x.shape[1:]))
         for model in {id(model): model for model in [*self.models, self.server_model]}.values():
-            rehearse(model, features, len(self.classes))
+            rehearse(model, self.private[0].x.shape[1:], len(self.classes))
 
     def run(self, processes: int | None = None, watch: Watch = unwatched, clock: Clock | None = None) -> Result:
         """Run in this process, on all cores unless `processes` says otherwise."""

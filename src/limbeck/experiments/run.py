@@ -13,8 +13,7 @@ from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Data, Experiment
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.result import Result
-from limbeck.models.named import model_from
-from limbeck.models.sklearn import SklearnModel
+from limbeck.models.named import adapted, model_from
 from limbeck.models.training import Watch, unwatched
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import Algorithm
@@ -115,7 +114,7 @@ def _models(given: Any, parties: int) -> list[Model]:
 def _model(given: Any) -> Model:
     if isinstance(given, str):
         return model_from({"name": given})
-    return model_from(given) if isinstance(given, Mapping) else SklearnModel(given)
+    return model_from(given) if isinstance(given, Mapping) else adapted(given)
 
 
 def _rows(x: Any, y: Any, classes: Array, where: str) -> Rows:

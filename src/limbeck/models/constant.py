@@ -36,4 +36,4 @@ class Constant:
             helper.make_node("Expand", ["certain", "count"], ["label"]),
             helper.make_node("Gather", ["place", "label"], ["scores"]),
         ]
-        return packed(nodes, weights, self.features, self.classes, probabilities=True)
+        return packed(nodes, weights, [self.features], self.classes, probabilities=True)

@@ -1,14 +1,18 @@
 """Models by name, as experiment files name them; their other keys are the estimator's own parameters."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.imports import is_own, own
 from limbeck.models.sklearn import SklearnModel
+from limbeck.protocol.learning import Model
+from limbeck.protocol.recipe import Recipe
+from limbeck.tables import from_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,10 @@ class Named:
         except ImportError as error:
             raise LimbeckError(f"this model needs a package: pip install 'limbeck[{module}]'") from error
 
+    def estimator(self, parameters: Mapping[str, Any]) -> Any:
+        estimator = self.classifier()(**{**self.defaults, **parameters})
+        return _scaled(estimator) if self.scaled else estimator
+
 
 NAMED = {
     "random-forest": Named("sklearn.ensemble:RandomForestClassifier"),
@@ -41,28 +49,73 @@ NAMED = {
 }
 
 
-def model_from(description: Mapping[str, Any]) -> SklearnModel:
-    """The model of `{name = ..., parameter = value}`; the name `python:package.module:factory` is the user's own."""
+NETWORKS = {"cnn": "cnn", "torch-mlp": "torch_mlp", "vgg-9": "vgg_9", "resnet-8": "resnet_8"}
+
+
+def model_from(description: Mapping[str, Any]) -> Model:
+    """The model of `{name = ..., parameter = value}`; the name `python:package.module:factory` is the user's own.
+
+    Networks take a table `recipe` beside their parameters.
+    """
     name = str(description["name"])
     parameters = {key: value for key, value in description.items() if key != "name"}
     known = parameters_of(name)
     for key in parameters:
         if key not in known:
             raise LimbeckError(f"model {name!r} has no parameter {key!r}; {did_you_mean(key, known)}")
-    if is_own(name):
-        return SklearnModel(own(name)(**parameters), dict(description))
-    named = NAMED[name]
-    estimator = named.classifier()(**{**named.defaults, **parameters})
-    return SklearnModel(_scaled(estimator) if named.scaled else estimator, dict(description))
+    if name in NAMED:
+        return SklearnModel(NAMED[name].estimator(parameters), dict(description))
+    if name in NETWORKS:
+        return _network(name, parameters, dict(description))
+    return adapted(own(name)(**parameters), dict(description))
+
+
+def adapted(thing: Any, description: Mapping[str, Any] | None = None) -> Model:
+    """A user's own estimator or network as a model; a model stays as it is."""
+    if hasattr(thing, "description"):
+        return cast(Model, thing)
+    if _is_network(thing):
+        from limbeck.models.torch import TorchModel
+
+        return TorchModel(thing, description=description or {})
+    return SklearnModel(thing, description or {})
 
 
 def parameters_of(name: str) -> set[str]:
     """The keys that a model takes beside its name."""
     if is_own(name):
         return set(inspect.signature(own(name)).parameters)
+    if name in NETWORKS:
+        return {"recipe", *inspect.signature(_architecture(name)).parameters} - {"shape", "classes"}
     if name not in NAMED:
-        raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, NAMED)}")
+        raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS])}")
     return set(NAMED[name].classifier()().get_params())
+
+
+def _network(name: str, parameters: dict[str, Any], description: Mapping[str, Any]) -> Model:
+    from limbeck.models.torch import TorchModel
+
+    recipe = parameters.pop("recipe", {})
+    if not isinstance(recipe, Mapping):
+        raise LimbeckError(f"recipe = {recipe!r}: write a table, such as {{ epochs = 10, batch = 32 }}")
+    try:
+        cooked = from_table(Recipe, recipe)
+    except LimbeckError as error:
+        raise LimbeckError(f"recipe: {error}") from error
+    return TorchModel(partial(_architecture(name), **parameters), cooked, description)
+
+
+def _architecture(name: str) -> Callable[..., Any]:
+    try:
+        networks = import_module("limbeck.models.networks")
+    except ImportError as error:
+        raise LimbeckError(f"the model {name!r} needs a package: pip install 'limbeck[torch]'") from error
+    architecture: Callable[..., Any] = getattr(networks, NETWORKS[name])
+    return architecture
+
+
+def _is_network(thing: Any) -> bool:
+    return any(kind.__module__.startswith("torch.nn.") for kind in type(thing).__mro__)
 
 
 def _scaled(estimator: Any) -> Any:

@@ -1,6 +1,6 @@
 """Packed models: every fitted model as one ONNX shape, run by onnxruntime.
 
-In: `rows`, float32 [rows, features]. Out: `label`, int64 [rows], and `scores`, float32 [rows, classes].
+In: `rows`, float32 [rows, ...]. Out: `label`, int64 [rows], and `scores`, float32 [rows, classes].
 """
 
 from collections.abc import Sequence
@@ -69,16 +69,16 @@ class PackedModel:
 def packed(
     nodes: Sequence[onnx.NodeProto],
     weights: Sequence[onnx.TensorProto],
-    features: int,
+    row: Sequence[int],
     classes: int,
     probabilities: bool,
     opsets: dict[str, int] = OPSETS,
 ) -> bytes:
-    """The bytes of a model whose nodes turn `rows` into `label` and `scores`."""
+    """The bytes of a model whose nodes turn `rows`, each of the shape `row`, into `label` and `scores`."""
     graph = helper.make_graph(
         list(nodes),
         "limbeck",
-        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, [None, features])],
+        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, [None, *row])],
         [
             helper.make_tensor_value_info("label", TensorProto.INT64, [None]),
             helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, classes]),
@@ -109,8 +109,8 @@ def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: boo
         weights = [table, numpy_helper.from_array(place, "place")]
         nodes.append(helper.make_node("Gather", ["place", "label"], ["scores"]))
     opsets = OPSETS | {o.domain: o.version for o in model.opset_import if o.domain not in OPSETS}
-    features = graph.input[0].type.tensor_type.shape.dim[1].dim_value
-    return packed(nodes, [*graph.initializer, *weights], features, classes, probabilities, opsets)
+    row = [dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim][1:]
+    return packed(nodes, [*graph.initializer, *weights], row, classes, probabilities, opsets)
 
 
 def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:

@@ -1,19 +1,23 @@
 """A rehearsal on made-up rows: a model that cannot be fitted, packed or run is refused before anyone trains."""
 
+import math
+
 import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.models.onnx import PackedModel
 from limbeck.protocol.learning import Fitted, Model
+from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 FEW = 8  # rows a class
+FEWEST = 4  # rows in all, for networks: one step of a large one takes a second
 LEAST_AGREEMENT = 0.9
 
 
-def rehearse(model: Model, features: int, classes: int) -> None:
-    """Fit, pack and ask the model on random rows around one centre per class."""
-    fitted, x = _fit_on_few(model, features, classes)
+def rehearse(model: Model, row: tuple[int, ...], classes: int) -> None:
+    """Fit, pack and ask the model on random rows of that shape around one centre per class."""
+    fitted, x = _fit_on_few(model, row, classes)
     try:
         votes = PackedModel(fitted.pack()).vote(x)
     except Exception as error:
@@ -24,22 +28,24 @@ def rehearse(model: Model, features: int, classes: int) -> None:
         raise LimbeckError(f"model {model.name!r} cannot be used: {told}")
 
 
-def _fit_on_few(model: Model, features: int, classes: int) -> tuple[Fitted, Array]:
+def _fit_on_few(model: Model, row: tuple[int, ...], classes: int) -> tuple[Fitted, Array]:
     """A fit on few rows; on more rows than features where a model (a discriminant analysis, say) needs them."""
-    for rows_per_class in (FEW, max(FEW, 2 * features)):
-        x, y = _rows(rows_per_class, features, classes)
+    network = isinstance(getattr(model, "recipe", None), Recipe)
+    counts = (FEWEST,) if network else (FEW * classes, max(FEW, 2 * math.prod(row)) * classes)
+    for count in counts:
+        x, y = _rows(count, row, classes)
         try:
-            return model.fit(x, y, classes, seed=0), x
+            return model.fit(x, y, classes, seed=0, recipe=Recipe(epochs=1) if network else None), x
         except Exception as error:
             failure = error
     raise LimbeckError(f"model {model.name!r} cannot be fitted: {_reason(failure)}") from failure
 
 
-def _rows(rows_per_class: int, features: int, classes: int) -> tuple[Array, Array]:
+def _rows(count: int, row: tuple[int, ...], classes: int) -> tuple[Array, Array]:
     rng = np.random.default_rng(0)
-    y = np.arange(rows_per_class * classes) % classes
-    centres = rng.random((classes, features))
-    return (0.8 * centres[y] + 0.2 * rng.random((len(y), features))).astype(np.float32), y
+    y = np.arange(count) % classes
+    centres = rng.random((classes, *row))
+    return (0.8 * centres[y] + 0.2 * rng.random((count, *row))).astype(np.float32), y
 
 
 def _reason(error: Exception) -> str:

@@ -16,6 +16,7 @@ from limbeck.models.constant import Constant
 from limbeck.models.onnx import OPSETS, spread
 from limbeck.models.trees import pack_trees, trees_of
 from limbeck.protocol.learning import Fitted
+from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array, flat
 
 
@@ -39,7 +40,9 @@ class SklearnModel:
     def name(self) -> str:
         return str(self.description["name"])
 
-    def fit(self, x: Array, y: Array, classes: int, seed: int) -> Fitted:
+    def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
+        if recipe is not None:
+            raise LimbeckError(f"{self.name} is not trained in epochs and takes no recipe")
         rows = flat(x)
         seen, codes = np.unique(y, return_inverse=True)
         if len(seen) == 1:

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 from joblib import Parallel, cpu_count, delayed
 from joblib._parallel_backends import LokyBackend
-from joblib.externals.loky.process_executor import TerminatedWorkerError
+from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.learning import FitError, Job, Model
+from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 T = TypeVar("T")
@@ -23,14 +24,15 @@ Watch = Callable[[Iterable[Any], int], Iterable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fit a model; the packed model comes back."""
+    """Fit a model, by its own recipe unless another is given; the packed model comes back."""
 
     model: Model
     rows: Array
     targets: Array
+    recipe: Recipe | None = None
 
     def run(self, classes: int, seed: int) -> bytes:
-        return self.model.fit(self.rows, self.targets, classes, seed).pack()
+        return self.model.fit(self.rows, self.targets, classes, seed, self.recipe).pack()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,10 @@ class FitAndVote:
     rows: Array
     targets: Array
     asked: Array
+    recipe: Recipe | None = None
 
     def run(self, classes: int, seed: int) -> Array:
-        return self.model.fit(self.rows, self.targets, classes, seed).vote(self.asked)
+        return self.model.fit(self.rows, self.targets, classes, seed, self.recipe).vote(self.asked)
 
 
 def unwatched(results: Iterable[Any], total: int) -> Iterable[Any]:
@@ -74,6 +77,8 @@ class PoolTrainer:
             return list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
         except TerminatedWorkerError as error:
             raise LimbeckError("a training process was killed; too little memory for so many processes?") from error
+        except BrokenProcessPool as error:
+            raise LimbeckError("other processes cannot load a model; define it in a module they can import") from error
 
 
 def warm_up(processes: int | None = None) -> None:

@@ -55,7 +55,7 @@ def pack_trees(trees: Sequence[Any], seen: Array, classes: int, features: int) -
         target_weights=share[at, column].astype(np.float32).tolist(),
     )
     vote = helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0)
-    return packed([ensemble, vote], [], features, classes, probabilities=True)
+    return packed([ensemble, vote], [], [features], classes, probabilities=True)
 
 
 def _rounded_down(threshold: Array) -> Array:

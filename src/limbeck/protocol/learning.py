@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from limbeck.errors import LimbeckError
+from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 T = TypeVar("T", covariant=True)
@@ -33,7 +34,8 @@ class Model(Protocol):
     def description(self) -> Mapping[str, Any]:
         """What a record says of it; enough to make it again where it was made by name."""
 
-    def fit(self, x: Array, y: Array, classes: int, seed: int) -> Fitted: ...
+    def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
+        """`recipe` takes the place of the model's own; only models that are trained in epochs take one."""
 
 
 class Job(Protocol[T]):
