@@ -69,7 +69,7 @@ def test_a_model_that_other_processes_cannot_load_is_told() -> None:
     module = types.ModuleType("only_here")
     sys.modules["only_here"] = module
     module.Tree = type("Tree", (DecisionTreeClassifier,), {"__module__": "only_here"})  # type: ignore[attr-defined]
-    job = Fit(SklearnModel(module.Tree()), IRIS.x, IRIS.y)  # type: ignore[attr-defined]
+    job = Fit(SklearnModel(module.Tree()), IRIS.x, IRIS.y)
     with pytest.raises(LimbeckError, match="other processes cannot load a model"):
         PoolTrainer(2).run([job, job], 3, [0, 0])
 
