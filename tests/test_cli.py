@@ -182,3 +182,84 @@ def test_the_demonstration(here: Path) -> None:
     for word in ("solo", "fedkt", "centralized", "constant", "svm", "logistic-regression", "extra-trees"):
         assert word in done.stdout
     assert (here / "runs" / "demo-1" / "model.onnx").exists()
+
+
+SITES = """
+[data]
+label = "kind"
+public = { path = "files/public.csv" }
+test = { path = "files/site-2.csv" }
+[model]
+name = "decision-tree"
+[[party]]
+index = 1
+data = "files/site-1.csv"
+model = { name = "logistic-regression" }
+[[party]]
+index = 0
+data = "files/site-0.csv"
+[algorithm]
+name = "fedkt"
+subsets = 2
+"""
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> Path:
+    """Three sites that know different categories, and public rows that know all of them."""
+    folder = tmp_path / "federation" / "files"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for name, colours in (("site-0", "rg"), ("site-1", "gb"), ("site-2", "rgb"), ("public", "rgb")):
+        lines = [(rng.normal(), rng.choice(list(colours))) for _ in range(120)]
+        rows = [f"{size:.3f},{colour},{'big' if size + (colour == 'g') > 0.5 else 'small'}" for size, colour in lines]
+        header, ends = (
+            ("size,colour,kind", rows) if name != "public" else ("size,colour", [r.rsplit(",", 1)[0] for r in rows])
+        )
+        (folder / f"{name}.csv").write_text("\n".join([header, *ends]) + "\n")
+    (tmp_path / "federation" / "sites.toml").write_text(SITES)
+    return tmp_path
+
+
+def test_a_federation_of_files_and_its_predictions(sites: Path) -> None:
+    done = limbeck(sites, "run", "federation/sites.toml", "--json", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert [party["model"] for party in answer["parties"]] == ["decision-tree", "logistic-regression"]
+    assert answer["accuracy"] > 0.8 > answer["constant"]
+    done = limbeck(sites, "predict", "out/model.onnx", "federation/files/site-2.csv", "-o", "predicted.csv")
+    assert done.returncode == 0, done.stderr
+    predicted = (sites / "predicted.csv").read_text().splitlines()
+    truth = [line.rsplit(",", 1)[1] for line in (sites / "federation/files/site-2.csv").read_text().splitlines()[1:]]
+    assert predicted[0] == "prediction,p(big),p(small)"
+    hits = [line.split(",")[0] == kind for line, kind in zip(predicted[1:], truth, strict=True)]
+    assert sum(hits) / len(hits) == pytest.approx(answer["accuracy"])
+    printed = limbeck(sites, "predict", "out/model.onnx", "federation/files/public.csv").stdout
+    assert len(printed.splitlines()) == 121
+
+
+def test_predictions_that_cannot_be_made_get_one_line(sites: Path) -> None:
+    assert limbeck(sites, "run", "federation/sites.toml", "--json", "--out", "out").returncode == 0
+    (sites / "other.csv").write_text("size,color\n1,r\n")
+    (sites / "noise.onnx").write_text("hello")
+    refused(limbeck(sites, "predict", "out/model.onnx", "other.csv"), "other.csv", "'color'")
+    refused(limbeck(sites, "predict", "nowhere.onnx", "other.csv"), "nowhere.onnx", "No such file")
+    refused(limbeck(sites, "predict", "noise.onnx", "other.csv"), "noise.onnx", "not a usable ONNX model")
+    refused(
+        limbeck(sites, "predict", "out/model.onnx", "federation/files/public.csv", "-o", "no/where.csv"), "no/where.csv"
+    )
+    assert not (sites / "no").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("data.name=iris", ["rows come from one of", "data.name, [[party]] data"]),
+        ("data.public=0.5", ["data.public", 'it must be a file too, { path = "public.csv" }']),
+        ("data.label=kin", ["no column 'kin'", "'kind'"]),
+        ("party.0.data=nowhere.csv", ["nowhere.csv", "No such file"]),
+        ("party.0.index=2", ["index = 2, but there are 2 parties"]),
+    ],
+)
+def test_wrong_files_get_one_line(sites: Path, setting: str, words: list[str]) -> None:
+    refused(limbeck(sites, "run", "federation/sites.toml", "--processes", "1", "--set", setting), *words)

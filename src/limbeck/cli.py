@@ -100,7 +100,7 @@ def run(
     experiment, table = _experiment(file, settings or [])
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     with RunFolder(where) as folder:
-        result = run_experiment(experiment, table, processes, Watcher(err))
+        result = run_experiment(experiment, table, processes, Watcher(err), file.parent)
         folder.write(result.files())
     if as_json:
         typer.echo(json.dumps(result.record.summary(str(where)), allow_nan=False))
@@ -109,6 +109,19 @@ def run(
     console.print(party_table(result.record))
     console.print(run_table(result.record))
     console.print(f"\nwritten: {where}", highlight=False)
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that a run wrote (ONNX).")],
+    rows: Annotated[Path, typer.Argument(help="Rows as the model learned from: CSV, Parquet or NPZ.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file; default: print.")] = None,
+) -> None:
+    """Predict the class of each row, with probabilities where the model has them."""
+    from limbeck.experiments.result import load
+    from limbeck.report.predictions import write_predictions
+
+    write_predictions(load(model), rows, out)
 
 
 @data_app.command("list")
@@ -147,14 +160,13 @@ def data_split(
     from limbeck.experiments.run import deal
     from limbeck.report.pictures import class_counts, save_split_picture, split_table
 
-    config, seed = _data(source, settings or [])
-    data, private, public, test = deal(config, seed)
-    counts = class_counts(private, len(data.classes))
+    dealt = deal(*_source(source, settings or []))
+    counts = class_counts(dealt.private, len(dealt.classes))
     if picture:
-        save_split_picture(counts, data.classes, picture)
+        save_split_picture(counts, dealt.classes, picture)
     console = Console()
-    console.print(split_table(counts, data.classes))
-    sizes = [f"{len(rows) if rows else 0} {kind}" for kind, rows in (("public", public), ("test", test))]
+    console.print(split_table(counts, dealt.classes))
+    sizes = [f"{len(rows) if rows else 0} {kind}" for kind, rows in (("public", dealt.public), ("test", dealt.test))]
     console.print(f"\n{counts.sum()} private, {', '.join(sizes)} rows", highlight=False)
 
 
@@ -168,17 +180,15 @@ def _experiment(file: Path, settings: list[str]) -> tuple[Any, dict[str, Any]]:
     return check_table(Experiment, table, str(file)), table
 
 
-def _data(source: str, settings: list[str]) -> tuple[Any, int]:
-    """The `[data]` table of a file, or a data set by name with ten equal parties."""
-    from limbeck.experiments.config import Data, check_table, read_toml
+def _source(source: str, settings: list[str]) -> tuple[Any, Path]:
+    """The rows' part of a file, or a data set by name with ten equal parties; and where its paths start."""
+    from limbeck.experiments.config import Source, check_table, read_toml
     from limbeck.experiments.overrides import override
 
     named = not source.endswith(".toml") and not Path(source).exists()
     table, _ = override({"data": {"name": source}} if named else read_toml(Path(source)), settings)
-    seed = table.get("seed", 0)
-    if not isinstance(seed, int) or "data" not in table:
-        raise LimbeckError(f"{source}: needs a table [data] and a whole number as seed")
-    return check_table(Data, table["data"], f"{source}: data"), seed
+    part = {key: value for key, value in table.items() if key in Source.model_fields}
+    return check_table(Source, part, source), Path() if named else Path(source).parent
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def test_a_group_split() -> None:
         (changed(model={"name": "svmm"}), "e.toml: model: unknown model 'svmm'; did you mean 'svm'?"),
         (changed(model={"name": "svm", "c": 1}), "e.toml: model: model 'svm' has no parameter 'c'"),
         (changed(model={"C": 1}), "e.toml: model: needs a table with a name"),
-        (changed(party=[{"index": 10, "model": {"name": "svm"}}]), "e.toml: [[party]] index = 10, but data.parties is 10"),
+        (changed(party=[{"index": 10, "model": {"name": "svm"}}]), "e.toml: [[party]] index = 10, but there are 10 parties"),
         (changed(party=[{"index": 1, "model": {"name": "svm"}}] * 2), "e.toml: [[party]] index = 1 stands twice"),
         (changed(party=[{"index": 1, "model": {"name": "svmm"}}]), "e.toml: party.0.model: unknown model 'svmm'"),
         (changed(server={"modell": {"name": "svm"}}), "e.toml: server: unknown key 'modell'; did you mean 'model'?"),

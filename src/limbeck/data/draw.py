@@ -14,6 +14,13 @@ Part = Literal["train", "test"]
 
 
 @dataclass(frozen=True, slots=True)
+class FromFile:
+    """All rows of a file of the user's own."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Draw:
     """How many rows (a whole number, or a fraction as a share) from which part of which data set.
 
@@ -40,10 +47,10 @@ class _Pool:
     def __init__(self, data: DataSet, part: Part, seed: int) -> None:
         self.data, self.part = data, part
         self.size = data.official_test if part == "test" else len(data.x)
-        self.left = stream(seed, "draw", data.name, part).permutation(self.size)
+        self.left = order(self.size, data.name, part, seed)
 
     def take(self, amount: int | float, key: str) -> Rows:
-        count = amount if isinstance(amount, int) else int(amount * self.size)
+        count = count_of(amount, self.size)
         if not len(self.left):
             raise LimbeckError(f"data.{key}: no {self.part} rows of {self.data.name} are free")
         if not 1 <= count <= len(self.left):
@@ -59,6 +66,15 @@ class _Pool:
 
     def rows(self, index: Array) -> Rows:
         return self.data.test_rows(index) if self.part == "test" else self.data.rows(index)
+
+
+def order(size: int, name: str, part: Part, seed: int) -> Array:
+    """The order in which the rows of a part are handed out: public rows first."""
+    return stream(seed, "draw", name, part).permutation(size)
+
+
+def count_of(amount: int | float, size: int) -> int:
+    return amount if isinstance(amount, int) else int(amount * size)
 
 
 def cut(data: DataSet, public: Draw | None, test: Draw | None, seed: int) -> Cut:

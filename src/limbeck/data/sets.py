@@ -86,6 +86,13 @@ def load(name: str) -> DataSet:
     return _from_arrays(name, path, _read(path))
 
 
+def load_file(path: Path) -> DataSet:
+    """The data set in an NPZ file, wherever it lies."""
+    if not path.is_file():
+        raise LimbeckError(f"cannot read {path}: no such file")
+    return _from_arrays(str(path), path, _read(path))
+
+
 def _embedded(name: str) -> DataSet:
     import sklearn.datasets
 

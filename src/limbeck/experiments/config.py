@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from limbeck.algorithms import algorithm_named
-from limbeck.data.draw import Draw
+from limbeck.data.draw import Draw, FromFile
 from limbeck.data.splits import SPLITS, Iid, Split
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.models.named import model_from
@@ -57,14 +57,22 @@ class FromOther(Table):
     rows: StrictInt | None = None
 
 
-def _draw(value: Any) -> Draw:
+class AllOfFile(Table):
+    """All rows of a file."""
+
+    path: str
+
+
+def _draw(value: Any) -> Draw | FromFile:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Draw(value)
     if not isinstance(value, dict):
         raise LimbeckError(
-            f'{value!r} is not a number of rows, a share, {{ from = "test", share = 0.5 }} '
-            'or { name = "other", rows = 5000 }'
+            f'{value!r} is not a number of rows, a share, {{ from = "test", share = 0.5 }}, '
+            '{ name = "other", rows = 5000 } or { path = "public.csv" }'
         )
+    if "path" in value:
+        return FromFile(AllOfFile.model_validate(value).path)
     form = FromTest.model_validate(value) if "from" in value else FromOther.model_validate(value)
     amount = form.rows if form.share is None else form.share
     if amount is None or (form.share is not None and form.rows is not None):
@@ -92,18 +100,22 @@ def _algorithm(value: Any) -> Algorithm:
 class Data(Table):
     """`[data]`"""
 
-    name: str
+    name: str | None = None
+    path: str | None = None
+    label: str | None = None
+    schema_file: str | None = Field(None, alias="schema")
     parties: StrictInt = Field(10, ge=1)
     split: Annotated[Split, PlainValidator(_split)] = Iid()
-    public: Annotated[Draw | None, PlainValidator(_draw)] = None
-    test: Annotated[Draw | None, PlainValidator(_draw)] = None
+    public: Annotated[Draw | FromFile | None, PlainValidator(_draw)] = None
+    test: Annotated[Draw | FromFile | None, PlainValidator(_draw)] = None
 
 
 class Party(Table):
     """`[[party]]`: what one party has that the others have not."""
 
     index: StrictInt = Field(ge=0)
-    model: Annotated[Model, PlainValidator(_model)]
+    model: Annotated[Model | None, PlainValidator(_model)] = None
+    data: str | None = None
 
 
 class Server(Table):
@@ -112,32 +124,57 @@ class Server(Table):
     model: Annotated[Model, PlainValidator(_model)]
 
 
-class Experiment(Table):
-    """A whole file, checked."""
+class Source(Table):
+    """Where rows come from: the part of a file that `limbeck data split` needs."""
 
     seed: StrictInt = Field(0, ge=0)
     data: Data
-    model: Annotated[Model, PlainValidator(_model)]
     party: list[Party] = []
-    server: Server | None = None
-    algorithm: Annotated[Algorithm, PlainValidator(_algorithm)]
 
     @model_validator(mode="after")
-    def _parties_exist(self) -> "Experiment":
+    def _parties_exist(self) -> "Source":
         indices = [party.index for party in self.party]
         for index in indices:
-            if index >= self.data.parties:
-                raise LimbeckError(f"[[party]] index = {index}, but data.parties is {self.data.parties}")
+            if index >= self.parties:
+                raise LimbeckError(f"[[party]] index = {index}, but there are {self.parties} parties, numbered from 0")
             if indices.count(index) > 1:
                 raise LimbeckError(f"[[party]] index = {index} stands twice")
         return self
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Source":
+        sources = {"data.name": self.data.name, "data.path": self.data.path, "[[party]] data": self.files or None}
+        given = [key for key, value in sources.items() if value is not None]
+        if len(given) != 1:
+            raise LimbeckError(f"rows come from one of {', '.join(sources)}; given: {', '.join(given) or 'none'}")
+        if self.files and len(self.files) != len(self.party):
+            lacking = next(party.index for party in self.party if party.data is None)
+            raise LimbeckError(f"[[party]] index = {lacking} names no data, but others do")
+        return self
+
+    @property
+    def files(self) -> list[str]:
+        """The parties' own files in party order; none where rows are split among them."""
+        return [party.data for party in sorted(self.party, key=lambda party: party.index) if party.data]
+
+    @property
+    def parties(self) -> int:
+        return len(self.files) or self.data.parties
+
+
+class Experiment(Source):
+    """A whole file, checked."""
+
+    model: Annotated[Model, PlainValidator(_model)]
+    server: Server | None = None
+    algorithm: Annotated[Algorithm, PlainValidator(_algorithm)]
 
     @property
     def server_model(self) -> Model:
         return self.server.model if self.server else self.model
 
     def model_of(self, party: int) -> Model:
-        return {entry.index: entry.model for entry in self.party}.get(party, self.model)
+        return {entry.index: entry.model for entry in self.party}.get(party) or self.model
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from limbeck.data.schema import Schema
 from limbeck.engines.engine import Engine
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckError
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics, score
 from limbeck.experiments.record import PartyRecord, RunRecord, versions
-from limbeck.experiments.result import Classifier, Result
+from limbeck.experiments.result import Classifier, Result, labelled
 from limbeck.models.rehearsal import rehearse
 from limbeck.models.training import PoolTrainer, Watch, unwatched
 from limbeck.privacy.accounting import epsilon_by_observer
@@ -34,6 +35,7 @@ class Federation:
     server_model: Model
     public: Rows | None = None
     test: Rows | None = None
+    schema: Schema | None = None
     config: Mapping[str, Any]
 
     def __post_init__(self) -> None:
@@ -72,15 +74,18 @@ class Federation:
         """Run under any engine, score what came of it and write it down."""
         with clock.phase("learn"):
             outcome = engine.run()
-        model = Classifier(outcome.model, self.classes) if outcome.model else None
+        model = self._classifier(outcome.model) if outcome.model else None
         kept = {silo.party: silo.adopted for silo in engine.silos if not model}
-        models = {party: Classifier(onnx, self.classes) for party, onnx in kept.items() if onnx}
+        models = {party: self._classifier(onnx) for party, onnx in kept.items() if onnx}
         with clock.phase("score"):
             by_party = {party: score(own.packed, self.test) for party, own in models.items() if self.test}
             metrics = score(model.packed, self.test) if model and self.test else None
         if by_party:
             metrics = mean_metrics(list(by_party.values()))
         return Result(model, models, self._record(engine, metrics, by_party, clock))
+
+    def _classifier(self, onnx: bytes) -> Classifier:
+        return Classifier(labelled(onnx, self.classes, self.schema), self.classes, self.schema)
 
     def _public_rows(self) -> PublicRows:
         if self.public is None:

@@ -1,5 +1,6 @@
 """What a run gives back to its user."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,18 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from limbeck.data.files import read_table
+from limbeck.data.schema import Number, Schema
+from limbeck.data.sets import as_float, load_file
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord
-from limbeck.models.onnx import PackedModel
+from limbeck.models.onnx import PackedModel, with_metadata
 from limbeck.protocol.rows import Array
+
+CLASSES, SCHEMA = "limbeck.classes", "limbeck.schema"  # metadata keys of a model's file
 
 
 class Classifier:
-    """A final model that speaks the users' own class names."""
+    """A final model that speaks the users' own class names, and knows the columns of the tables it learned from."""
 
-    def __init__(self, onnx: bytes, classes: Array) -> None:
+    def __init__(self, onnx: bytes, classes: Array, schema: Schema | None = None) -> None:
         self.classes_ = classes
+        self.schema = schema
         self.packed = PackedModel(onnx)
 
     @property
@@ -26,16 +33,50 @@ class Classifier:
         return self.packed.data
 
     def predict(self, x: Any) -> Array:
-        names: Array = self.classes_[self.packed.vote(np.asarray(x))]
+        """Class names, of rows or of a file of rows."""
+        names: Array = self.classes_[self.packed.vote(self._rows(x))]
         return names
 
     def predict_proba(self, x: Any) -> Array:
+        """[rows, classes] in the order of `classes_`."""
         if not self.packed.has_probabilities:
             raise LimbeckError("this model votes, but has no probabilities")
-        return self.packed.scores(np.asarray(x))
+        return self.packed.scores(self._rows(x))
 
     def save(self, path: str | Path) -> None:
         Path(path).write_bytes(self.onnx)
+
+    def _rows(self, x: Any) -> Array:
+        if not isinstance(x, str | Path):
+            return np.asarray(x)
+        if self.schema is not None:
+            return self.schema.encode(read_table(Path(x)))
+        if Path(x).suffix.lower() == ".npz":
+            return as_float(load_file(Path(x)).x)
+        table = read_table(Path(x))
+        return Schema(tuple(Number(name, np.nan) for name in table.columns), "", ()).encode(table)
+
+
+def load(path: str | Path) -> Classifier:
+    """The model in a file that a run wrote."""
+    try:
+        onnx = Path(path).read_bytes()
+    except OSError as error:
+        raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        said = PackedModel(onnx).metadata
+    except LimbeckError as error:
+        raise LimbeckError(f"{path}: {error}") from error
+    if CLASSES not in said:
+        raise LimbeckError(f"{path} does not name its classes: it is not a model that a run wrote")
+    schema = Schema.from_json(said[SCHEMA], str(path)) if SCHEMA in said else None
+    return Classifier(onnx, np.array(json.loads(said[CLASSES])), schema)
+
+
+def labelled(onnx: bytes, classes: Array, schema: Schema | None) -> bytes:
+    """A model that carries its class names and its schema."""
+    said = {CLASSES: json.dumps(classes.tolist())}
+    return with_metadata(onnx, said | ({SCHEMA: schema.to_json()} if schema else {}))
 
 
 @dataclass(frozen=True, slots=True)

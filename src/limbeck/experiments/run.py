@@ -1,16 +1,19 @@
 """Run an experiment: from a TOML table, or from arrays in Python."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from limbeck.data.draw import cut
+from limbeck.data.draw import Draw, FromFile, cut
+from limbeck.data.own import Files, read_files
+from limbeck.data.schema import Schema
 from limbeck.data.sets import DataSet, as_float, check_finite, load
 from limbeck.errors import LimbeckError
 from limbeck.experiments.clock import Clock
-from limbeck.experiments.config import Data, Experiment
+from limbeck.experiments.config import Data, Experiment, Source
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.result import Result
 from limbeck.models.named import adapted, model_from
@@ -21,40 +24,87 @@ from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.streams import stream
 
 
-def deal(config: Data, seed: int) -> tuple[DataSet, list[Rows], Rows | None, Rows | None]:
-    """The data set, each party's rows, the public rows and the test rows."""
-    data = load(config.name)
-    parts = cut(data, config.public, config.test, seed)
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """Who holds what: each party's rows, the public rows and the test rows."""
+
+    classes: tuple[str, ...]
+    private: list[Rows]
+    public: Rows | None
+    test: Rows | None
+    schema: Schema | None = None
+
+
+def deal(experiment: Source, base: Path = Path()) -> Dealt:
+    """Rows from a named data set, from one file, or from a file a party; paths are relative to `base`."""
+    config, seed = experiment.data, experiment.seed
+    if config.name is not None:
+        for key, source in (("public", config.public), ("test", config.test)):
+            if isinstance(source, FromFile):
+                raise LimbeckError(
+                    f"data.{key}: rows of a file go with data.path or [[party]] data, not with data.name"
+                )
+        return _split(load(config.name), config, seed)
+    files = Files(
+        private=[base / path for path in experiment.files or [str(config.path)]],
+        label=config.label,
+        schema=base / config.schema_file if config.schema_file else None,
+        public=base / config.public.path if isinstance(config.public, FromFile) else None,
+        test=base / config.test.path if isinstance(config.test, FromFile) else None,
+    )
+    drawn = config.public if isinstance(config.public, Draw) else None
+    own = read_files(files, drawn, seed)
+    if experiment.files:
+        for key, source in (("public", config.public), ("test", config.test)):
+            if isinstance(source, Draw):
+                raise LimbeckError(f'data.{key}: with a file a party it must be a file too, {{ path = "{key}.csv" }}')
+        return Dealt(own.classes, own.private, own.public, own.test, own.schema)
+    [rows] = own.private
+    test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
+    data = DataSet(str(files.private[0]), rows.x, rows.y, own.classes, test_x, test_y)
+    dealt = _split(data, config, seed)
+    return replace(dealt, public=own.public or dealt.public, schema=own.schema)
+
+
+def _split(data: DataSet, config: Data, seed: int) -> Dealt:
+    public, test = (source if isinstance(source, Draw) else None for source in (config.public, config.test))
+    parts = cut(data, public, test, seed)
     groups = {name: members[parts.private] for name, members in data.groups.items()}
     held = config.split.deal(data.y[parts.private], groups, config.parties, stream(seed, "split"))
-    return data, [data.rows(parts.private[rows]) for rows in held], parts.public, parts.test
+    return Dealt(data.classes, [data.rows(parts.private[rows]) for rows in held], parts.public, parts.test)
 
 
-def federation_of(experiment: Experiment, config: Mapping[str, Any]) -> Federation:
+def federation_of(experiment: Experiment, config: Mapping[str, Any], base: Path = Path()) -> Federation:
     """The federation that an experiment describes; `config` is what the record keeps of it."""
-    data, private, public, test = deal(experiment.data, experiment.seed)
-    if test is None:
-        raise LimbeckError(f"{data.name} has no official test rows: say how many to set aside with data.test")
+    dealt = deal(experiment, base)
+    if dealt.test is None and experiment.data.name:
+        name = experiment.data.name
+        raise LimbeckError(f"{name} has no official test rows: say how many to set aside with data.test")
     return Federation(
         algorithm=experiment.algorithm,
         seed=experiment.seed,
-        classes=np.array(data.classes),
-        private=private,
-        models=[experiment.model_of(party) for party in range(experiment.data.parties)],
+        classes=np.array(dealt.classes),
+        private=dealt.private,
+        models=[experiment.model_of(party) for party in range(experiment.parties)],
         server_model=experiment.server_model,
-        public=public,
-        test=test,
+        public=dealt.public,
+        test=dealt.test,
+        schema=dealt.schema,
         config=config,
     )
 
 
 def run_experiment(
-    experiment: Experiment, config: Mapping[str, Any], processes: int | None = None, watch: Watch = unwatched
+    experiment: Experiment,
+    config: Mapping[str, Any],
+    processes: int | None = None,
+    watch: Watch = unwatched,
+    base: Path = Path(),
 ) -> Result:
     """Deal the rows and let the parties learn."""
     clock = Clock()
     with clock.phase("data"):
-        federation = federation_of(experiment, config)
+        federation = federation_of(experiment, config, base)
     return federation.run(processes, watch, clock)
 
 

@@ -3,7 +3,7 @@
 In: `rows`, float32 [rows, ...]. Out: `label`, int64 [rows], and `scores`, float32 [rows, classes].
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -43,9 +43,13 @@ class PackedModel:
         return session
 
     @property
+    def metadata(self) -> dict[str, str]:
+        said: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
+        return said
+
+    @property
     def has_probabilities(self) -> bool:
-        metadata: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
-        return metadata.get(SCORES) == "probability"
+        return self.metadata.get(SCORES) == "probability"
 
     def vote(self, x: Array) -> Array:
         return self.run(x)[0]
@@ -88,6 +92,14 @@ def packed(
     versions = [helper.make_opsetid(domain, version) for domain, version in sorted(opsets.items())]
     model = helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION, producer_name="limbeck")
     helper.set_model_props(model, {SCORES: "probability" if probabilities else "vote"})
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def with_metadata(data: bytes, said: Mapping[str, str]) -> bytes:
+    """The same model with more metadata."""
+    model = onnx.load_from_string(data)
+    known = {entry.key: entry.value for entry in model.metadata_props}
+    helper.set_model_props(model, known | dict(said))
     return bytes(model.SerializeToString(deterministic=True))
 
 

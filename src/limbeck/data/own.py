@@ -1,0 +1,116 @@
+"""Rows from users' own files: one file that is split among parties, or one file a party.
+
+Tables (CSV, Parquet) become numbers by a schema, which comes from the public rows or a file; NPZ files hold numbers
+already, as `x_train` and `y_train`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from limbeck.data.draw import Draw, count_of, order
+from limbeck.data.files import Table, read_table
+from limbeck.data.schema import Schema, classes_of, labels_of, read_schema, schema_of
+from limbeck.data.sets import DataSet, as_float, load_file
+from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where the rows lie, and how to read them: the key of the label, and a schema file where there is one."""
+
+    private: Sequence[Path]
+    label: str | None = None
+    schema: Path | None = None
+    public: Path | None = None
+    test: Path | None = None
+
+    @property
+    def are_arrays(self) -> bool:
+        kinds = {path.suffix.lower() == ".npz" for path in (*self.private, self.public, self.test) if path}
+        if len(kinds) > 1:
+            raise LimbeckError("data: NPZ files and tables cannot be mixed in one federation")
+        return kinds == {True}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRows:
+    """What the files hold: rows by file, the names of their classes, and the schema of tables."""
+
+    private: list[Rows]
+    public: Rows | None
+    test: Rows | None
+    classes: tuple[str, ...]
+    schema: Schema | None
+
+
+def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> OwnRows:
+    """All rows as numbers; `public` says which rows of a single private file will be public."""
+    return _arrays(files) if files.are_arrays else _tables(files, public, seed)
+
+
+def _tables(files: Files, public: Draw | None, seed: int) -> OwnRows:
+    if files.label is None:
+        raise LimbeckError("data.label is missing: name the column that holds the classes")
+    private = [read_table(path) for path in files.private]
+    open_rows = read_table(files.public) if files.public else _drawn(private[0], public, seed)
+    test = read_table(files.test) if files.test else None
+    schema = read_schema(files.schema) if files.schema else None
+    if schema is None:
+        if open_rows is None:
+            raise LimbeckError("data.public is missing: categories come from the public rows, or from data.schema")
+        classes = classes_of([*private, *([test] if test else [])], files.label)
+        schema = schema_of(open_rows, files.label, classes)
+    return OwnRows(
+        private=[_labelled(table, schema) for table in private],
+        public=_unlabelled(open_rows, schema) if open_rows and files.public else None,
+        test=_labelled(test, schema) if test else None,
+        classes=schema.classes,
+        schema=schema,
+    )
+
+
+def _drawn(table: Table, public: Draw | None, seed: int) -> Table | None:
+    """The rows of a private file that `cut` will hand out as public."""
+    if public is None or public.name is not None:
+        return None
+    return table.take(order(len(table), table.where, "train", seed)[: count_of(public.amount, len(table))])
+
+
+def _labelled(table: Table, schema: Schema) -> Rows:
+    return Rows(schema.encode(table), schema.numbers_of(labels_of(table, schema.label), table.where))
+
+
+def _unlabelled(table: Table, schema: Schema) -> Rows:
+    return Rows(schema.encode(table), np.zeros(len(table), np.int64))
+
+
+def _arrays(files: Files) -> OwnRows:
+    sets = [load_file(path) for path in files.private]
+    public, test = (load_file(path) if path else None for path in (files.public, files.test))
+    every = [*sets, *filter(None, [public, test])]
+    for data in every:
+        if data.x.shape[1:] != sets[0].x.shape[1:]:
+            raise LimbeckError(f"{data.name} has rows of {data.x.shape[1:]}, {sets[0].name} of {sets[0].x.shape[1:]}")
+    classes = tuple(sorted({name for data in every if data is not public for name in data.classes}, key=_by_number))
+    return OwnRows(
+        private=[_renumbered(data, classes) for data in sets],
+        public=Rows(as_float(public.x), np.zeros(len(public.x), np.int64)) if public else None,
+        test=_renumbered(test, classes) if test else None,
+        classes=classes,
+        schema=None,
+    )
+
+
+def _renumbered(data: DataSet, classes: tuple[str, ...]) -> Rows:
+    numbers = np.array([classes.index(name) for name in data.classes])
+    return Rows(as_float(data.x), numbers[data.y])
+
+
+def _by_number(name: str) -> tuple[bool, float, str]:
+    """Numbers by size, then text by letters."""
+    number = name.lstrip("-").isdigit()
+    return (not number, float(name) if number else 0.0, name)

@@ -1,0 +1,162 @@
+"""Users' own files: one rule for all parties, and every mismatch told with its file and column."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from limbeck.data.draw import Draw, cut
+from limbeck.data.files import read_table
+from limbeck.data.own import Files, read_files
+from limbeck.data.schema import Category, Number, Schema, read_schema, schema_of
+from limbeck.data.sets import DataSet
+from limbeck.errors import LimbeckError
+
+PUBLIC: dict[str, list[Any]] = {"age": [20, None, 40], "job": ["nurse", "clerk", None], "member": [True, False, True]}
+SITE: dict[str, list[Any]] = {
+    "age": [31, 32.5],
+    "job": ["nurse", "pilot"],
+    "member": [True, None],
+    "income": ["high", "low"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "public.csv", PUBLIC)
+    write(tmp_path / "a.csv", SITE)
+    write(tmp_path / "b.parquet", {**SITE, "job": ["clerk", "clerk"]})
+    return tmp_path
+
+
+def write(path: Path, columns: dict[str, list[Any]]) -> Path:
+    table = pa.table(columns)
+    csv.write_csv(table, path) if path.suffix == ".csv" else parquet.write_table(table, path)
+    return path
+
+
+def files(folder: Path, **changes: Any) -> Files:
+    private = [folder / "a.csv", folder / "b.parquet"]
+    return Files(**{"private": private, "label": "income", "public": folder / "public.csv", **changes})
+
+
+def test_the_stated_rule(folder: Path) -> None:
+    """Median 30 for a missing age; clerk and nurse have columns, pilot and nothing are zeros."""
+    own = read_files(files(folder))
+    assert own.schema == Schema(
+        (Number("age", 30.0), Category("job", ("clerk", "nurse")), Number("member", 1.0)), "income", ("high", "low")
+    )
+    assert own.private[0].x.tolist() == [[31, 0, 1, 1], [32.5, 0, 0, 1]]
+    assert own.private[1].x.tolist() == [[31, 1, 0, 1], [32.5, 1, 0, 1]]
+    assert own.public is not None
+    assert own.public.x.tolist() == [[20, 0, 1, 1], [30, 1, 0, 0], [40, 0, 0, 1]]
+    assert [rows.y.tolist() for rows in own.private] == [[0, 1], [0, 1]]
+    assert own.private[0].x.dtype == np.float32
+
+
+def test_a_schema_survives_its_text(folder: Path) -> None:
+    schema = read_files(files(folder)).schema
+    assert schema is not None
+    assert Schema.from_json(schema.to_json(), "here") == schema
+    (folder / "schema.json").write_text(schema.to_json())
+    assert read_schema(folder / "schema.json") == schema
+    own = read_files(files(folder, schema=folder / "schema.json", public=None))
+    assert own.schema == schema
+
+
+def test_one_file_takes_its_schema_from_the_rows_that_will_be_public(tmp_path: Path) -> None:
+    jobs = [f"job-{i}" for i in range(40)]
+    path = write(tmp_path / "all.csv", {"job": jobs, "income": [i % 2 for i in range(40)]})
+    own = read_files(Files([path], "income"), Draw(0.25), seed=3)
+    assert own.schema is not None
+    [column] = own.schema.columns
+    data = DataSet(str(path), own.private[0].x, own.private[0].y, own.classes)
+    public = cut(data, Draw(0.25), None, seed=3).public
+    assert public is not None
+    assert isinstance(column, Category)
+    assert len(column.values) == 10
+    assert public.x.sum() == 10
+
+
+def test_whole_numbers_are_one_category_whatever_their_type(tmp_path: Path) -> None:
+    schema = Schema((Category("zip", ("100", "200")),), "y", ("0", "1"))
+    table = read_table(write(tmp_path / "a.csv", {"zip": [100, 200, None]}))
+    assert schema.encode(table).tolist() == [[1, 0], [0, 1], [0, 0]]
+
+
+def test_number_labels_are_ordered_by_size(tmp_path: Path) -> None:
+    write(tmp_path / "public.csv", {"x": [1.0]})
+    write(tmp_path / "a.csv", {"x": [1.0, 2.0, 3.0], "y": [10, 9, 2]})
+    own = read_files(Files([tmp_path / "a.csv"], "y", public=tmp_path / "public.csv"))
+    assert own.classes == ("2", "9", "10")
+    assert own.private[0].y.tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "line"),
+    [
+        ("a.csv", {**SITE, "height": [1, 2]}, "a.csv has a column 'height' that the public rows do not have"),
+        ("a.csv", {k: v for k, v in SITE.items() if k != "job"}, "a.csv has no column 'job'"),
+        ("a.csv", {k: v for k, v in SITE.items() if k != "income"}, "a.csv has no column 'income'"),
+        ("a.csv", {**SITE, "age": ["young", "old"]}, "a.csv: the column 'age' holds text ('young'), not numbers"),
+        ("a.csv", {**SITE, "age": [1.0, float("inf")]}, "a.csv: the column 'age' holds infinity in row 1"),
+        ("a.csv", {**SITE, "income": ["high", None]}, "a.csv: row 1 has no label in 'income'"),
+        ("b.parquet", {**SITE, "income": [1, 0]}, "b.parquet: the label 'income' holds numbers, in "),
+        ("b.parquet", {**SITE, "age": [[1], [2]]}, "b.parquet: the column 'age' holds list<"),
+        ("a.csv", {k: [] for k in SITE}, "a.csv has no rows"),
+    ],
+)
+def test_a_mismatch_names_file_and_column(folder: Path, name: str, columns: dict[str, list[Any]], line: str) -> None:
+    write(folder / name, columns)
+    with pytest.raises(LimbeckError) as refusal:
+        read_files(files(folder))
+    assert line in str(refusal.value)
+
+
+def test_files_that_cannot_be_read(folder: Path) -> None:
+    (folder / "noise.parquet").write_text("hello")
+    (folder / "ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
+    (folder / "twice.csv").write_text("a,a\n1,2\n")
+    (folder / "rows.txt").write_text("a\n1\n")
+    for name, line in [
+        ("none.csv", "No such file"),
+        ("noise.parquet", "is not readable"),
+        ("ragged.csv", "is not readable"),
+        ("twice.csv", "the column 'a' stands twice"),
+        ("rows.txt", "not a file of a known kind"),
+    ]:
+        with pytest.raises(LimbeckError, match=line) as refusal:
+            read_table(folder / name)
+        assert name in str(refusal.value)
+
+
+def test_what_is_missing_is_told(folder: Path) -> None:
+    with pytest.raises(LimbeckError, match=r"data\.label is missing"):
+        read_files(files(folder, label=None))
+    with pytest.raises(LimbeckError, match="categories come from the public rows"):
+        read_files(files(folder, public=None))
+    np.savez(folder / "c.npz", x_train=np.zeros((2, 3)), y_train=np.arange(2))
+    with pytest.raises(LimbeckError, match="cannot be mixed"):
+        read_files(files(folder, private=[folder / "a.csv", folder / "c.npz"]))
+
+
+def test_a_column_of_names_is_no_category(folder: Path) -> None:
+    names = pa.table({"name": [f"n{i}" for i in range(1001)]})
+    csv.write_csv(names, folder / "names.csv")
+    with pytest.raises(LimbeckError, match=r"'name' holds 1001 different texts; is it a category\?"):
+        schema_of(read_table(folder / "names.csv"), "y", ["a"])
+
+
+def test_arrays_of_parties_share_their_classes(tmp_path: Path) -> None:
+    for name, labels in (("a", [10, 2]), ("b", [9, 10])):
+        np.savez(tmp_path / f"{name}.npz", x_train=np.zeros((2, 3)), y_train=np.array(labels))
+    np.savez(tmp_path / "public.npz", x_train=np.ones((4, 3)), y_train=np.zeros(4, int))
+    own = read_files(Files([tmp_path / "a.npz", tmp_path / "b.npz"], public=tmp_path / "public.npz"))
+    assert own.classes == ("2", "9", "10")
+    assert [rows.y.tolist() for rows in own.private] == [[2, 0], [1, 2]]
+    np.savez(tmp_path / "public.npz", x_train=np.ones((4, 2)), y_train=np.zeros(4, int))
+    with pytest.raises(LimbeckError, match=r"public.npz has rows of \(2,\)"):
+        read_files(Files([tmp_path / "a.npz"], public=tmp_path / "public.npz"))
