@@ -135,6 +135,17 @@ def data_list() -> None:
     Console().print(list_table(names()))
 
 
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(help="mnist, adult, cod-rna, cifar10, cifar100 or svhn.")],
+    mirror: Annotated[str | None, typer.Option(help="Another address that has the same files.")] = None,
+) -> None:
+    """Download a data set into the folder that LIMBECK_DATA names."""
+    from limbeck.data.downloads import get
+
+    typer.echo(f"written: {get(name, mirror)}")
+
+
 @data_app.command("show")
 def data_show(
     name: Annotated[str, typer.Argument(help="A data set, as `limbeck data list` names it.")],

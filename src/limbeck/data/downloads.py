@@ -1,0 +1,168 @@
+"""Data sets from their public homes, checked and turned into NAME.npz in the data folder."""
+
+import gzip
+import os
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from limbeck.data.sets import data_folder
+from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.protocol.rows import Array
+
+Convert = Callable[[Mapping[str, Path]], dict[str, Array]]
+SECONDS_OF_SILENCE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Files below one address with their MD5 sums (None where no sum is published), and what becomes of them."""
+
+    home: str
+    files: Mapping[str, str | None]
+    convert: Convert
+
+
+def get(name: str, mirror: str | None = None) -> Path:
+    """Fetch a data set by name into the data folder; `mirror` is another address with the same files."""
+    if name not in DOWNLOADS:
+        raise LimbeckError(f"no public home is known for {name!r}; {did_you_mean(name, DOWNLOADS)}")
+    folder = data_folder()
+    if folder is None:
+        raise LimbeckError("LIMBECK_DATA is not set: name the folder that data sets go to")
+    return fetch(name, DOWNLOADS[name], folder, mirror)
+
+
+def fetch(
+    name: str, download: Download, folder: Path, mirror: str | None = None, patience: float = SECONDS_OF_SILENCE
+) -> Path:
+    """Download, check and convert; the file appears whole or not at all."""
+    home = (mirror or download.home).rstrip("/") + "/"
+    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as draft:
+        files = {file: _fetched(home, file, md5, Path(draft), patience) for file, md5 in download.files.items()}
+        try:
+            arrays = download.convert(files)
+        except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:
+            raise LimbeckError(f"{name}: what {home} sent is not the data set: {error}") from error
+        target = folder / f"{name}.npz"
+        np.savez(Path(draft) / "whole.npz", allow_pickle=False, **arrays)
+        os.replace(Path(draft) / "whole.npz", target)
+    return target
+
+
+def _fetched(home: str, file: str, md5: str | None, folder: Path, patience: float) -> Path:
+    try:
+        import pooch
+        import requests
+    except ImportError as error:
+        raise LimbeckError("downloads need: pip install 'limbeck[download]'") from error
+    pooch.get_logger().setLevel("ERROR")
+    try:
+        loader = pooch.HTTPDownloader(timeout=patience, headers={"User-Agent": "limbeck"})
+        known = f"md5:{md5}" if md5 else None
+        return Path(pooch.retrieve(home + file, known, fname=file, path=folder, downloader=loader))
+    except ValueError as error:
+        raise LimbeckError(f"{home}{file} is not what it should be (MD5 {md5}): corrupt or truncated") from error
+    except requests.RequestException as error:
+        reason = " ".join(str(error).split())[:200]
+        raise LimbeckError(f"cannot fetch {home}{file}: {reason}") from error
+
+
+def _mnist(files: Mapping[str, Path]) -> dict[str, Array]:
+    def idx(file: str, header: int) -> Array:
+        raw = gzip.decompress(files[file].read_bytes())
+        return np.frombuffer(raw, np.uint8, offset=header)
+
+    parts = {"train": "train", "test": "t10k"}
+    images = {f"x_{part}": idx(f"{stem}-images-idx3-ubyte.gz", 16).reshape(-1, 28, 28) for part, stem in parts.items()}
+    labels = {f"y_{part}": idx(f"{stem}-labels-idx1-ubyte.gz", 8) for part, stem in parts.items()}
+    return images | labels
+
+
+def _svmlight(train: str, test: str, features: int) -> Convert:
+    def convert(files: Mapping[str, Path]) -> dict[str, Array]:
+        from sklearn.datasets import load_svmlight_file
+
+        arrays: dict[str, Array] = {}
+        for part, file in (("train", train), ("test", test)):
+            x, y = load_svmlight_file(str(files[file]), n_features=features, dtype=np.float32)
+            arrays |= {f"x_{part}": x.toarray(), f"y_{part}": (y > 0).astype(np.uint8)}
+        return arrays
+
+    return convert
+
+
+def _cifar(archive: str, train: list[str], test: str, labels: tuple[str, ...]) -> Convert:
+    """The binary version: a record is its labels and then 3 x 32 x 32 bytes. The last label is the class."""
+
+    def convert(files: Mapping[str, Path]) -> dict[str, Array]:
+        with tarfile.open(files[archive]) as tar:
+            members = {Path(member.name).name: member for member in tar if member.isfile()}
+            read = {name: _member(tar, members[name], 3072 + len(labels)) for name in (*train, test)}
+        parts = {"train": np.concatenate([read[name] for name in train]), "test": read[test]}
+        arrays: dict[str, Array] = {}
+        for part, records in parts.items():
+            pixels = records[:, len(labels) :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+            arrays[f"x_{part}"] = np.ascontiguousarray(pixels)
+            arrays |= {f"{label}_{part}": records[:, i] for i, label in enumerate(labels)}
+        return arrays
+
+    return convert
+
+
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, width: int) -> Array:
+    file = tar.extractfile(member)
+    assert file is not None
+    return np.frombuffer(file.read(), np.uint8).reshape(-1, width)
+
+
+def _svhn(files: Mapping[str, Path]) -> dict[str, Array]:
+    from scipy.io import loadmat
+
+    arrays: dict[str, Array] = {}
+    for part in ("train", "test"):
+        mat = loadmat(files[f"{part}_32x32.mat"])
+        arrays[f"x_{part}"] = np.ascontiguousarray(mat["X"].transpose(3, 0, 1, 2))
+        arrays[f"y_{part}"] = (mat["y"].ravel() % 10).astype(np.uint8)
+    return arrays
+
+
+LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
+CIFAR = "https://www.cs.toronto.edu/~kriz"
+DOWNLOADS = {
+    "mnist": Download(
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        {
+            "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+            "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+            "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+        },
+        _mnist,
+    ),
+    "adult": Download(
+        LIBSVM,
+        {"a9a": "983b7716a395c5ed24f4dc3dd3c26303", "a9a.t": "f0bb16cf1ee3e80ff560e9d132ee647e"},
+        _svmlight("a9a", "a9a.t", 123),
+    ),
+    "cod-rna": Download(LIBSVM, {"cod-rna": None, "cod-rna.t": None}, _svmlight("cod-rna", "cod-rna.t", 8)),
+    "cifar10": Download(
+        CIFAR,
+        {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
+        _cifar("cifar-10-binary.tar.gz", [f"data_batch_{i}.bin" for i in range(1, 6)], "test_batch.bin", ("y",)),
+    ),
+    "cifar100": Download(
+        CIFAR,
+        {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"},
+        _cifar("cifar-100-binary.tar.gz", ["train.bin"], "test.bin", ("coarse", "y")),
+    ),
+    "svhn": Download(
+        "http://ufldl.stanford.edu/housenumbers",
+        {"train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373", "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3"},
+        _svhn,
+    ),
+}
