@@ -63,3 +63,16 @@ class WhoAmI:
 
 
 not_callable = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WhereIs:
+    """A job that tells which file its rows are a mapping of."""
+
+    rows: Any
+
+    def run(self, classes: int, seed: int) -> str | None:
+        rows = self.rows
+        while rows is not None and not isinstance(rows, np.memmap):
+            rows = getattr(rows, "base", None)
+        return str(rows.filename) if rows is not None else None

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from limbeck.algorithms.solo import Solo as Solo
     from limbeck.checks import check_algorithm as check_algorithm
     from limbeck.errors import LimbeckError as LimbeckError
+    from limbeck.errors import LimbeckWarning as LimbeckWarning
     from limbeck.experiments.result import load as load
     from limbeck.experiments.run import run as run
 
 _ELSEWHERE = {
     "LimbeckError": "limbeck.errors",
+    "LimbeckWarning": "limbeck.errors",
     "check_algorithm": "limbeck.checks",
     "load": "limbeck.experiments.result",
     "run": "limbeck.experiments.run",

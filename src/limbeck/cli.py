@@ -3,13 +3,14 @@
 import json
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from limbeck._version import __version__
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 
 app = typer.Typer(
     name="limbeck",
@@ -32,6 +33,7 @@ Processes = Annotated[int | None, typer.Option(min=1, help="Training processes; 
 
 def main() -> None:
     """Run the program; what a person can put right is told in one line."""
+    warnings.showwarning = _warn  # type: ignore[assignment]
     sys.path.insert(0, os.getcwd())  # where a user's own models lie: name = "python:module:factory"
     try:
         code = app(standalone_mode=False) or 0
@@ -44,6 +46,12 @@ def main() -> None:
         if not hasattr(error, "format_message"):  # click's own complaints about the command line
             raise
         _stop(f"limbeck: {error.format_message()}", 2)
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """Our own warnings in one line each; those of libraries are for programmers."""
+    if issubclass(category, LimbeckWarning):
+        sys.stderr.write(f"limbeck: warning: {message}\n")
 
 
 def _stop(line: str, code: int) -> None:
@@ -133,6 +141,25 @@ def data_list() -> None:
     from limbeck.report.datasets import list_table
 
     Console().print(list_table(names()))
+
+
+@data_app.command("fit")
+def data_fit(
+    public: Annotated[str, typer.Argument(help="The public rows: a data set's name, or a file.")],
+    private: Annotated[str, typer.Argument(help="The private rows: a data set's name, or a file.")],
+    label: Annotated[str | None, typer.Option(help="The column of tables that holds the classes.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Also save the distances as a PNG file.")] = None,
+) -> None:
+    """How well public rows suit private ones."""
+    from rich.console import Console
+
+    from limbeck.data.suitability import suitability, two_sides
+    from limbeck.report.suitability import save_suitability_picture, told
+
+    fit = suitability(*two_sides(public, private, label))
+    if picture:
+        save_suitability_picture(fit, picture)
+    Console(soft_wrap=True).print(told(fit), highlight=False)
 
 
 @data_app.command("get")

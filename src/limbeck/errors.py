@@ -8,6 +8,10 @@ class LimbeckError(ValueError):
     """One line that names what is wrong, where, and what would be right."""
 
 
+class LimbeckWarning(UserWarning):
+    """One line about something that is allowed but probably not meant."""
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """The nearest right word as a question, or the list of right words when none is near."""
     known = sorted(choices)

@@ -169,7 +169,7 @@ def test_a_file_of_another_kind_with_the_right_sum_is_refused(server: Server, da
 def test_a_home_that_is_gone_and_a_mirror(server: Server, data_folder: Path) -> None:
     download = small("mnist", server, mnist())
     moved = replace(download, home=server.url + "/nowhere")
-    with pytest.raises(LimbeckError, match="cannot fetch .*404"):
+    with pytest.raises(LimbeckError, match=r"cannot fetch .*404"):
         fetch("mnist", moved, data_folder)
     assert fetch("mnist", moved, data_folder, mirror=server.url) == data_folder / "mnist.npz"
 

@@ -1,7 +1,7 @@
 """Rows from users' own files: one file that is split among parties, or one file a party.
 
 Tables (CSV, Parquet) become numbers by a schema, which comes from the public rows or a file; NPZ files hold numbers
-already, as `x_train` and `y_train`.
+already, as `x_train` and `y_train`; an NPY file holds public rows.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,8 @@ from limbeck.data.sets import DataSet, as_float, load_file
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Rows
 
+ARRAYS = (".npz", ".npy")
+
 
 @dataclass(frozen=True, slots=True)
 class Files:
@@ -30,7 +32,7 @@ class Files:
 
     @property
     def are_arrays(self) -> bool:
-        kinds = {path.suffix.lower() == ".npz" for path in (*self.private, self.public, self.test) if path}
+        kinds = {path.suffix.lower() in ARRAYS for path in (*self.private, self.public, self.test) if path}
         if len(kinds) > 1:
             raise LimbeckError("data: NPZ files and tables cannot be mixed in one federation")
         return kinds == {True}

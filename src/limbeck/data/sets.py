@@ -9,6 +9,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from limbeck.data.mapping import LARGE, cache_of, unpacked
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.rows import Array, Rows, flat
 
@@ -50,11 +51,35 @@ class DataSet:
         return 0 if self.test_x is None else len(self.test_x)
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """Some classes of a stored set of byte images, ink and paper exchanged where its polarity is not MNIST's."""
+
+    whole: str
+    classes: tuple[str, ...]
+
+    def of(self, data: DataSet) -> DataSet:
+        keep = np.flatnonzero(np.isin(data.classes, self.classes))
+        train, test = np.isin(data.y, keep), np.isin(data.test_y, keep) if data.test_y is not None else None
+        return DataSet(
+            name=f"{data.name} {self.classes[0]} to {self.classes[-1]}",
+            x=255 - data.x[train],
+            y=np.searchsorted(keep, data.y[train]),
+            classes=tuple(data.classes[i] for i in keep),
+            test_x=255 - data.test_x[test] if data.test_x is not None else None,
+            test_y=np.searchsorted(keep, data.test_y[test]) if data.test_y is not None else None,
+            groups={name: members[train] for name, members in data.groups.items()},
+        )
+
+
+VIEWS = {"femnist-digits": View("femnist", tuple(map(str, range(10))))}
+
+
 def as_float(x: Array) -> Array:
     """Rows as float32; images of bytes are scaled to [0, 1]."""
     if x.dtype == np.uint8 and x.ndim > 2:
         return x.astype(np.float32) / np.float32(255)
-    return x.astype(np.float32)
+    return x.astype(np.float32, copy=False)
 
 
 def data_folder() -> Path | None:
@@ -71,13 +96,16 @@ def data_folder() -> Path | None:
 def names() -> list[str]:
     """Every data set that `load` knows here and now: the embedded ones first."""
     folder = data_folder()
-    return [*EMBEDDED, *sorted(path.stem for path in folder.glob("*.npz"))] if folder else [*EMBEDDED]
+    stored = sorted(path.stem for path in folder.glob("*.npz")) if folder else []
+    return [*EMBEDDED, *stored, *(view for view in VIEWS if VIEWS[view].whole in stored)]
 
 
 def load(name: str) -> DataSet:
     """The named data set, checked: matching lengths, whole-number labels, no NaN and no infinity."""
     if name in EMBEDDED:
         return _embedded(name)
+    if name in VIEWS:
+        return VIEWS[name].of(load(VIEWS[name].whole))
     folder = data_folder()
     path = folder / f"{name}.npz" if folder else None
     if path is None or not path.is_file():
@@ -87,10 +115,18 @@ def load(name: str) -> DataSet:
 
 
 def load_file(path: Path) -> DataSet:
-    """The data set in an NPZ file, wherever it lies."""
+    """The data set in an NPZ file, wherever it lies; an NPY file is rows without labels, read where it lies."""
     if not path.is_file():
         raise LimbeckError(f"cannot read {path}: no such file")
-    return _from_arrays(str(path), path, _read(path))
+    if path.suffix.lower() == ".npz":
+        return _from_arrays(str(path), path, _read(path))
+    try:
+        x = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise LimbeckError(f"{path} is not an NPY file of plain numbers") from error
+    arrays = {"x_train": x, "y_train": np.zeros(len(x), np.int64)}
+    _check(path, "train", arrays)
+    return DataSet(str(path), x, arrays["y_train"], ("unlabelled",))
 
 
 def _embedded(name: str) -> DataSet:
@@ -104,7 +140,9 @@ def _embedded(name: str) -> DataSet:
 def _read(path: Path) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+            cache = cache_of(data_folder())
+            large = {key: unpacked(path, key, cache) for key in archive.files}
+            return {key: archive[key] if array is None else array for key, array in large.items()}
     except (OSError, ValueError, BadZipFile) as error:
         raise LimbeckError(f"{path} is not an NPZ file of plain arrays") from error
 
@@ -146,7 +184,8 @@ def check_finite(x: Array, where: str) -> None:
     """Refuse NaN and infinity, naming the first row that has one."""
     if x.dtype.kind != "f":
         return
-    bad = ~np.isfinite(flat(x)).all(axis=1)
+    parts = np.array_split(flat(x), max(1, x.nbytes // LARGE))
+    bad = np.concatenate([~np.isfinite(part).all(axis=1) for part in parts])
     if bad.any():
         raise LimbeckError(
             f"{where}: {bad.sum()} of {len(x)} rows hold NaN or infinity, the first is row {bad.argmax()}"

@@ -1,15 +1,19 @@
 """A federation, ready to run: who holds what, and who learns with what."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from limbeck.data.mapping import cache_of, mapped
 from limbeck.data.schema import Schema
+from limbeck.data.sets import data_folder
+from limbeck.data.suitability import FEWEST_ROWS, GOOD_COVERAGE, coverage
 from limbeck.engines.engine import Engine
 from limbeck.engines.in_process import InProcess
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics, score
 from limbeck.experiments.record import PartyRecord, RunRecord, versions
@@ -36,6 +40,7 @@ class Federation:
     public: Rows | None = None
     test: Rows | None = None
     schema: Schema | None = None
+    public_is_kindred: bool = False  # drawn at random from the same rows as the private ones
     config: Mapping[str, Any]
 
     def __post_init__(self) -> None:
@@ -61,12 +66,27 @@ class Federation:
         for model in {id(model): model for model in [*self.models, self.server_model]}.values():
             rehearse(model, self.private[0].x.shape[1:], len(self.classes))
 
+    def warn_of_strange_public_rows(self) -> None:
+        """Each party looks for itself whether the public rows lie near its own."""
+        if self.public is None or self.public_is_kindred or len(self.public) < FEWEST_ROWS:
+            return
+        large = [(party, rows) for party, rows in enumerate(self.private) if len(rows) >= FEWEST_ROWS]
+        poor = [party for party, rows in large if coverage(self.public.x, rows.x) < GOOD_COVERAGE]
+        if poor:
+            warnings.warn(
+                f"the public rows suit {len(poor)} of {len(self.private)} parties poorly (the first: party {poor[0]}): "
+                "most of their rows have no public row near them; `limbeck data fit` tells more",
+                LimbeckWarning,
+                stacklevel=2,
+            )
+
     def run(self, processes: int | None = None, watch: Watch = unwatched, clock: Clock | None = None) -> Result:
         """Run in this process, on all cores unless `processes` says otherwise."""
         clock = clock or Clock()
         trainer = PoolTrainer(processes, watch)
         with clock.phase("rehearse"):
             self.rehearse()
+            self.warn_of_strange_public_rows()
         engine = InProcess(self.algorithm, *self.sites(trainer), trainer)
         return self.finish(engine, clock)
 
@@ -90,7 +110,8 @@ class Federation:
     def _public_rows(self) -> PublicRows:
         if self.public is None:
             return PublicRows(self.private[0].x[:0])
-        return PublicRows(self.public.x, self.public.y if self.algorithm.needs_public_labels else None)
+        shared = mapped(self.public.x, cache_of(data_folder()))
+        return PublicRows(shared, self.public.y if self.algorithm.needs_public_labels else None)
 
     def _record(
         self, engine: Engine, metrics: Metrics | None, by_party: Mapping[int, Metrics], clock: Clock

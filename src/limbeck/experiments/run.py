@@ -10,7 +10,7 @@ import numpy as np
 from limbeck.data.draw import Draw, FromFile, cut
 from limbeck.data.own import Files, read_files
 from limbeck.data.schema import Schema
-from limbeck.data.sets import DataSet, as_float, check_finite, load
+from limbeck.data.sets import DataSet, as_float, check_finite, load, load_file
 from limbeck.errors import LimbeckError
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Data, Experiment, Source
@@ -39,12 +39,7 @@ def deal(experiment: Source, base: Path = Path()) -> Dealt:
     """Rows from a named data set, from one file, or from a file a party; paths are relative to `base`."""
     config, seed = experiment.data, experiment.seed
     if config.name is not None:
-        for key, source in (("public", config.public), ("test", config.test)):
-            if isinstance(source, FromFile):
-                raise LimbeckError(
-                    f"data.{key}: rows of a file go with data.path or [[party]] data, not with data.name"
-                )
-        return _split(load(config.name), config, seed)
+        return _named(config, seed, base)
     files = Files(
         private=[base / path for path in experiment.files or [str(config.path)]],
         label=config.label,
@@ -64,6 +59,22 @@ def deal(experiment: Source, base: Path = Path()) -> Dealt:
     data = DataSet(str(files.private[0]), rows.x, rows.y, own.classes, test_x, test_y)
     dealt = _split(data, config, seed)
     return replace(dealt, public=own.public or dealt.public, schema=own.schema)
+
+
+def _named(config: Data, seed: int, base: Path) -> Dealt:
+    """A named data set; its public rows may be a file of arrays."""
+    data = load(str(config.name))
+    dealt = _split(data, config, seed)
+    if isinstance(config.test, FromFile):
+        raise LimbeckError("data.test: a file goes with data.path or [[party]] data, not with data.name")
+    if not isinstance(config.public, FromFile):
+        return dealt
+    public = load_file(base / config.public.path)
+    if public.x.shape[1:] != data.x.shape[1:]:
+        raise LimbeckError(
+            f"data.public: {public.name} has rows of {public.x.shape[1:]}, {data.name} of {data.x.shape[1:]}"
+        )
+    return replace(dealt, public=Rows(as_float(public.x), public.y))
 
 
 def _split(data: DataSet, config: Data, seed: int) -> Dealt:
@@ -90,6 +101,7 @@ def federation_of(experiment: Experiment, config: Mapping[str, Any], base: Path 
         public=dealt.public,
         test=dealt.test,
         schema=dealt.schema,
+        public_is_kindred=isinstance(experiment.data.public, Draw) and experiment.data.public.name is None,
         config=config,
     )
 

@@ -16,6 +16,7 @@ from limbeck.protocol.rows import Array
 
 OPSETS = {"": 21, "ai.onnx.ml": 3}
 IR_VERSION = 10
+MOST_VALUES = 2**20  # of rows that are asked about at once: a network holds hundreds of times as many
 SCORES = "limbeck.scores"  # metadata key: "probability", or "vote" where a model has no probabilities
 
 
@@ -63,8 +64,9 @@ class PackedModel:
         rows = np.asarray(x, np.float32)
         if np.prod(rows.shape[1:]) != np.prod(expected):
             raise LimbeckError(f"the model takes rows of {np.prod(expected)} values, not {np.prod(rows.shape[1:])}")
-        label, scores = self.session.run(["label", "scores"], {"rows": rows.reshape(len(x), *expected)})
-        return label, scores
+        parts = np.array_split(rows.reshape(len(x), *expected), max(1, rows.size // MOST_VALUES))
+        labels, scores = zip(*(self.session.run(["label", "scores"], {"rows": part}) for part in parts), strict=True)
+        return np.concatenate(labels), np.concatenate(scores)
 
     def pack(self) -> bytes:
         return self.data

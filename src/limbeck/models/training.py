@@ -2,13 +2,15 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
 from joblib import Parallel, cpu_count, delayed
 from joblib._parallel_backends import LokyBackend
+from joblib.externals.loky.backend import resource_tracker
 from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
@@ -86,10 +88,22 @@ def warm_up(processes: int | None = None) -> None:
     width = processes or cpu_count()
     if width > 1:
         imports = [delayed(_import)("limbeck.models.sklearn")] * width
-        heard = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C is for the program, not its pool
-        started = Parallel(width, batch_size=1, return_as="generator")(imports)
-        signal.signal(signal.SIGINT, heard)
+        with _deaf_children():
+            started = Parallel(width, batch_size=1, return_as="generator")(imports)
         threading.Thread(target=list, args=(started,), daemon=True).start()
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that start here ignore Ctrl-C, which is for the program; it hears afterwards what came meanwhile."""
+    resource_tracker.ensure_running()  # it would unblock signals if it had to start inside
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _attempt(index: int, job: Job[T], classes: int, seed: int) -> T:

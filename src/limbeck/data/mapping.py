@@ -1,0 +1,63 @@
+"""Large arrays as files that processes share instead of copying."""
+
+import os
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from limbeck.protocol.rows import Array, content_hash
+
+LARGE = 64 * 2**20
+
+
+def mapped(x: Array, cache: Path) -> Array:
+    """The array itself when small; else the same values in a file of the cache, named by their content."""
+    if isinstance(x, np.memmap) or x.nbytes < LARGE:
+        return x
+    file = cache / f"{content_hash(x)}.npy"
+    if not file.exists():
+        with Draft(file) as draft:
+            np.save(draft, x, allow_pickle=False)
+    mapping: Array = np.load(file, mmap_mode="r", allow_pickle=False)
+    return mapping
+
+
+def unpacked(archive: Path, key: str, cache: Path) -> Array | None:
+    """A large array of an NPZ file, unpacked once into the cache; None when it is small."""
+    with zipfile.ZipFile(archive) as members:
+        member = members.getinfo(f"{key}.npy")
+        if member.file_size < LARGE:
+            return None
+        file = cache / f"{archive.stem}-{archive.stat().st_mtime_ns}-{key}.npy"
+        if not file.exists():
+            with members.open(member) as source, Draft(file) as draft:
+                shutil.copyfileobj(source, draft, 2**24)
+    mapping: Array = np.load(file, mmap_mode="r", allow_pickle=False)
+    return mapping
+
+
+def cache_of(folder: Path | None) -> Path:
+    """The cache beside the data sets, or a temporary one where there is no data folder."""
+    return folder / ".cache" if folder else Path(tempfile.gettempdir()) / f"limbeck-cache-{os.getuid()}"
+
+
+class Draft:
+    """A file that takes its name only when it is whole."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __enter__(self) -> "tempfile._TemporaryFileWrapper[bytes]":
+        self.target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.file = tempfile.NamedTemporaryFile(dir=self.target.parent, delete=False)
+        return self.file
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.file.close()
+        if error is None:
+            os.replace(self.file.name, self.target)
+        else:
+            os.unlink(self.file.name)

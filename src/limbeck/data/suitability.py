@@ -1,0 +1,118 @@
+"""How well public rows suit private ones: knowledge about the public rows must be knowledge about the private.
+
+A party computes this for itself, on its own rows, and sends nothing.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from limbeck.data.files import SUFFIXES, read_table
+from limbeck.data.schema import schema_of
+from limbeck.data.sets import as_float, load, load_file
+from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Array, flat
+
+MOST_ROWS, FEWEST_ROWS = 1000, 4
+COMMON_DISTANCE = 0.95  # quantile of the distances between public rows that still counts as near
+GOOD_COVERAGE, PERFECT_COVERAGE, PERFECT_AUC = 0.5, 0.9, 0.6
+
+Verdict = Literal["perfect", "good", "poor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suitability:
+    """`auc`: how well a classifier tells public from private rows (0.5: not at all). `coverage`: the share of private
+    rows that have a public neighbour as near as public rows have. `dead`: columns that vary only in private rows.
+    The distances behind the coverage are to the nearest public row."""
+
+    auc: float
+    coverage: float
+    dead: int
+    features: int
+    public_distances: Array
+    private_distances: Array
+    near: float
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.coverage < GOOD_COVERAGE:
+            return "poor"
+        return "perfect" if self.auc <= PERFECT_AUC and self.coverage >= PERFECT_COVERAGE else "good"
+
+
+def suitability(public: Array, private: Array, seed: int = 0) -> Suitability:
+    """Judged on at most 2000 public and 1000 private rows, drawn by the seed; columns weigh by their spread."""
+    open_rows, own = _sample(public, 2 * MOST_ROWS, seed), _sample(private, MOST_ROWS, seed)
+    public_distances, private_distances = _distances(open_rows, own)
+    near, coverage = _coverage(public_distances, private_distances)
+    return Suitability(
+        auc=_told_apart(open_rows[: len(open_rows) // 2], own, seed),
+        coverage=coverage,
+        dead=int(((open_rows.std(axis=0) == 0) & (own.std(axis=0) > 0)).sum()),
+        features=open_rows.shape[1],
+        public_distances=public_distances,
+        private_distances=private_distances,
+        near=near,
+    )
+
+
+def coverage(public: Array, private: Array, seed: int = 0) -> float:
+    """The share of private rows with a public row near them: the quick part of `suitability`."""
+    distances = _distances(_sample(public, 2 * MOST_ROWS, seed), _sample(private, MOST_ROWS, seed))
+    return _coverage(*distances)[1]
+
+
+def two_sides(public: str, private: str, label: str | None = None) -> tuple[Array, Array]:
+    """Public and private rows by data set names or files; one name for both means two halves of its rows."""
+    if Path(public).suffix.lower() in SUFFIXES:
+        open_rows, own = (read_table(Path(side)).without(label or "") for side in (public, private))
+        schema = schema_of(open_rows, label or "", ())
+        return schema.encode(open_rows), schema.encode(own)
+    data, other = (load_file(Path(side)) if side.endswith(".npz") else load(side) for side in (public, private))
+    if public != private:
+        return as_float(data.x), as_float(other.x)
+    half, rest = np.array_split(as_float(data.x)[np.random.default_rng(0).permutation(len(data.x))], 2)
+    return half, rest
+
+
+def _sample(rows: Array, most: int, seed: int) -> Array:
+    if len(rows) < FEWEST_ROWS:
+        raise LimbeckError(f"at least {FEWEST_ROWS} public and private rows are needed, not {len(rows)}")
+    return flat(rows)[np.random.default_rng(seed).permutation(len(rows))[:most]]
+
+
+def _distances(public: Array, private: Array) -> tuple[Array, Array]:
+    """Of one half of the public rows, and of the private rows, to the nearest row of the other public half."""
+    from sklearn.neighbors import NearestNeighbors
+
+    if public.shape[1] != private.shape[1]:
+        raise LimbeckError(f"public rows have {public.shape[1]} values, private rows {private.shape[1]}")
+    spread = np.concatenate([public, private]).std(axis=0)
+    scale = np.where(spread > 0, spread, 1)
+    known, others = np.array_split(public / scale, 2)
+    nearest = NearestNeighbors(n_neighbors=1).fit(known)
+    near, far = (nearest.kneighbors(rows)[0][:, 0] for rows in (others, private / scale))
+    return near, far
+
+
+def _coverage(public_distances: Array, private_distances: Array) -> tuple[float, float]:
+    near = float(np.quantile(public_distances, COMMON_DISTANCE)) * (1 + 1e-6)
+    return near, float((private_distances <= near).mean())
+
+
+def _told_apart(public: Array, private: Array, seed: int) -> float:
+    """The AUC of a forest that guesses which rows are private, in folds."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import cross_val_predict
+
+    rows = np.concatenate([public, private])
+    side = np.repeat([0, 1], [len(public), len(private)])
+    order = np.random.default_rng(seed).permutation(len(rows))
+    forest = RandomForestClassifier(50, min_samples_leaf=3, random_state=seed)
+    folds = min(3, len(public), len(private))
+    guesses = cross_val_predict(forest, rows[order], side[order], cv=folds, method="predict_proba")
+    return float(roc_auc_score(side[order], guesses[:, 1]))

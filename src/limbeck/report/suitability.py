@@ -1,0 +1,52 @@
+"""How well public rows suit private ones, in words and as a picture."""
+
+from pathlib import Path
+
+from rich.console import Group
+
+from limbeck.data.suitability import Suitability
+from limbeck.errors import LimbeckError
+from limbeck.report.tables import percent
+
+WORDS = {
+    "perfect": "The public rows are like the private ones: what is learned on them holds for the private rows.",
+    "good": "The public rows can be told from the private ones, but lie among them: they will serve.",
+    "poor": "Most private rows have no public neighbour: what is learned on these public rows may not hold for them.",
+}
+BAR = 40
+
+
+def told(fit: Suitability) -> Group:
+    """The verdict, what it rests on, and bars."""
+    dead = f"{fit.dead} of {fit.features}"
+    return Group(
+        f"[bold]{fit.verdict}[/bold]. {WORDS[fit.verdict]}",
+        "",
+        f"coverage           {_bar(fit.coverage)} {percent(fit.coverage)} of private rows have a public row near them",
+        f"told apart (AUC)   {_bar(2 * max(fit.auc, 0.5) - 1)} {fit.auc:.3f}; 0.5 is not at all, 1 is always",
+        f"dead columns       {_bar(fit.dead / fit.features)} {dead} vary in private rows only",
+    )
+
+
+def save_suitability_picture(fit: Suitability, path: Path) -> None:
+    """How far rows lie from the nearest public row, as a PNG file."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise LimbeckError("pictures need: pip install 'limbeck[plot]'") from error
+    figure = Figure(figsize=(7, 3.5), layout="constrained")
+    axes = figure.subplots()
+    both = [fit.public_distances, fit.private_distances]
+    axes.hist(both, bins=40, density=True, histtype="stepfilled", alpha=0.6, label=["public rows", "private rows"])
+    axes.axvline(fit.near, color="black", linestyle=":", label="still near")
+    axes.set(xlabel="distance to the nearest public row", ylabel="density", title=f"Public rows: {fit.verdict}")
+    axes.legend()
+    try:
+        figure.savefig(path, dpi=120, format="png")
+    except OSError as error:
+        raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _bar(share: float) -> str:
+    filled = round(BAR * share)
+    return "█" * filled + "░" * (BAR - filled)
