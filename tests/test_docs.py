@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import csv, parquet
 
 from limbeck.checks import check_algorithm
 
@@ -33,8 +36,28 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
 
 
 def test_the_experiment_of_the_readme_runs(tmp_path: Path) -> None:
-    [experiment] = code("README.md", "toml")
+    experiment, _ = code("README.md", "toml")
     (tmp_path / "consortium.toml").write_text(experiment)
     command = [sys.executable, "-m", "limbeck.cli", "run", "consortium.toml", "--json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_files_of_the_readme_federate(tmp_path: Path) -> None:
+    _, experiment = code("README.md", "toml")
+    (tmp_path / "sites.toml").write_text(experiment)
+    rng = np.random.default_rng(0)
+    jobs = {"site-a.csv": "ab", "site-b.parquet": "bc", "site-c.csv": "ac", "public.csv": "abc", "test.csv": "abc"}
+    for name, letters in jobs.items():
+        age, job = rng.integers(20, 60, 80), rng.choice(list(letters), 80)
+        columns = {"age": age, "job": job, "income": np.where(age + 20 * (job == "a") > 45, "high", "low")}
+        table = pa.table({key: columns[key] for key in columns if name != "public.csv" or key != "income"})
+        csv.write_csv(table, tmp_path / name) if name.endswith("csv") else parquet.write_table(table, tmp_path / name)
+    for arguments in (
+        ["run", "sites.toml", "--out", "run"],
+        ["predict", "run/model.onnx", "test.csv", "-o", "out.csv"],
+    ):
+        command = [sys.executable, "-m", "limbeck.cli", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 81
