@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
 from limbeck.models.named import NETWORKS, model_from
 from limbeck.models.networks import cnn, resnet_8, torch_mlp, vgg_9
@@ -74,3 +75,20 @@ def test_parameters_and_recipe_arrive() -> None:
     assert isinstance(model, TorchModel)
     assert (model.recipe.epochs, model.recipe.optimiser) == (7, "sgd")
     assert model.started((1, 28, 28), 10)[0].mean == 0.13  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("torch-mlp", "digits"), ("torch-mlp", "breast-cancer"), ("vgg-9", "digits"), ("resnet-8", "digits")],
+)
+def test_packed_and_native_votes_agree(name: str, data: str) -> None:
+    """As for every other named model; `cnn` wants larger images, and has its own test."""
+    rows = load(data)
+    x, y = rows.x[:120], rows.y[:120]
+    fitted = model_from({"name": name, "recipe": {"epochs": 1}}).fit(x, y, len(rows.classes), seed=0)
+    packed = PackedModel(fitted.pack())
+    top = np.sort(fitted.scores(x), axis=1)
+    clear = top[:, -1] - top[:, -2] >= 1e-5
+    assert clear.mean() > 0.95
+    assert np.array_equal(fitted.vote(x)[clear], packed.vote(x)[clear])
+    assert np.array_equal(PackedModel(packed.pack()).scores(x), packed.scores(x))
