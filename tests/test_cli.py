@@ -41,7 +41,7 @@ def limbeck(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
 
 
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def check_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
     """One line on stderr, nothing on stdout, not 0, no traceback."""
     assert done.returncode not in (0, None)
     assert done.stdout == ""
@@ -109,7 +109,7 @@ def test_a_users_own_model_lies_beside_the_experiment(here: Path) -> None:
 )
 def test_bad_input_gets_one_line(here: Path, arguments: list[str], words: list[str]) -> None:
     quick = ["--processes", "1"] if arguments[0] == "run" else []
-    refused(limbeck(here, *arguments, *quick), *words)
+    check_refused(limbeck(here, *arguments, *quick), *words)
     assert [path.name for path in here.iterdir()] == ["e.toml"]
 
 
@@ -117,7 +117,7 @@ def test_nan_rows_get_one_line(here: Path, save: Callable[..., Path]) -> None:
     x = np.random.default_rng(0).random((50, 2))
     x[7, 1] = np.nan
     path = save("holes", x_train=x, y_train=np.arange(50) % 2)
-    refused(limbeck(here, "run", "e.toml", "--set", "data.name=holes", "--processes", "1"), str(path), "row 7")
+    check_refused(limbeck(here, "run", "e.toml", "--set", "data.name=holes", "--processes", "1"), str(path), "row 7")
 
 
 def test_a_full_disk_keeps_nothing(here: Path) -> None:
@@ -242,10 +242,10 @@ def test_predictions_that_cannot_be_made_get_one_line(sites: Path) -> None:
     assert limbeck(sites, "run", "federation/sites.toml", "--json", "--out", "out").returncode == 0
     (sites / "other.csv").write_text("size,color\n1,r\n")
     (sites / "noise.onnx").write_text("hello")
-    refused(limbeck(sites, "predict", "out/model.onnx", "other.csv"), "other.csv", "'color'")
-    refused(limbeck(sites, "predict", "nowhere.onnx", "other.csv"), "nowhere.onnx", "No such file")
-    refused(limbeck(sites, "predict", "noise.onnx", "other.csv"), "noise.onnx", "not a usable ONNX model")
-    refused(
+    check_refused(limbeck(sites, "predict", "out/model.onnx", "other.csv"), "other.csv", "'color'")
+    check_refused(limbeck(sites, "predict", "nowhere.onnx", "other.csv"), "nowhere.onnx", "No such file")
+    check_refused(limbeck(sites, "predict", "noise.onnx", "other.csv"), "noise.onnx", "not a usable ONNX model")
+    check_refused(
         limbeck(sites, "predict", "out/model.onnx", "federation/files/public.csv", "-o", "no/where.csv"), "no/where.csv"
     )
     assert not (sites / "no").exists()
@@ -262,4 +262,4 @@ def test_predictions_that_cannot_be_made_get_one_line(sites: Path) -> None:
     ],
 )
 def test_wrong_files_get_one_line(sites: Path, setting: str, words: list[str]) -> None:
-    refused(limbeck(sites, "run", "federation/sites.toml", "--processes", "1", "--set", setting), *words)
+    check_refused(limbeck(sites, "run", "federation/sites.toml", "--processes", "1", "--set", setting), *words)

@@ -195,7 +195,7 @@ def data_split(
     """Who holds what: rows per party and class."""
     from rich.console import Console
 
-    from limbeck.experiments.run import deal
+    from limbeck.experiments.deal import deal
     from limbeck.report.pictures import class_counts, save_split_picture, split_table
 
     dealt = deal(*_source(source, settings or []))

@@ -73,7 +73,7 @@ def test_one_file_takes_its_schema_from_the_rows_that_will_be_public(tmp_path: P
     own = read_files(Files([path], "income"), Draw(0.25), seed=3)
     assert own.schema is not None
     [column] = own.schema.columns
-    data = DataSet(str(path), own.private[0].x, own.private[0].y, own.classes)
+    data = DataSet(path.name, own.private[0].x, own.private[0].y, own.classes)
     public = cut(data, Draw(0.25), None, seed=3).public
     assert public is not None
     assert isinstance(column, Category)

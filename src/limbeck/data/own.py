@@ -79,7 +79,7 @@ def _drawn(table: Table, public: Draw | None, seed: int) -> Table | None:
     """The rows of a private file that `cut` will hand out as public."""
     if public is None or public.name is not None:
         return None
-    return table.take(order(len(table), table.where, "train", seed)[: count_of(public.amount, len(table))])
+    return table.take(order(len(table), Path(table.where).name, "train", seed)[: count_of(public.amount, len(table))])
 
 
 def _labelled(table: Table, schema: Schema) -> Rows:

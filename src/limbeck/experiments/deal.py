@@ -1,0 +1,74 @@
+"""Who holds what: an experiment's rows, dealt to parties."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from limbeck.data.draw import Draw, FromFile, cut
+from limbeck.data.own import Files, read_files
+from limbeck.data.schema import Schema
+from limbeck.data.sets import DataSet, as_float, load, load_file
+from limbeck.errors import LimbeckError
+from limbeck.experiments.config import Data, Source
+from limbeck.protocol.rows import Rows
+from limbeck.protocol.streams import stream
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """Who holds what: each party's rows, the public rows and the test rows."""
+
+    classes: tuple[str, ...]
+    private: list[Rows]
+    public: Rows | None
+    test: Rows | None
+    schema: Schema | None = None
+
+
+def deal(experiment: Source, base: Path = Path()) -> Dealt:
+    """Rows from a named data set, from one file, or from a file a party; paths are relative to `base`."""
+    config, seed = experiment.data, experiment.seed
+    if config.name is not None:
+        return _named(config, seed, base)
+    files = Files(
+        private=[base / path for path in experiment.files or [str(config.path)]],
+        label=config.label,
+        schema=base / config.schema_file if config.schema_file else None,
+        public=base / config.public.path if isinstance(config.public, FromFile) else None,
+        test=base / config.test.path if isinstance(config.test, FromFile) else None,
+    )
+    drawn = config.public if isinstance(config.public, Draw) else None
+    own = read_files(files, drawn, seed)
+    if experiment.files:
+        for key, source in (("public", config.public), ("test", config.test)):
+            if isinstance(source, Draw):
+                raise LimbeckError(f'data.{key}: with a file a party it must be a file too, {{ path = "{key}.csv" }}')
+        return Dealt(own.classes, own.private, own.public, own.test, own.schema)
+    [rows] = own.private
+    test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
+    data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y)
+    dealt = _split(data, config, seed)
+    return replace(dealt, public=own.public or dealt.public, schema=own.schema)
+
+
+def _named(config: Data, seed: int, base: Path) -> Dealt:
+    """A named data set; its public rows may be a file of arrays."""
+    data = load(str(config.name))
+    dealt = _split(data, config, seed)
+    if isinstance(config.test, FromFile):
+        raise LimbeckError("data.test: a file goes with data.path or [[party]] data, not with data.name")
+    if not isinstance(config.public, FromFile):
+        return dealt
+    public = load_file(base / config.public.path)
+    if public.x.shape[1:] != data.x.shape[1:]:
+        raise LimbeckError(
+            f"data.public: {public.name} has rows of {public.x.shape[1:]}, {data.name} of {data.x.shape[1:]}"
+        )
+    return replace(dealt, public=Rows(as_float(public.x), public.y))
+
+
+def _split(data: DataSet, config: Data, seed: int) -> Dealt:
+    public, test = (source if isinstance(source, Draw) else None for source in (config.public, config.test))
+    parts = cut(data, public, test, seed)
+    groups = {name: members[parts.private] for name, members in data.groups.items()}
+    held = config.split.deal(data.y[parts.private], groups, config.parties, stream(seed, "split"))
+    return Dealt(data.classes, [data.rows(parts.private[rows]) for rows in held], parts.public, parts.test)
