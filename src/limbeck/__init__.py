@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from limbeck.errors import LimbeckWarning as LimbeckWarning
     from limbeck.experiments.result import load as load
     from limbeck.experiments.run import run as run
+    from limbeck.models.torch import TorchModel as TorchModel
+    from limbeck.protocol.recipe import Recipe as Recipe
 
 _ELSEWHERE = {
     "LimbeckError": "limbeck.errors",
     "LimbeckWarning": "limbeck.errors",
+    "Recipe": "limbeck.protocol.recipe",
+    "TorchModel": "limbeck.models.torch",
     "check_algorithm": "limbeck.checks",
     "load": "limbeck.experiments.result",
     "run": "limbeck.experiments.run",

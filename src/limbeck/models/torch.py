@@ -115,7 +115,7 @@ def train(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> None:
     """Train in place by the recipe; the order of batches comes from torch's generator of the moment."""
     optimiser = _optimiser(network, recipe)
     loss = LOSSES[recipe.loss]
-    held = int(len(x) * recipe.held_out) if recipe.patience else 0
+    held = max(1, int(len(x) * recipe.held_out)) if recipe.patience else 0
     order = torch.randperm(len(x))
     rows, check = order[held:], order[:held]
     schedule = _schedule(optimiser, recipe, epochs=recipe.epochs)
