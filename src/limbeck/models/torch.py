@@ -5,7 +5,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -38,7 +38,9 @@ class TorchModel:
     def __post_init__(self) -> None:
         if not self.description:
             kind = type(self.network) if isinstance(self.network, nn.Module) else self.network
-            object.__setattr__(self, "description", {"name": getattr(kind, "__name__", "network")})
+            text = " ".join(repr(self.network).split())
+            name = getattr(kind, "__name__", "network")
+            object.__setattr__(self, "description", {"name": name, "repr": text, "recipe": asdict(self.recipe)})
 
     @property
     def name(self) -> str:
