@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from limbeck.algorithms.centralized import Centralized, HandOver
 from limbeck.algorithms.fedkt import FedKT, Students
 from limbeck.algorithms.solo import Solo, TrainAlone
-from limbeck.protocol.messages import Adopt, Reply, Request
+from limbeck.protocol.messages import Adopt, Done, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties
+from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 
 
@@ -53,6 +55,21 @@ class Leaky(FedKT):
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         return Students((b"bare",))
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast(Request[Done]):
+    rows: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Talkative(Centralized):
+    """Its server sends everybody's rows to everybody."""
+
+    def lead(self, parties: Parties, site: Site) -> Outcome:
+        pools = parties.ask(HandOver())
+        parties.ask(Broadcast(np.concatenate([pool.x for pool in pools])))
+        return Outcome()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import pytest
 from limbeck.checks import AlgorithmError, check_algorithm
 from limbeck.errors import LimbeckError
 from limbeck.protocol.parties import Algorithm
-from misbehaving import Careless, Deaf, Forgetful, Leaky, Moody, Thawed
+from misbehaving import Careless, Deaf, Forgetful, Leaky, Moody, Talkative, Thawed
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_a_broken_rule_is_named(algorithm: Algorithm, rule: str, tests_on_path: 
         check_algorithm(algorithm)
 
 
-@pytest.mark.parametrize("algorithm", [Leaky(), Careless()])
+@pytest.mark.parametrize("algorithm", [Leaky(), Careless(), Talkative()])
 def test_the_door_itself_refuses(algorithm: Algorithm) -> None:
     with pytest.raises(LimbeckError, match="was about to leave without a release"):
         check_algorithm(algorithm)

@@ -19,7 +19,6 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
 from limbeck.models.training import PoolTrainer
-from limbeck.protocol.messages import Message
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.streams import stream
 
@@ -45,7 +44,7 @@ def check_algorithm(algorithm: Algorithm, seed: int = 0) -> None:
     """Raise AlgorithmError unless the algorithm behaves.
 
     It is a frozen dataclass; every engine gives the same result to the bit, with one process or two and whatever
-    the order of the parties; everything that left stands in a ledger; a silent party is survived, and silence of
+    the order in which parties come; everything that left stands in a ledger; a silent party is survived, and silence of
     all is an error.
     """
     _must(is_dataclass(algorithm), "an algorithm is a dataclass of its hyper-parameters")
@@ -55,7 +54,7 @@ def check_algorithm(algorithm: Algorithm, seed: int = 0) -> None:
     _must(_trace(_in_process(federation)) == plain, "the same seed gives the same result")
     _must(_trace(_in_process(federation, processes=2)) == plain, "the number of processes changes nothing")
     _must(_trace(_in_process(federation, kind=ThroughBytes)) == plain, "messages survive the codec to the bit")
-    _must(_trace(_in_process(federation, backwards=True)) == plain, "the order of the parties changes nothing")
+    _must(_trace(_in_process(federation, backwards=True)) == plain, "the order in which parties come changes nothing")
     with tempfile.TemporaryDirectory() as folder:
         fresh = FreshProcess(algorithm, *federation.sites(PoolTrainer(1)), Path(folder))
         _must(_trace(fresh) == plain, "a fresh process for every request changes nothing")
@@ -107,7 +106,7 @@ def _check_ledger(engine: InProcess) -> None:
     """Each reply that told something, and each request that carried something, has a row of its turn."""
     engine.run()
     for turn, exchange in enumerate(engine.traffic.exchanges):
-        if Message.kinds[exchange.request].private:
+        if exchange.carried:
             _must(_row_of(engine.server.ledger.rows, turn), f"{exchange.request} left the server without a row")
         for silo in engine.silos:
             if exchange.told:

@@ -34,7 +34,7 @@ Processes = Annotated[int | None, typer.Option(min=1, help="Training processes; 
 def main() -> None:
     """Run the program; what a person can put right is told in one line."""
     warnings.showwarning = _warn  # type: ignore[assignment]
-    sys.path.insert(0, os.getcwd())  # where a user's own models lie: name = "python:module:factory"
+    sys.path.insert(0, os.getcwd())
     try:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:
@@ -96,6 +96,7 @@ def run(
     """Run an experiment and write its folder: record.json and the model as ONNX."""
     from limbeck.models.training import warm_up
 
+    sys.path.insert(0, str(file.parent.resolve()))  # where a user's own models lie: name = "python:module:factory"
     warm_up(processes)
     from rich.console import Console
 

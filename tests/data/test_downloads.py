@@ -73,7 +73,7 @@ def small(name: str, server: Server, files: dict[str, bytes]) -> Download:
     assert set(files) == set(DOWNLOADS[name].files)
     server.files = files
     sums = {file: hashlib.md5(data).hexdigest() for file, data in files.items()}
-    return replace(DOWNLOADS[name], home=server.url, files=sums)
+    return replace(DOWNLOADS[name], home=server.url, files=sums, rows={})
 
 
 def mnist(rows: int = 5) -> dict[str, bytes]:

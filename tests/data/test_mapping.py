@@ -1,5 +1,6 @@
 """Large arrays are files that processes share."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from factories import WhereIs
 from limbeck.data import mapping
 from limbeck.data.mapping import cache_of, mapped
-from limbeck.data.sets import load, load_file
+from limbeck.data.sets import as_float, load, load_file
 from limbeck.errors import LimbeckError
 from limbeck.models.training import PoolTrainer
 
@@ -59,13 +60,23 @@ def test_an_npy_file_is_read_where_it_lies(tmp_path: Path) -> None:
         load_file(tmp_path / "holes.npy")
 
 
-def test_a_draft_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    draft = mapping.Draft(tmp_path / "x.npy")
-    draft.__enter__().write(b"half")
-    draft.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_cache_lies_beside_the_data(tmp_path: Path) -> None:
     assert cache_of(tmp_path) == tmp_path / ".cache"
     assert cache_of(None).parent.is_dir()
+
+
+def test_files_of_one_name_and_time_are_kept_apart(tmp_path: Path, data_folder: Path) -> None:
+    for name, value in (("a", 1), ("b", 2)):
+        (tmp_path / name).mkdir()
+        np.savez(
+            tmp_path / name / "site.npz", x_train=np.full((500, 40), value, np.float32), y_train=np.arange(500) % 2
+        )
+        os.utime(tmp_path / name / "site.npz", ns=(0, 0))
+    assert [load_file(tmp_path / name / "site.npz").x[0, 0] for name in "ab"] == [1, 2]
+
+
+def test_rows_that_had_to_be_converted_are_mapped_too(tmp_path: Path) -> None:
+    np.save(tmp_path / "double.npy", X.astype(np.float64))
+    rows = as_float(load_file(tmp_path / "double.npy").x)
+    assert not isinstance(rows, np.memmap)
+    assert isinstance(mapped(rows, tmp_path), np.memmap)

@@ -1,5 +1,6 @@
 """Users' own files: one rule for all parties, and every mismatch told with its file and column."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,17 @@ def files(folder: Path, **changes: Any) -> Files:
 
 
 def test_the_stated_rule(folder: Path) -> None:
-    """Median 30 for a missing age; clerk and nurse have columns, pilot and nothing are zeros."""
+    """Median 30 for a missing age; clerk and nurse have columns, pilot and nothing are zeros; truth is a category."""
     own = read_files(files(folder))
     assert own.schema == Schema(
-        (Number("age", 30.0), Category("job", ("clerk", "nurse")), Number("member", 1.0)), "income", ("high", "low")
+        (Number("age", 30.0), Category("job", ("clerk", "nurse")), Category("member", ("false", "true"))),
+        "income",
+        ("high", "low"),
     )
-    assert own.private[0].x.tolist() == [[31, 0, 1, 1], [32.5, 0, 0, 1]]
-    assert own.private[1].x.tolist() == [[31, 1, 0, 1], [32.5, 1, 0, 1]]
+    assert own.private[0].x.tolist() == [[31, 0, 1, 0, 1], [32.5, 0, 0, 0, 0]]
+    assert own.private[1].x.tolist() == [[31, 1, 0, 0, 1], [32.5, 1, 0, 0, 0]]
     assert own.public is not None
-    assert own.public.x.tolist() == [[20, 0, 1, 1], [30, 1, 0, 0], [40, 0, 0, 1]]
+    assert own.public.x.tolist() == [[20, 0, 1, 0, 1], [30, 1, 0, 1, 0], [40, 0, 0, 0, 1]]
     assert [rows.y.tolist() for rows in own.private] == [[0, 1], [0, 1]]
     assert own.private[0].x.dtype == np.float32
 
@@ -98,11 +101,11 @@ def test_number_labels_are_ordered_by_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "columns", "line"),
     [
-        ("a.csv", {**SITE, "height": [1, 2]}, "a.csv has a column 'height' that the public rows do not have"),
+        ("a.csv", {**SITE, "height": [1, 2]}, "a.csv has a column 'height' that the schema does not have"),
         ("a.csv", {k: v for k, v in SITE.items() if k != "job"}, "a.csv has no column 'job'"),
         ("a.csv", {k: v for k, v in SITE.items() if k != "income"}, "a.csv has no column 'income'"),
         ("a.csv", {**SITE, "age": ["young", "old"]}, "a.csv: the column 'age' holds text ('young'), not numbers"),
-        ("a.csv", {**SITE, "age": [1.0, float("inf")]}, "a.csv: the column 'age' holds infinity in row 1"),
+        ("a.csv", {**SITE, "age": [1.0, float("inf")]}, "a.csv: the column 'age' holds inf in row 1: too large"),
         ("a.csv", {**SITE, "income": ["high", None]}, "a.csv: row 1 has no label in 'income'"),
         ("b.parquet", {**SITE, "income": [1, 0]}, "b.parquet: the label 'income' holds numbers, in "),
         ("b.parquet", {**SITE, "age": [[1], [2]]}, "b.parquet: the column 'age' holds list<"),
@@ -160,3 +163,40 @@ def test_arrays_of_parties_share_their_classes(tmp_path: Path) -> None:
     np.savez(tmp_path / "public.npz", x_train=np.ones((4, 2)), y_train=np.zeros(4, int))
     with pytest.raises(LimbeckError, match=r"public.npz has rows of \(2,\)"):
         read_files(Files([tmp_path / "a.npz"], public=tmp_path / "public.npz"))
+
+
+def test_text_means_the_same_in_every_file(tmp_path: Path) -> None:
+    """true and 01234 look like a truth value and a number where no other value stands beside them."""
+    (tmp_path / "public.csv").write_text("flag,zip,size\ntrue,01234,1\nfalse,05678,2\nunknown,A1,NA\n")
+    (tmp_path / "a.csv").write_text("zip,flag,size,y\n01234,true,1.0,01\n05678,false,1e2,02\n")
+    own = read_files(Files([tmp_path / "a.csv"], "y", public=tmp_path / "public.csv"))
+    assert own.classes == ("01", "02")
+    assert own.private[0].x.tolist() == [[0, 1, 0, 1, 0, 0, 1], [1, 0, 0, 0, 1, 0, 100]]
+
+
+def test_the_schema_of_public_rows_from_the_test_file_holds_nothing_private(tmp_path: Path) -> None:
+    write(tmp_path / "private.csv", {"job": [f"secret-{i}" for i in range(20)], "y": [0, 1] * 10})
+    write(tmp_path / "test.csv", {"job": [f"open-{i}" for i in range(20)], "y": [0, 1] * 10})
+    files = Files([tmp_path / "private.csv"], "y", test=tmp_path / "test.csv")
+    schema = read_files(files, Draw(0.5, "test")).schema
+    assert schema is not None
+    assert "secret" not in schema.to_json()
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"columns": [{"kind": "nomber", "name": "a", "missing": 0}]}, "kind must be 'number' or 'category'"),
+        ({"columns": [{"kind": "category", "name": "a", "values": "abc"}]}, "must be a list of texts"),
+        ({"classes": "ab"}, "classes must be a list of texts"),
+        ({"columns": []}, "has no column beside the label"),
+        ({"columns": [{"kind": "number", "name": "a", "missing": 0}] * 2}, "hold 'a' twice"),
+        ({"columns": [{"kind": "number", "name": "a"}]}, "'missing' is missing"),
+    ],
+)
+def test_a_wrong_schema_is_told(tmp_path: Path, change: dict[str, Any], line: str) -> None:
+    right = {"label": "y", "classes": ["0", "1"], "columns": [{"kind": "number", "name": "a", "missing": 0}]}
+    (tmp_path / "schema.json").write_text(json.dumps(right | change))
+    with pytest.raises(LimbeckError, match=line) as refusal:
+        read_schema(tmp_path / "schema.json")
+    assert "schema.json" in str(refusal.value)

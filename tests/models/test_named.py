@@ -95,4 +95,4 @@ def test_a_users_own_factory() -> None:
     assert isinstance(model, SklearnModel)
     assert model.estimator.max_depth == 3
     assert model.name == "python:factories:small_tree"
-    assert parameters_of("python:factories:small_tree") == {"depth"}
+    assert parameters_of("python:factories:small_tree") == {"depth", "recipe"}

@@ -16,7 +16,7 @@ from safetensors.numpy import save
 from limbeck.errors import LimbeckError
 from limbeck.protocol import codec
 from limbeck.protocol.codec import Header, decode, encode, pack_memory, unpack_memory
-from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.messages import Reply, Request, kind_of
 from limbeck.protocol.rows import Array
 
 HEADER = Header(turn=3, public="abc")
@@ -104,8 +104,8 @@ def test_what_compresses_is_compressed_and_what_does_not_is_left() -> None:
         save({"x": np.zeros(3)}),
         save({"x": np.zeros(3)}, {"limbeck": "not json"}),
         save({}, {"limbeck": json.dumps({"kind": "Nonsense", "turn": 0, "public": "", "scalars": {}})}),
-        save({}, {"limbeck": json.dumps({"kind": "Reply", "turn": 0, "public": "", "scalars": {}})}),
-        save({}, {"limbeck": json.dumps({"kind": "Everything", "turn": 0, "public": "", "scalars": {}})}),
+        save({}, {"limbeck": json.dumps({"kind": kind_of(Reply), "turn": 0, "public": "", "scalars": {}})}),
+        save({}, {"limbeck": json.dumps({"kind": kind_of(Everything), "turn": 0, "public": "", "scalars": {}})}),
         zstandard.ZstdCompressor().compress(b"not safetensors"),
     ],
     ids=range(10),

@@ -1,20 +1,49 @@
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
-from limbeck.protocol.messages import Adopt, Done, Message, Reply
+from limbeck.protocol.messages import Adopt, Done, Message, Reply, Request, kind_of
+from limbeck.protocol.rows import Array
 
 
-def test_only_what_derives_from_private_rows_is_private() -> None:
-    assert Reply.private
-    assert Adopt.private
-    assert not Done.private
+@dataclass(frozen=True, slots=True)
+class Broadcast(Request[Done]):
+    rows: Array
 
 
-def test_two_modules_cannot_name_a_message_alike() -> None:
-    with pytest.raises(TypeError, match="both define a message Done"):
-        type("Done", (Reply,), {"__module__": "elsewhere"})
-    assert Message.kinds["Done"] is Done
+@dataclass(frozen=True, slots=True)
+class Score(Request[Done]):
+    public = True
+
+    rows: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Request[Done]):
+    rounds: int
+
+
+class Sneak(Done):  # type: ignore[misc]
+    """Calls itself Done and could carry anything."""
+
+
+def test_what_may_derive_from_private_rows_is_private() -> None:
+    """Replies but for Done itself; requests that carry arrays or bytes, unless they are declared public."""
+    rows = np.zeros(3)
+    private = [Adopt(b""), Broadcast(rows), Sneak()]
+    public = [Score(rows), Start(3), Done()]
+    assert [message.private for message in (*private, *public)] == [True] * 3 + [False] * 3
+
+
+def test_a_request_knows_its_reply() -> None:
+    assert Adopt.reply() is Done
+
+
+def test_modules_may_name_messages_alike() -> None:
+    other = type("Score", (Reply,), {"__module__": "elsewhere"})
+    assert Message.kinds["elsewhere.Score"] is other
+    assert Message.kinds[kind_of(Score)] is Score
 
 
 def test_messages_are_frozen() -> None:

@@ -5,7 +5,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ class Download:
     home: str
     files: Mapping[str, str | None]
     convert: Convert
+    rows: Mapping[str, int] = field(default_factory=dict)  # by part, where no sum is published
 
 
 def get(name: str, mirror: str | None = None) -> Path:
@@ -42,12 +43,25 @@ def fetch(
 ) -> Path:
     """Download, check and convert; the file appears whole or not at all."""
     home = (mirror or download.home).rstrip("/") + "/"
+    if not home.startswith(("http://", "https://")):
+        raise LimbeckError(f"{home} is not an address: write http://... or https://...")
+    try:
+        return _fetch(name, download, folder, home, patience)
+    except OSError as error:
+        raise LimbeckError(f"cannot write to {folder}: {error.strerror}") from error
+
+
+def _fetch(name: str, download: Download, folder: Path, home: str, patience: float) -> Path:
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as draft:
         files = {file: _fetched(home, file, md5, Path(draft), patience) for file, md5 in download.files.items()}
         try:
             arrays = download.convert(files)
         except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:
             raise LimbeckError(f"{name}: what {home} sent is not the data set: {error}") from error
+        for part, count in download.rows.items():
+            if len(arrays[f"x_{part}"]) != count:
+                found = len(arrays[f"x_{part}"])
+                raise LimbeckError(f"{name}: {home} sent {found} {part} rows, the data set has {count}")
         target = folder / f"{name}.npz"
         np.savez(Path(draft) / "whole.npz", allow_pickle=False, **arrays)
         os.replace(Path(draft) / "whole.npz", target)
@@ -65,11 +79,11 @@ def _fetched(home: str, file: str, md5: str | None, folder: Path, patience: floa
         loader = pooch.HTTPDownloader(timeout=patience, headers={"User-Agent": "limbeck"})
         known = f"md5:{md5}" if md5 else None
         return Path(pooch.retrieve(home + file, known, fname=file, path=folder, downloader=loader))
-    except ValueError as error:
-        raise LimbeckError(f"{home}{file} is not what it should be (MD5 {md5}): corrupt or truncated") from error
     except requests.RequestException as error:
         reason = " ".join(str(error).split())[:200]
         raise LimbeckError(f"cannot fetch {home}{file}: {reason}") from error
+    except ValueError as error:
+        raise LimbeckError(f"{home}{file} is not what it should be (MD5 {md5}): corrupt or truncated") from error
 
 
 def _mnist(files: Mapping[str, Path]) -> dict[str, Array]:
@@ -149,7 +163,12 @@ DOWNLOADS = {
         {"a9a": "983b7716a395c5ed24f4dc3dd3c26303", "a9a.t": "f0bb16cf1ee3e80ff560e9d132ee647e"},
         _svmlight("a9a", "a9a.t", 123),
     ),
-    "cod-rna": Download(LIBSVM, {"cod-rna": None, "cod-rna.t": None}, _svmlight("cod-rna", "cod-rna.t", 8)),
+    "cod-rna": Download(
+        LIBSVM,
+        {"cod-rna": None, "cod-rna.t": None},
+        _svmlight("cod-rna", "cod-rna.t", 8),
+        {"train": 59_535, "test": 271_617},
+    ),
     "cifar10": Download(
         CIFAR,
         {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},

@@ -1,4 +1,7 @@
-"""A user's own files: CSV and Parquet as tables of named columns."""
+"""A user's own files: CSV and Parquet as tables of named columns.
+
+The text of a CSV file stays text: what it means is for the schema to say, which all parties share.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +14,12 @@ from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.rows import Array
 
 SUFFIXES = (".csv", ".parquet")
+MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL"})
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns by name: float64 with NaN for what is missing, or objects that are text or None."""
+    """Columns by name: objects that are text or None, or float64 with NaN for what is missing."""
 
     where: str
     columns: Mapping[str, Array]
@@ -41,34 +45,48 @@ def read_table(path: Path) -> Table:
         raise LimbeckError(f"{path}: not a file of a known kind; known: {', '.join(SUFFIXES)}")
     try:
         import pyarrow
-        from pyarrow import csv, parquet
+        from pyarrow import parquet
     except ImportError as error:
         raise LimbeckError("reading CSV and Parquet files needs: pip install 'limbeck[tables]'") from error
     try:
-        arrow = csv.read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)
+        arrow = _read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)
+        names = list(arrow.column_names)
     except OSError as error:
         raise LimbeckError(f"cannot read {path}: {error.strerror or error}") from error
     except pyarrow.ArrowException as error:
         raise LimbeckError(f"{path} is not readable: {str(error).splitlines()[0]}") from error
-    repeated = [name for name in arrow.column_names if arrow.column_names.count(name) > 1]
+    except UnicodeDecodeError as error:
+        raise LimbeckError(f"{path} is not UTF-8 text") from error
+    repeated = [name for name in names if names.count(name) > 1]
     if repeated:
         raise LimbeckError(f"{path}: the column {repeated[0]!r} stands twice")
     if not arrow.num_rows:
         raise LimbeckError(f"{path} has no rows")
-    return Table(str(path), {name: _plain(path, name, arrow.column(name)) for name in arrow.column_names})
+    return Table(str(path), {name: _plain(path, name, arrow.column(name)) for name in names})
+
+
+def _read_csv(path: Path) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with csv.open_csv(path) as reader:
+        names = reader.schema.names
+    as_text = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    return csv.read_csv(path, convert_options=as_text)
 
 
 def _plain(path: Path, name: str, column: Any) -> Array:
-    """Numbers and truth values as float64, text as objects."""
+    """Numbers as float64; text and truth values as objects."""
     import pyarrow as pa
     from pyarrow import types
 
     kind = column.type
     if types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
-    if types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        numbers = column.cast(pa.float64()).to_numpy()
-        return np.asarray(numbers, np.float64)
+    if types.is_null(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+    if types.is_boolean(kind):
+        column, kind = column.cast(pa.string()), pa.string()
     if types.is_string(kind) or types.is_large_string(kind):
-        return np.array([value or None for value in column.to_pylist()], dtype=object)
+        return np.array([None if value is None or value in MISSING else value for value in column.to_pylist()], object)
     raise LimbeckError(f"{path}: the column {name!r} holds {kind}, neither numbers nor text")

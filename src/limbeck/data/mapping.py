@@ -1,5 +1,6 @@
 """Large arrays as files that processes share instead of copying."""
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from limbeck.drafts import Draft
 from limbeck.protocol.rows import Array, content_hash
 
 LARGE = 64 * 2**20
@@ -15,7 +17,7 @@ LARGE = 64 * 2**20
 
 def mapped(x: Array, cache: Path) -> Array:
     """The array itself when small; else the same values in a file of the cache, named by their content."""
-    if isinstance(x, np.memmap) or x.nbytes < LARGE:
+    if getattr(x, "_mmap", None) is not None or x.nbytes < LARGE:
         return x
     file = cache / f"{content_hash(x)}.npy"
     if not file.exists():
@@ -31,7 +33,8 @@ def unpacked(archive: Path, key: str, cache: Path) -> Array | None:
         member = members.getinfo(f"{key}.npy")
         if member.file_size < LARGE:
             return None
-        file = cache / f"{archive.stem}-{archive.stat().st_mtime_ns}-{key}.npy"
+        version = f"{archive.resolve()} {archive.stat().st_size} {archive.stat().st_mtime_ns} {key}"
+        file = cache / f"{archive.stem}-{hashlib.sha256(version.encode()).hexdigest()[:24]}.npy"
         if not file.exists():
             with members.open(member) as source, Draft(file) as draft:
                 shutil.copyfileobj(source, draft, 2**24)
@@ -42,22 +45,3 @@ def unpacked(archive: Path, key: str, cache: Path) -> Array | None:
 def cache_of(folder: Path | None) -> Path:
     """The cache beside the data sets, or a temporary one where there is no data folder."""
     return folder / ".cache" if folder else Path(tempfile.gettempdir()) / f"limbeck-cache-{os.getuid()}"
-
-
-class Draft:
-    """A file that takes its name only when it is whole."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __enter__(self) -> "tempfile._TemporaryFileWrapper[bytes]":
-        self.target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.file = tempfile.NamedTemporaryFile(dir=self.target.parent, delete=False)
-        return self.file
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self.file.close()
-        if error is None:
-            os.replace(self.file.name, self.target)
-        else:
-            os.unlink(self.file.name)

@@ -55,17 +55,21 @@ def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> OwnRo
 
 
 def _tables(files: Files, public: Draw | None, seed: int) -> OwnRows:
-    if files.label is None:
+    label = files.label or (read_schema(files.schema).label if files.schema else None)
+    if label is None:
         raise LimbeckError("data.label is missing: name the column that holds the classes")
     private = [read_table(path) for path in files.private]
-    open_rows = read_table(files.public) if files.public else _drawn(private[0], public, seed)
     test = read_table(files.test) if files.test else None
+    whole = test if public and public.part == "test" else private[0]
+    open_rows = read_table(files.public) if files.public else _drawn(whole, files.private[0].name, public, seed)
     schema = read_schema(files.schema) if files.schema else None
+    if schema and schema.label != label:
+        raise LimbeckError(f"data.label is {label!r}, but {files.schema} names {schema.label!r}")
     if schema is None:
         if open_rows is None:
             raise LimbeckError("data.public is missing: categories come from the public rows, or from data.schema")
-        classes = classes_of([*private, *([test] if test else [])], files.label)
-        schema = schema_of(open_rows, files.label, classes)
+        classes = classes_of([*private, *([test] if test else [])], label)
+        schema = schema_of(open_rows, label, classes)
     return OwnRows(
         private=[_labelled(table, schema) for table in private],
         public=_unlabelled(open_rows, schema) if open_rows and files.public else None,
@@ -75,11 +79,13 @@ def _tables(files: Files, public: Draw | None, seed: int) -> OwnRows:
     )
 
 
-def _drawn(table: Table, public: Draw | None, seed: int) -> Table | None:
-    """The rows of a private file that `cut` will hand out as public."""
-    if public is None or public.name is not None:
+def _drawn(table: Table | None, own_name: str, public: Draw | None, seed: int) -> Table | None:
+    """The rows of a file that `cut` will hand out as public; the private file's name is the data set's."""
+    if public is not None and public.name is not None:
+        raise LimbeckError(f"data.public: rows of the data set {public.name!r} cannot join a table")
+    if public is None or table is None:
         return None
-    return table.take(order(len(table), Path(table.where).name, "train", seed)[: count_of(public.amount, len(table))])
+    return table.take(order(len(table), own_name, public.part, seed)[: count_of(public.amount, len(table))])
 
 
 def _labelled(table: Table, schema: Schema) -> Rows:

@@ -1,7 +1,8 @@
 """The schema: how rows of a table become numbers, by one rule that all parties share.
 
-Numbers stay as they are; a missing one becomes the median of the public rows. Text becomes one column per category
-that the public rows (or a schema file) hold; other and missing categories are zeros.
+A column whose public values are all numbers is a number; a missing one becomes the median of the public rows. Any other
+column is a category: one column of 0 and 1 for each value that the public rows (or a schema file) hold; other values
+and missing ones are zeros.
 """
 
 import json
@@ -15,9 +16,9 @@ import numpy as np
 from limbeck.data.files import Table
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
-from limbeck.tables import from_table
 
 MOST_CATEGORIES = 1000
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,13 @@ class Number:
     missing: float
 
     def encode(self, table: Table) -> Array:
-        values = table.column(self.name)
-        if values.dtype == object:
-            text = next((value for value in values if value is not None), "nothing")
-            raise LimbeckError(f"{table.where}: the column {self.name!r} holds text ({text!r}), not numbers")
-        if np.isinf(values).any():
-            raise LimbeckError(
-                f"{table.where}: the column {self.name!r} holds infinity in row {np.isinf(values).argmax()}"
-            )
+        values = _numbers(table.column(self.name))
+        if isinstance(values, str):
+            raise LimbeckError(f"{table.where}: the column {self.name!r} holds text ({values!r}), not numbers")
+        wild = np.abs(values) > LARGEST
+        if wild.any():
+            row = wild.argmax()
+            raise LimbeckError(f"{table.where}: the column {self.name!r} holds {values[row]} in row {row}: too large")
         return np.where(np.isnan(values), self.missing, values)[:, None]
 
 
@@ -47,7 +47,12 @@ class Category:
     values: tuple[str, ...]
 
     def encode(self, table: Table) -> Array:
-        return np.stack([_text(table.column(self.name)) == value for value in self.values], axis=1).astype(float)
+        text = _text(table.column(self.name))
+        place = {value: i for i, value in enumerate(self.values)}
+        encoded = np.zeros((len(text), len(self.values)))
+        held = [(row, place[value]) for row, value in enumerate(text) if value in place]
+        encoded[tuple(np.array(held, int).reshape(-1, 2).T)] = 1
+        return encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +63,22 @@ class Schema:
     label: str
     classes: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        for kind, given in (("columns", names), ("classes", list(self.classes))):
+            repeated = [name for name in given if given.count(name) > 1]
+            if repeated:
+                raise LimbeckError(f"the schema's {kind} hold {repeated[0]!r} twice")
+        if not names:
+            raise LimbeckError(f"the schema has no column beside the label {self.label!r}")
+
     def encode(self, table: Table) -> Array:
         """[rows, features] float32; other columns than the schema's are an error that names file and column."""
         rows = table.without(self.label)
         known = {column.name for column in self.columns}
         extra = [name for name in rows.columns if name not in known]
         if extra:
-            raise LimbeckError(f"{table.where} has a column {extra[0]!r} that the public rows do not have")
+            raise LimbeckError(f"{table.where} has a column {extra[0]!r} that the schema does not have")
         return np.concatenate([column.encode(rows) for column in self.columns], axis=1).astype(np.float32)
 
     def numbers_of(self, labels: Array, where: str) -> Array:
@@ -72,68 +86,66 @@ class Schema:
         number = {name: i for i, name in enumerate(self.classes)}
         unknown = [name for name in labels if name not in number]
         if unknown:
-            raise LimbeckError(
-                f"{where}: the label {unknown[0]!r} in {self.label!r} is none of {', '.join(self.classes)}"
-            )
+            known = ", ".join(self.classes)
+            raise LimbeckError(f"{where}: the label {unknown[0]!r} in {self.label!r} is none of {known}")
         return np.array([number[name] for name in labels], np.int64)
 
     def to_json(self) -> str:
         columns = [{"kind": type(column).__name__.lower(), **asdict(column)} for column in self.columns]
-        return json.dumps({"label": self.label, "classes": self.classes, "columns": columns})
+        return json.dumps({"label": self.label, "classes": self.classes, "columns": columns}, indent=1)
 
     @staticmethod
     def from_json(text: str, where: str) -> "Schema":
         try:
             raw = json.loads(text)
-            columns = tuple(_column(dict(column)) for column in raw["columns"])
-            return Schema(columns, str(raw["label"]), tuple(map(str, raw["classes"])))
-        except (ValueError, KeyError, TypeError) as error:
+            columns = tuple(_column(column) for column in raw["columns"])
+            return Schema(columns, str(raw["label"]), tuple(_texts(raw["classes"], "classes")))
+        except KeyError as error:
+            raise LimbeckError(f"{where} is not a schema: {error} is missing") from error
+        except (ValueError, TypeError, AttributeError) as error:
             raise LimbeckError(f"{where} is not a schema: {error}") from error
 
 
 def schema_of(public: Table, label: str, classes: Sequence[str]) -> Schema:
     """The schema that the public rows give."""
-    rows = public.without(label)
-    return Schema(
-        tuple(_learned(public.where, name, values) for name, values in rows.columns.items()), label, tuple(classes)
-    )
+    columns = public.without(label).columns
+    return Schema(tuple(_learned(public.where, *column) for column in columns.items()), label, tuple(classes))
 
 
 def labels_of(table: Table, label: str) -> Array:
     """The labels as text; a row without one is an error."""
-    values = table.column(label)
-    missing = np.array([value is None or value != value for value in values])
+    values = _text(table.column(label))
+    missing = np.array([value is None for value in values])
     if missing.any():
         raise LimbeckError(f"{table.where}: row {missing.argmax()} has no label in {label!r}")
-    return _text(values)
+    return values
 
 
 def classes_of(tables: Sequence[Table], label: str) -> tuple[str, ...]:
     """All classes in order, numbers by size; text in one file and numbers in another is an error."""
-    first = tables[0]
-    for table in tables:
-        if (table.column(label).dtype == object) != (first.column(label).dtype == object):
-            kinds = ("text", "numbers") if table.column(label).dtype == object else ("numbers", "text")
-            raise LimbeckError(
-                f"{table.where}: the label {label!r} holds {kinds[0]}, in {first.where} it holds {kinds[1]}"
-            )
-    if first.column(label).dtype == object:
-        return tuple(sorted({name for table in tables for name in labels_of(table, label)}))
-    for table in tables:
-        labels_of(table, label)
-    return tuple(_text(np.unique(np.concatenate([table.column(label) for table in tables]))))
+    kinds = {table.where: _are_numbers(labels_of(table, label)) for table in tables}
+    first = tables[0].where
+    for where, numbers in kinds.items():
+        if numbers != kinds[first]:
+            here, there = ("numbers", "text") if numbers else ("text", "numbers")
+            raise LimbeckError(f"{where}: the label {label!r} holds {here}, in {first} it holds {there}")
+    names = {name for table in tables for name in labels_of(table, label)}
+    return tuple(sorted(names, key=float if kinds[first] else str))
 
 
 def read_schema(path: Path) -> Schema:
     try:
         return Schema.from_json(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise LimbeckError(f"{path} is not UTF-8 text") from error
     except OSError as error:
         raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _learned(where: str, name: str, values: Array) -> Number | Category:
-    if values.dtype != object:
-        known = values[np.isfinite(values)]
+    numbers = _numbers(values)
+    if not isinstance(numbers, str):
+        known = numbers[np.abs(numbers) <= LARGEST]
         return Number(name, float(np.median(known)) if len(known) else 0.0)
     categories = sorted({value for value in values if value is not None})
     if len(categories) > MOST_CATEGORIES:
@@ -142,14 +154,46 @@ def _learned(where: str, name: str, values: Array) -> Number | Category:
 
 
 def _column(raw: dict[str, Any]) -> Number | Category:
-    kind = raw.pop("kind")
+    kind, name = raw["kind"], str(raw["name"])
     if kind == "number":
-        return from_table(Number, raw)
-    return from_table(Category, {**raw, "values": tuple(raw["values"])})
+        missing = float(raw["missing"])
+        if not abs(missing) <= LARGEST:
+            raise LimbeckError(f"{name}: missing = {missing}")
+        return Number(name, missing)
+    if kind != "category":
+        raise LimbeckError(f"{name}: kind must be 'number' or 'category', not {kind!r}")
+    values = tuple(_texts(raw["values"], name))
+    if len(set(values)) < len(values):
+        raise LimbeckError(f"{name}: a value stands twice")
+    return Category(name, values)
+
+
+def _texts(raw: Any, where: str) -> list[str]:
+    if not isinstance(raw, list) or not all(isinstance(value, str) for value in raw):
+        raise LimbeckError(f"{where} must be a list of texts")
+    return raw
+
+
+def _numbers(values: Array) -> Array | str:
+    """Values as float64 with NaN for what is missing; or the first text that is no number."""
+    if values.dtype != object:
+        return values
+    numbers = np.full(len(values), np.nan)
+    for row, value in enumerate(values):
+        if value is not None:
+            try:
+                numbers[row] = float(value)
+            except ValueError:
+                return str(value)
+    return numbers
+
+
+def _are_numbers(labels: Array) -> bool:
+    return not isinstance(_numbers(labels), str)
 
 
 def _text(values: Array) -> Array:
-    """Values as text: whole numbers without a point, so that 1 and 1.0 are one category; nothing stays None."""
+    """Values as text: whole numbers without a point; nothing stays None."""
     if values.dtype == object:
         return values
     return np.array([f"{value:.15g}" if value == value else None for value in values], dtype=object)

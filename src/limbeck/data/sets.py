@@ -77,9 +77,10 @@ VIEWS = {"femnist-digits": View("femnist", tuple(map(str, range(10))))}
 
 def as_float(x: Array) -> Array:
     """Rows as float32; images of bytes are scaled to [0, 1]."""
-    if x.dtype == np.uint8 and x.ndim > 2:
-        return x.astype(np.float32) / np.float32(255)
-    return x.astype(np.float32, copy=False)
+    if x.dtype == np.float32:
+        return x
+    rows = np.asarray(x, np.float32)
+    return rows / np.float32(255) if x.dtype == np.uint8 and x.ndim > 2 else rows
 
 
 def data_folder() -> Path | None:
@@ -112,6 +113,19 @@ def load(name: str) -> DataSet:
         hint = "" if folder else " (LIMBECK_DATA is not set, so only the embedded sets are known)"
         raise LimbeckError(f"unknown data set {name!r}; {did_you_mean(name, names())}{hint}")
     return _from_arrays(name, path, _read(path))
+
+
+def rows_in(path: Path) -> Array:
+    """The rows of an NPY or NPZ file (its `x`, `x_train` or `x_test`), labels or not."""
+    if path.suffix.lower() != ".npz":
+        return load_file(path).x
+    if not path.is_file():
+        raise LimbeckError(f"cannot read {path}: no such file")
+    arrays = _read(path)
+    for key in ("x", "x_train", "x_test"):
+        if key in arrays:
+            return arrays[key]
+    raise LimbeckError(f"{path} has no array x, x_train or x_test; it has {', '.join(sorted(arrays))}")
 
 
 def load_file(path: Path) -> DataSet:

@@ -11,7 +11,7 @@ import numpy as np
 
 from limbeck.data.files import SUFFIXES, read_table
 from limbeck.data.schema import schema_of
-from limbeck.data.sets import as_float, load, load_file
+from limbeck.data.sets import as_float, load, rows_in
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array, flat
 
@@ -68,14 +68,18 @@ def coverage(public: Array, private: Array, seed: int = 0) -> float:
 def two_sides(public: str, private: str, label: str | None = None) -> tuple[Array, Array]:
     """Public and private rows by data set names or files; one name for both means two halves of its rows."""
     if Path(public).suffix.lower() in SUFFIXES:
-        open_rows, own = (read_table(Path(side)).without(label or "") for side in (public, private))
-        schema = schema_of(open_rows, label or "", ())
-        return schema.encode(open_rows), schema.encode(own)
-    data, other = (load_file(Path(side)) if side.endswith(".npz") else load(side) for side in (public, private))
+        tables = [read_table(Path(side)).without(label or "") for side in (public, private)]
+        schema = schema_of(tables[0], label or "", ())
+        return schema.encode(tables[0]), schema.encode(tables[1])
+    open_rows, own = (as_float(_array(side)) for side in (public, private))
     if public != private:
-        return as_float(data.x), as_float(other.x)
-    half, rest = np.array_split(as_float(data.x)[np.random.default_rng(0).permutation(len(data.x))], 2)
+        return open_rows, own
+    half, rest = np.array_split(open_rows[np.random.default_rng(0).permutation(len(open_rows))], 2)
     return half, rest
+
+
+def _array(side: str) -> Array:
+    return rows_in(Path(side)) if side.endswith((".npz", ".npy")) else load(side).x
 
 
 def _sample(rows: Array, most: int, seed: int) -> Array:

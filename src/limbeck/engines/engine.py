@@ -56,13 +56,18 @@ class Engine(ABC):
         header = Header(len(self.traffic.exchanges), self.server.public.hash)
         letter = Letter(request, header, encode(request, header))
         delivered = self.deliver(letter)
+        for party, arrived in delivered.items():
+            if not isinstance(arrived.reply, request.reply()):
+                got, wanted = type(arrived.reply).__name__, request.reply().__name__
+                raise LimbeckError(f"party {party} answered {type(request).__name__} with {got}, not {wanted}")
         missing = tuple(silo.party for silo in self.silos if silo.party not in delivered)
         self.traffic.exchanges.append(
             Exchange(
                 request=type(request).__name__,
                 down={silo.party: len(letter.data) for silo in self.silos},
                 up={party: arrived.bytes for party, arrived in delivered.items()},
-                told=any(not isinstance(arrived.reply, Done) for arrived in delivered.values()),
+                told=any(type(arrived.reply) is not Done for arrived in delivered.values()),
+                carried=request.private,
                 seconds=time.perf_counter() - started,
                 missing=missing,
             )

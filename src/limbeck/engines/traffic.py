@@ -5,12 +5,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and its replies: bytes per party down (the request) and up (the reply)."""
+    """One request and its replies: bytes per party down (the request) and up (the reply).
+
+    `carried`: the request brought something private; `told`: a reply did.
+    """
 
     request: str
     down: dict[int, int]
     up: dict[int, int]
     told: bool
+    carried: bool
     seconds: float
     missing: tuple[int, ...]
 

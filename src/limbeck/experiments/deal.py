@@ -28,7 +28,10 @@ def deal(experiment: Source, base: Path = Path()) -> Dealt:
     """Rows from a named data set, from one file, or from a file a party; paths are relative to `base`."""
     config, seed = experiment.data, experiment.seed
     if config.name is not None:
-        return _named(config, seed, base)
+        return _data_set(load(config.name), config, seed, base)
+    if config.path is not None and Path(config.path).suffix.lower() == ".npz":
+        data = replace(load_file(base / config.path), name=Path(config.path).name)
+        return _data_set(data, config, seed, base)
     files = Files(
         private=[base / path for path in experiment.files or [str(config.path)]],
         label=config.label,
@@ -50,12 +53,11 @@ def deal(experiment: Source, base: Path = Path()) -> Dealt:
     return replace(dealt, public=own.public or dealt.public, schema=own.schema)
 
 
-def _named(config: Data, seed: int, base: Path) -> Dealt:
-    """A named data set; its public rows may be a file of arrays."""
-    data = load(str(config.name))
-    dealt = _split(data, config, seed)
+def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> Dealt:
+    """A data set of arrays; its public rows may be a file of arrays."""
     if isinstance(config.test, FromFile):
-        raise LimbeckError("data.test: a file goes with data.path or [[party]] data, not with data.name")
+        raise LimbeckError("data.test: a file goes with a table in data.path or [[party]] data, not with arrays")
+    dealt = _split(data, config, seed)
     if not isinstance(config.public, FromFile):
         return dealt
     public = load_file(base / config.public.path)

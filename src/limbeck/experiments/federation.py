@@ -105,7 +105,8 @@ class Federation:
         return Result(model, models, self._record(engine, metrics, by_party, clock))
 
     def _classifier(self, onnx: bytes) -> Classifier:
-        return Classifier(labelled(onnx, self.classes, self.schema), self.classes, self.schema)
+        row = self.private[0].x.shape[1:]
+        return Classifier(labelled(onnx, self.classes, row, self.schema), self.classes, row, self.schema)
 
     def _public_rows(self) -> PublicRows:
         if self.public is None:

@@ -9,22 +9,24 @@ from typing import Any
 import numpy as np
 
 from limbeck.data.files import read_table
+from limbeck.data.own import ARRAYS
 from limbeck.data.schema import Number, Schema
-from limbeck.data.sets import as_float, load_file
+from limbeck.data.sets import as_float, check_finite, rows_in
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord
 from limbeck.models.onnx import PackedModel, with_metadata
 from limbeck.protocol.rows import Array
 
-CLASSES, SCHEMA = "limbeck.classes", "limbeck.schema"  # metadata keys of a model's file
+CLASSES, SCHEMA, ROW = "limbeck.classes", "limbeck.schema", "limbeck.row"  # metadata keys of a model's file
 
 
 class Classifier:
     """A final model that speaks the users' own class names, and knows the columns of the tables it learned from."""
 
-    def __init__(self, onnx: bytes, classes: Array, schema: Schema | None = None) -> None:
+    def __init__(self, onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema | None = None) -> None:
         self.classes_ = classes
+        self.row = row
         self.schema = schema
         self.packed = PackedModel(onnx)
 
@@ -32,16 +34,21 @@ class Classifier:
     def onnx(self) -> bytes:
         return self.packed.data
 
+    def ask(self, x: Any) -> tuple[Array, Array | None]:
+        """Class names and, where the model has them, probabilities: of rows or of a file of rows."""
+        labels, scores = self.packed.run(self._rows(x))
+        return self.classes_[labels], scores if self.packed.has_probabilities else None
+
     def predict(self, x: Any) -> Array:
         """Class names, of rows or of a file of rows."""
-        names: Array = self.classes_[self.packed.vote(self._rows(x))]
-        return names
+        return self.ask(x)[0]
 
     def predict_proba(self, x: Any) -> Array:
         """[rows, classes] in the order of `classes_`."""
-        if not self.packed.has_probabilities:
+        scores = self.ask(x)[1]
+        if scores is None:
             raise LimbeckError("this model votes, but has no probabilities")
-        return self.packed.scores(self._rows(x))
+        return scores
 
     def save(self, path: str | Path) -> None:
         Path(path).write_bytes(self.onnx)
@@ -49,11 +56,18 @@ class Classifier:
     def _rows(self, x: Any) -> Array:
         if not isinstance(x, str | Path):
             return np.asarray(x)
+        path = Path(x)
         if self.schema is not None:
-            return self.schema.encode(read_table(Path(x)))
-        if Path(x).suffix.lower() == ".npz":
-            return as_float(load_file(Path(x)).x)
-        table = read_table(Path(x))
+            return self.schema.encode(read_table(path))
+        rows = as_float(rows_in(path)) if path.suffix.lower() in ARRAYS else self._plain_table(path)
+        if rows.shape[1:] != self.row:
+            raise LimbeckError(f"{path} has rows of shape {rows.shape[1:]}, the model takes {self.row}")
+        check_finite(rows, str(path))
+        return rows
+
+    def _plain_table(self, path: Path) -> Array:
+        """Numbers in the order of the columns, for a model that learned from arrays without names."""
+        table = read_table(path)
         return Schema(tuple(Number(name, np.nan) for name in table.columns), "", ()).encode(table)
 
 
@@ -70,12 +84,12 @@ def load(path: str | Path) -> Classifier:
     if CLASSES not in said:
         raise LimbeckError(f"{path} does not name its classes: it is not a model that a run wrote")
     schema = Schema.from_json(said[SCHEMA], str(path)) if SCHEMA in said else None
-    return Classifier(onnx, np.array(json.loads(said[CLASSES])), schema)
+    return Classifier(onnx, np.array(json.loads(said[CLASSES])), tuple(json.loads(said[ROW])), schema)
 
 
-def labelled(onnx: bytes, classes: Array, schema: Schema | None) -> bytes:
-    """A model that carries its class names and its schema."""
-    said = {CLASSES: json.dumps(classes.tolist())}
+def labelled(onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema | None) -> bytes:
+    """A model that carries its class names, the shape of its rows and its schema."""
+    said = {CLASSES: json.dumps(classes.tolist()), ROW: json.dumps(row)}
     return with_metadata(onnx, said | ({SCHEMA: schema.to_json()} if schema else {}))
 
 

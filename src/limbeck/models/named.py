@@ -49,6 +49,7 @@ NAMED = {
 }
 
 
+BUILDER = {"shape", "classes"}
 NETWORKS = {"cnn": "cnn", "torch-mlp": "torch_mlp", "vgg-9": "vgg_9", "resnet-8": "resnet_8"}
 
 
@@ -65,44 +66,58 @@ def model_from(description: Mapping[str, Any]) -> Model:
             raise LimbeckError(f"model {name!r} has no parameter {key!r}; {did_you_mean(key, known)}")
     if name in NAMED:
         return SklearnModel(NAMED[name].estimator(parameters), dict(description))
+    recipe = _recipe(parameters.pop("recipe", {}))
     if name in NETWORKS:
-        return _network(name, parameters, dict(description))
-    return adapted(own(name)(**parameters), dict(description))
+        return _network(partial(_architecture(name), **parameters), recipe, description)
+    return _own_model(own(name), parameters, recipe, description)
 
 
-def adapted(thing: Any, description: Mapping[str, Any] | None = None) -> Model:
-    """A user's own estimator or network as a model; a model stays as it is."""
+def adapted(thing: Any) -> Model:
+    """A user's own estimator, network or network's builder as a model; a model stays as it is."""
     if hasattr(thing, "description"):
         return cast(Model, thing)
-    if _is_network(thing):
-        from limbeck.models.torch import TorchModel
-
-        return TorchModel(thing, description=description or {})
-    return SklearnModel(thing, description or {})
+    if _is_network(thing) or _is_builder(thing):
+        return _network(thing, Recipe(), {})
+    return SklearnModel(thing)
 
 
 def parameters_of(name: str) -> set[str]:
     """The keys that a model takes beside its name."""
-    if is_own(name):
-        return set(inspect.signature(own(name)).parameters)
-    if name in NETWORKS:
-        return {"recipe", *inspect.signature(_architecture(name)).parameters} - {"shape", "classes"}
-    if name not in NAMED:
+    if name in NAMED:
+        return set(NAMED[name].classifier()().get_params())
+    if not is_own(name) and name not in NETWORKS:
         raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS])}")
-    return set(NAMED[name].classifier()().get_params())
+    make = own(name) if is_own(name) else _architecture(name)
+    return {"recipe", *inspect.signature(make).parameters} - BUILDER
 
 
-def _network(name: str, parameters: dict[str, Any], description: Mapping[str, Any]) -> Model:
+def _own_model(make: Callable[..., Any], parameters: dict[str, Any], recipe: Recipe, description: Any) -> Model:
+    if _is_builder(make):
+        return _network(partial(make, **parameters), recipe, description)
+    try:
+        thing = make(**parameters)
+    except Exception as error:
+        raise LimbeckError(f"model {description['name']!r}: {type(error).__name__}: {error}") from error
+    if _is_network(thing):
+        return _network(thing, recipe, description)
+    if "recipe" in description:
+        raise LimbeckError(f"model {description['name']!r} is not trained in epochs and takes no recipe")
+    return cast(Model, thing) if hasattr(thing, "description") else SklearnModel(thing, dict(description))
+
+
+def _network(network: Any, recipe: Recipe, description: Mapping[str, Any]) -> Model:
     from limbeck.models.torch import TorchModel
 
-    recipe = parameters.pop("recipe", {})
-    if not isinstance(recipe, Mapping):
-        raise LimbeckError(f"recipe = {recipe!r}: write a table, such as {{ epochs = 10, batch = 32 }}")
+    return TorchModel(network, recipe, dict(description))
+
+
+def _recipe(table: Any) -> Recipe:
+    if not isinstance(table, Mapping):
+        raise LimbeckError(f"recipe = {table!r}: write a table, such as {{ epochs = 10, batch = 32 }}")
     try:
-        cooked = from_table(Recipe, recipe)
+        return from_table(Recipe, table)
     except LimbeckError as error:
         raise LimbeckError(f"recipe: {error}") from error
-    return TorchModel(partial(_architecture(name), **parameters), cooked, description)
 
 
 def _architecture(name: str) -> Callable[..., Any]:
@@ -112,6 +127,11 @@ def _architecture(name: str) -> Callable[..., Any]:
         raise LimbeckError(f"the model {name!r} needs a package: pip install 'limbeck[torch]'") from error
     architecture: Callable[..., Any] = getattr(networks, NETWORKS[name])
     return architecture
+
+
+def _is_builder(thing: Any) -> bool:
+    """A function of a row's shape and the number of classes that makes a network."""
+    return inspect.isfunction(thing) and set(inspect.signature(thing).parameters) >= BUILDER
 
 
 def _is_network(thing: Any) -> bool:

@@ -1,6 +1,7 @@
 """A rehearsal on made-up rows: a model that cannot be fitted, packed or run is refused before anyone trains."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,12 +31,13 @@ def rehearse(model: Model, row: tuple[int, ...], classes: int) -> None:
 
 def _fit_on_few(model: Model, row: tuple[int, ...], classes: int) -> tuple[Fitted, Array]:
     """A fit on few rows; on more rows than features where a model (a discriminant analysis, say) needs them."""
-    network = isinstance(getattr(model, "recipe", None), Recipe)
-    counts = (FEWEST,) if network else (FEW * classes, max(FEW, 2 * math.prod(row)) * classes)
+    own = getattr(model, "recipe", None)
+    recipe = replace(own, epochs=1, patience=None) if isinstance(own, Recipe) else None
+    counts = (FEWEST,) if recipe else (FEW * classes, max(FEW, 2 * math.prod(row)) * classes)
     for count in counts:
         x, y = _rows(count, row, classes)
         try:
-            return model.fit(x, y, classes, seed=0, recipe=Recipe(epochs=1) if network else None), x
+            return model.fit(x, y, classes, seed=0, recipe=recipe), x
         except Exception as error:
             failure = error
     raise LimbeckError(f"model {model.name!r} cannot be fitted: {_reason(failure)}") from failure

@@ -15,6 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from limbeck.errors import LimbeckError
 from limbeck.models.constant import Constant
 from limbeck.models.onnx import packed
 from limbeck.protocol.learning import Fitted
@@ -50,10 +51,21 @@ class TorchModel:
         """`y` holds class numbers, or [rows, classes] targets for the losses that take them."""
         if y.ndim == 1 and len(seen := np.unique(y)) == 1:
             return Constant(int(seen[0]), classes, int(np.prod(x.shape[1:])))
+        recipe = recipe or self.recipe
+        if y.ndim == 1 and recipe.loss != "cross-entropy":
+            raise LimbeckError(f"the loss {recipe.loss!r} wants a target per class, not class numbers")
+        rows = channels_first(x)
         with alone(seed):
-            network = self.started((channels_first(x[:1]).shape[1:]), classes)
-            train(network, channels_first(x), torch.as_tensor(y), recipe or self.recipe)
+            network = self.started(rows.shape[1:], classes)
+            self._check_outputs(network.eval()(rows[:1]), classes)
+            train(network, rows, torch.as_tensor(y), recipe)
+        if not all(torch.isfinite(weight).all() for weight in network.parameters()):
+            raise LimbeckError("training diverged: weights are no longer finite; lower the recipe's learning_rate")
         return FittedTorch(network.eval(), x.shape[1:], classes)
+
+    def _check_outputs(self, outputs: Tensor, classes: int) -> None:
+        if outputs.shape != (1, classes):
+            raise LimbeckError(f"{self.name} gives outputs of shape {tuple(outputs.shape[1:])} for {classes} classes")
 
     def started(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         """A network with fresh weights, drawn from torch's generator of the moment."""
@@ -117,7 +129,7 @@ def train(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> None:
     """Train in place by the recipe; the order of batches comes from torch's generator of the moment."""
     optimiser = _optimiser(network, recipe)
     loss = LOSSES[recipe.loss]
-    held = max(1, int(len(x) * recipe.held_out)) if recipe.patience else 0
+    held = min(max(1, int(len(x) * recipe.held_out)), max(0, len(x) - 2)) if recipe.patience else 0
     order = torch.randperm(len(x))
     rows, check = order[held:], order[:held]
     schedule = _schedule(optimiser, recipe, epochs=recipe.epochs)
@@ -125,8 +137,8 @@ def train(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> None:
     for _ in range(recipe.epochs):
         network.train()
         for batch in rows[torch.randperm(len(rows))].split(recipe.batch):
-            if len(batch) == 1 < len(rows):
-                continue  # batch norm has no variance of one row
+            if len(batch) == 1 < min(recipe.batch, len(rows)):
+                continue  # a single row left over: batch norm has no variance of one row
             optimiser.zero_grad()
             loss(network(x[batch]), y[batch], recipe.temperature).backward()
             optimiser.step()

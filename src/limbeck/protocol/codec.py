@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.messages import Message
+from limbeck.protocol.messages import Message, kind_of
 from limbeck.protocol.rows import Array
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -39,7 +39,7 @@ def encode(message: Message, header: Header) -> bytes:
             tensors[field.name] = _tensor(value)
         else:
             scalars[field.name] = value
-    about = {"kind": type(message).__name__, "turn": header.turn, "public": header.public, "scalars": scalars}
+    about = {"kind": kind_of(type(message)), "turn": header.turn, "public": header.public, "scalars": scalars}
     return _compress(save(tensors, {"limbeck": json.dumps(about, sort_keys=True)}))
 
 
@@ -53,7 +53,7 @@ def decode(data: bytes) -> tuple[Message, Header]:
             raise LimbeckError(f"a message of unknown kind {about['kind']!r}")
         message = _build(kind, load(raw), about["scalars"])
         return message, Header(int(about["turn"]), str(about["public"]))
-    except (SafetensorError, zstandard.ZstdError, KeyError, ValueError, TypeError) as error:
+    except (SafetensorError, zstandard.ZstdError, KeyError, ValueError, TypeError, OverflowError) as error:
         raise LimbeckError(f"not a Limbeck message: {error}") from error
 
 

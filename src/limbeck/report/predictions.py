@@ -1,36 +1,43 @@
 """Predictions as a CSV file."""
 
 import csv
-import os
+import io
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
+from limbeck.drafts import Draft
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import Classifier
 
 
 def write_predictions(model: Classifier, rows: Path, out: Path | None) -> None:
-    """One line a row: the class, then the probability of each class; the file appears whole or not at all."""
-    labels = model.predict(rows)
-    scores = model.predict_proba(rows) if model.packed.has_probabilities else None
-    header = ["prediction", *([f"p({name})" for name in model.classes_] if scores is not None else [])]
-    lines = [[name, *([] if scores is None else map(_short, scores[row]))] for row, name in enumerate(labels)]
-    if out is None:
-        _write(sys.stdout, [header, *lines])
-        return
+    """One line a row: the class, then the probability of each class; a file appears whole or not at all."""
+    text = predictions(model, rows)
     try:
-        with tempfile.NamedTemporaryFile("w", dir=out.parent, newline="", delete=False, encoding="utf-8") as draft:
-            _write(draft, [header, *lines])
-        os.replace(draft.name, out)
+        if out is None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        elif out.exists() and not out.is_file():
+            if out.is_dir():
+                raise LimbeckError(f"cannot write {out}: it is a folder")
+            out.write_text(text, encoding="utf-8")
+        elif not out.parent.is_dir():
+            raise LimbeckError(f"cannot write {out}: there is no folder {out.parent}")
+        else:
+            with Draft(out) as draft:
+                draft.write(text.encode())
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise LimbeckError(f"cannot write {out}: {error.strerror}") from error
+        raise LimbeckError(f"cannot write {out or 'the predictions'}: {error.strerror}") from error
 
 
-def _write(file: Any, lines: list[list[str]]) -> None:
-    csv.writer(file, lineterminator="\n").writerows(lines)
-
-
-def _short(probability: float) -> str:
-    return f"{probability:.6f}"
+def predictions(model: Classifier, rows: Path) -> str:
+    labels, scores = model.ask(rows)
+    names = [f"p({name})" for name in model.classes_] if scores is not None else []
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["prediction", *names])
+    for row, name in enumerate(labels):
+        writer.writerow([name, *(f"{score:.6f}" for score in (scores[row] if scores is not None else ()))])
+    return text.getvalue()
