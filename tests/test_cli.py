@@ -152,6 +152,40 @@ def test_ctrl_c_leaves_nothing(here: Path, after: float) -> None:
     assert [path.name for path in here.iterdir()] == ["e.toml"]
 
 
+def test_a_polite_kill_leaves_nothing(here: Path) -> None:
+    command = [sys.executable, "-m", "limbeck.cli", "run", "e.toml", "--set", "model.n_estimators=20000"]
+    started = subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(4)
+    started.send_signal(signal.SIGTERM)
+    started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert [path.name for path in here.iterdir()] == ["e.toml"]
+
+
+def test_what_a_model_prints_is_not_our_answer(here: Path) -> None:
+    (here / "loud.py").write_text(
+        "from sklearn.tree import DecisionTreeClassifier\n"
+        "class Loud(DecisionTreeClassifier):\n"
+        "    def fit(self, x, y):\n"
+        "        print('fitting!', flush=True)\n"
+        "        return super().fit(x, y)\n"
+    )
+    done = limbeck(here, "run", "e.toml", "--json", "--set", 'model={ name = "python:loud:Loud" }')
+    assert done.returncode == 1
+    done = limbeck(
+        here,
+        "run",
+        "e.toml",
+        "--json",
+        "--set",
+        "algorithm.name=solo",
+        "--set",
+        'model={ name = "svm", verbose = true }',
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["algorithm"] == "solo"
+
+
 def test_data_commands(here: Path, save: Callable[..., Path]) -> None:
     save("mine", x_train=np.zeros((6, 2)), y_train=np.arange(6) % 3, writer_train=np.arange(6))
     save("broken", x_train=np.zeros((6, 2)))

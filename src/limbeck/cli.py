@@ -2,10 +2,11 @@
 
 import json
 import os
+import signal
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -35,6 +36,8 @@ def main() -> None:
     """Run the program; what a person can put right is told in one line."""
     warnings.showwarning = _warn  # type: ignore[assignment]
     sys.path.insert(0, os.getcwd())
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)  # ends as Ctrl-C does: nothing stays behind
     try:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:
@@ -45,6 +48,8 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # click's own complaints about the command line
             raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            sys.exit(2)  # the help was shown
         _stop(f"limbeck: {error.format_message()}", 2)
 
 
@@ -52,6 +57,13 @@ def _warn(message: Warning | str, category: type[Warning], *_: Any) -> None:
     """Our own warnings in one line each; those of libraries are for programmers."""
     if issubclass(category, LimbeckWarning):
         sys.stderr.write(f"limbeck: warning: {message}\n")
+
+
+def _console(stderr: bool = False, soft_wrap: bool = False) -> Any:
+    """A console that takes what users named for text, never for markup."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, soft_wrap=soft_wrap, markup=False, highlight=False)
 
 
 def _stop(line: str, code: int) -> None:
@@ -71,18 +83,16 @@ def _options(
 @app.command()
 def demo(processes: Processes = None) -> None:
     """Ten organisations with different models learn to read digits together; takes seconds."""
-    from rich.console import Console
-
     from limbeck.experiments.demo import demo_file, run_demo
     from limbeck.report.progress import Watcher
     from limbeck.report.tables import comparison_table, party_table
 
-    out, err = Console(), Console(stderr=True)
+    out, err = _console(), _console(stderr=True)
     records, folder = run_demo(processes, Watcher(err))
     solo = next(record for record in records if record.algorithm == "solo")
     out.print(party_table(solo))
     out.print(comparison_table(records))
-    out.print(f"\nThe federation's model: {folder}/model.onnx\nThe experiment: {demo_file()}", highlight=False)
+    out.print(f"\nThe federation's model: {folder}/model.onnx\nThe experiment: {demo_file()}")
 
 
 @app.command()
@@ -97,27 +107,27 @@ def run(
     from limbeck.models.training import warm_up
 
     sys.path.insert(0, str(file.parent.resolve()))  # where a user's own models lie: name = "python:module:factory"
+    answer = _private_stdout() if as_json else sys.stdout
     warm_up(processes)
-    from rich.console import Console
-
     from limbeck.experiments.folder import RunFolder, free_folder
     from limbeck.experiments.run import run_experiment
     from limbeck.report.progress import Watcher
     from limbeck.report.tables import party_table, run_table
 
-    err = Console(stderr=True)
+    err = _console(stderr=True)
     experiment, table = _experiment(file, settings or [])
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     with RunFolder(where) as folder:
         result = run_experiment(experiment, table, processes, Watcher(err), file.parent)
-        folder.write(result.files())
+        where = folder.write(result.files())
     if as_json:
-        typer.echo(json.dumps(result.record.summary(str(where)), allow_nan=False))
+        answer.write(json.dumps(result.record.summary(str(where)), allow_nan=False) + "\n")
+        answer.flush()
         return
-    console = Console()
+    console = _console()
     console.print(party_table(result.record))
     console.print(run_table(result.record))
-    console.print(f"\nwritten: {where}", highlight=False)
+    console.print(f"\nwritten: {where}")
 
 
 @app.command()
@@ -136,12 +146,10 @@ def predict(
 @data_app.command("list")
 def data_list() -> None:
     """The data sets that are here."""
-    from rich.console import Console
-
     from limbeck.data.sets import names
     from limbeck.report.datasets import list_table
 
-    Console().print(list_table(names()))
+    _console().print(list_table(names()))
 
 
 @data_app.command("fit")
@@ -152,15 +160,13 @@ def data_fit(
     picture: Annotated[Path | None, typer.Option(help="Also save the distances as a PNG file.")] = None,
 ) -> None:
     """How well public rows suit private ones."""
-    from rich.console import Console
-
     from limbeck.data.suitability import suitability, two_sides
     from limbeck.report.suitability import save_suitability_picture, told
 
     fit = suitability(*two_sides(public, private, label))
     if picture:
         save_suitability_picture(fit, picture)
-    Console(soft_wrap=True).print(told(fit), highlight=False)
+    _console(soft_wrap=True).print(told(fit))
 
 
 @data_app.command("get")
@@ -179,12 +185,10 @@ def data_show(
     name: Annotated[str, typer.Argument(help="A data set, as `limbeck data list` names it.")],
 ) -> None:
     """One data set: its rows, classes and groups."""
-    from rich.console import Console
-
     from limbeck.data.sets import load
     from limbeck.report.datasets import show
 
-    Console().print(show(load(name)))
+    _console().print(show(load(name)))
 
 
 @data_app.command("split")
@@ -194,8 +198,6 @@ def data_split(
     picture: Annotated[Path | None, typer.Option(help="Also save a heat map as a PNG file.")] = None,
 ) -> None:
     """Who holds what: rows per party and class."""
-    from rich.console import Console
-
     from limbeck.experiments.deal import deal
     from limbeck.report.pictures import class_counts, save_split_picture, split_table
 
@@ -203,10 +205,18 @@ def data_split(
     counts = class_counts(dealt.private, len(dealt.classes))
     if picture:
         save_split_picture(counts, dealt.classes, picture)
-    console = Console()
-    console.print(split_table(counts, dealt.classes))
+    console = _console()
+    console.print(split_table(counts, dealt.classes, console.width))
     sizes = [f"{len(rows) if rows else 0} {kind}" for kind, rows in (("public", dealt.public), ("test", dealt.test))]
-    console.print(f"\n{counts.sum()} private, {', '.join(sizes)} rows", highlight=False)
+    console.print(f"\n{counts.sum()} private, {', '.join(sizes)} rows")
+
+
+def _private_stdout() -> TextIO:
+    """Stdout for us alone: what models print, here or in the pool, goes to stderr from now on."""
+    sys.stdout.flush()
+    ours = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return ours
 
 
 def _experiment(file: Path, settings: list[str]) -> tuple[Any, dict[str, Any]]:

@@ -20,6 +20,8 @@ def own(name: str) -> Callable[..., Any]:
         found = getattr(import_module(module), thing)
     except (ImportError, AttributeError, ValueError) as error:
         raise LimbeckError(f"{name!r}: {error}; write {PREFIX}package.module:thing") from error
+    except (Exception, SystemExit) as error:
+        raise LimbeckError(f"{name!r} cannot be imported: {type(error).__name__}: {error}") from error
     if not callable(found):
         raise LimbeckError(f"{name!r}: {thing} is {found!r}, neither a function nor a class")
     return found  # type: ignore[no-any-return]

@@ -85,6 +85,8 @@ def test_rows_of_another_data_set(save: Callable[..., Path]) -> None:
     [
         (Draw(5000), None, "data.public = 5000 is 5000 rows: numbered has 100 train rows"),
         (Draw(1.5), None, "choose from 1 to 100"),
+        (Draw(float("nan")), None, "choose from 1 to 100"),
+        (Draw(float("inf")), None, "choose from 1 to 100"),
         (Draw(-1), None, "choose from 1 to 100"),
         (Draw(0.001), None, "is 0 rows"),
         (Draw(60), Draw(60), "data.test = 60 .* 40 of them free"),

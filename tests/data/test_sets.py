@@ -64,6 +64,8 @@ def test_images_of_bytes_are_scaled_and_tables_of_bytes_are_not() -> None:
         ({"x_train": np.where(X == 9, np.inf, X), "y_train": Y}, "the first is row 3"),
         ({"x_train": X, "y_train": Y, "x_test": X}, "y_test is missing"),
         ({"x_train": X, "y_train": Y, "x_test": X[:, :2], "y_test": Y}, "x_test has rows of (2,), x_train of (3,)"),
+        ({"x_train": np.float32(3), "y_train": Y}, "at least two dimensions"),
+        ({"x_train": X * 1e300, "y_train": Y}, "hold NaN or infinity"),
         ({"x_train": np.array([["a"]]), "y_train": Y[:1]}, "must hold numbers"),
     ],
 )
@@ -78,9 +80,14 @@ def test_files_that_are_no_npz(data_folder: Path) -> None:
     (data_folder / "noise.npz").write_text("hello")
     np.save(data_folder / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
     (data_folder / "objects.npy").rename(data_folder / "objects.npz")
-    for name in ("noise", "objects"):
+    (data_folder / "empty.npz").write_bytes(b"")
+    for name in ("noise", "objects", "empty"):
         with pytest.raises(LimbeckError, match=f"{name}.npz is not an NPZ file of plain arrays"):
             load(name)
+    with (data_folder / "single.npz").open("wb") as file:
+        np.save(file, X)
+    with pytest.raises(LimbeckError, match=r"single.npz is one array"):
+        load("single")
 
 
 def test_an_unknown_name_gets_the_nearest(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,15 @@ def test_a_folder_appears_whole(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["run"]
 
 
+def test_a_name_that_another_run_took_meanwhile_gets_a_number(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run") as first, RunFolder(tmp_path / "run") as second:
+        places = [folder.write({"record.json": b"{}"}) for folder in (first, second)]
+    assert [place.name for place in places] == ["run", "run-2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run-2"]
+
+
 def test_nothing_stays_behind_when_the_run_fails(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), RunFolder(tmp_path / "runs" / "run"):
+    with pytest.raises(KeyboardInterrupt), RunFolder(tmp_path / "a" / "b" / "run"):
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 

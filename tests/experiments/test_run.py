@@ -9,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import limbeck as lb
+from limbeck.data.sets import load
 from limbeck.experiments.config import Experiment, check_table
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.run import federation_of, run_experiment
@@ -101,6 +102,17 @@ def test_one_model_for_each_party_and_another_for_the_server() -> None:
         result.models[1].predict_proba(X)
 
 
+def test_images_are_predicted_as_they_were_learned() -> None:
+    """Bytes are scaled to [0, 1] in run and in predict."""
+    digits = load("digits")
+    x = (digits.x * 255).astype(np.uint8)
+    result = lb.run(
+        lb.Centralized(), [(x[:900], digits.y[:900])], models="logistic-regression", test=(x[900:], digits.y[900:])
+    )
+    assert result.model is not None
+    assert (result.model.predict(x[900:]) == digits.y[900:]).mean() == result.accuracy
+
+
 def test_a_saved_model_is_the_model(tmp_path: Any) -> None:
     result = lb.run(lb.Centralized(), PARTIES, models="naive-bayes", test=(X, Y))
     assert result.model is not None
@@ -122,6 +134,16 @@ def test_a_saved_model_is_the_model(tmp_path: Any) -> None:
         ({"parties": [(X, Y), ([["a"]], ["no"])]}, "party 1: rows must be numbers"),
         ({"parties": [(np.where(X[3] == X, np.inf, X), Y)]}, "party 0: 1 of 60 rows hold NaN or infinity, the first is row 3"),
         ({"models": ["svm", "knn"]}, "2 models for 3 parties"),
+        ({"models": {}}, "a model's table needs a name"),
+        ({"seed": -1}, "seed must be a whole number"),
+        ({"seed": None}, "seed must be a whole number"),
+        ({"processes": 0}, "processes must be at least 1"),
+        ({"parties": [(X, Y), (X, Y[:, None])]}, "party 1: y must have one dimension"),
+        ({"parties": [(X, Y), (X, [None] * 60)]}, "party 1: y holds None or NaN"),
+        ({"parties": [(X, Y, Y)]}, "party 0: give a pair"),
+        ({"parties": [(X * 1j, Y)]}, "party 0: rows must be numbers"),
+        ({"parties": [(X * 1e300, Y)]}, "party 0: 60 of 60 rows hold NaN or infinity"),
+        ({"test": (X[:, :1], Y)}, "test: rows of shape"),
         ({"models": 3}, "must be a scikit-learn classifier"),
         ({"models": "svmm"}, "unknown model 'svmm'"),
     ],

@@ -3,6 +3,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.ensemble import StackingClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 from limbeck.errors import LimbeckError
 from limbeck.models.named import NAMED, model_from
@@ -30,6 +33,11 @@ def test_a_wrong_value_of_a_parameter_is_refused() -> None:
 
 def test_a_model_that_needs_more_rows_than_features_passes() -> None:
     rehearse(SklearnModel(QuadraticDiscriminantAnalysis()), (20,), 2)
+
+
+def test_many_neighbours_and_stacks_pass() -> None:
+    rehearse(model_from({"name": "knn", "n_neighbors": 20}), (30,), 2)
+    rehearse(SklearnModel(StackingClassifier([("tree", DecisionTreeClassifier()), ("bayes", GaussianNB())])), (5,), 3)
 
 
 def test_a_model_that_votes_otherwise_when_packed_is_refused() -> None:

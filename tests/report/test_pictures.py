@@ -26,6 +26,16 @@ def test_more_is_darker_and_none_is_a_dot() -> None:
     assert second.split() == ["1", "28", "25", "▒", "3", "░", "·"]
 
 
+def test_many_classes_become_a_strip_that_fits() -> None:
+    counts = np.arange(3 * 62).reshape(3, 62) * 1000
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(split_table(counts, [str(i) for i in range(62)], console.width))
+    lines = capture.get().splitlines()
+    assert all(len(line) <= 80 and "…" not in line for line in lines)
+    assert lines[-1].split()[-1].endswith("█")
+
+
 def test_a_png(tmp_path: Path) -> None:
     save_split_picture(COUNTS, ["a", "b", "c"], tmp_path / "split.png")
     assert (tmp_path / "split.png").read_bytes().startswith(b"\x89PNG")

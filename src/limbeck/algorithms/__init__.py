@@ -1,5 +1,6 @@
 """One file is one algorithm: a module here that defines a class with `lead` and `answer` is found by its name."""
 
+from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -8,6 +9,8 @@ from typing import cast
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.imports import is_own, own
 from limbeck.protocol.parties import Algorithm
+
+PARTS = ("name", "needs_public_rows", "needs_public_labels", "lead", "answer")
 
 
 @cache
@@ -26,7 +29,11 @@ def algorithms() -> dict[str, type[Algorithm]]:
 def algorithm_named(name: str) -> type[Algorithm]:
     """The algorithm of this name; `python:package.module:Class` is the user's own."""
     if is_own(name):
-        return cast(type[Algorithm], own(name))
+        found = own(name)
+        lacking = [part for part in PARTS if not hasattr(found, part)]
+        if lacking or not is_dataclass(found):
+            raise LimbeckError(f"{name!r} is not an algorithm: a dataclass with {', '.join(PARTS)}")
+        return cast(type[Algorithm], found)
     if name not in algorithms():
         raise LimbeckError(f"unknown algorithm {name!r}; {did_you_mean(name, algorithms())}")
     return algorithms()[name]

@@ -1,7 +1,9 @@
 """FedKT: one round, two tiers of voting (Li, He & Song 2021, Algorithm 1), at privacy level L0.
 
 Followed to the letter of the paper; consistent voting, which the authors' code skips for networks, is on for
-every kind of model. The rows asked about are a prefix of the public rows, the same for all parties.
+every kind of model. The rows asked about are a prefix of the public rows, the same for all parties. As the printed
+argmax has it, a tie goes to the lowest class number, and so does a row on which no party's students agree: with few
+parties (three or fewer) `consistent = false` may do better.
 """
 
 from dataclasses import dataclass
@@ -51,7 +53,7 @@ class FedKT:
         for key in ("partitions", "subsets"):
             if getattr(self, key) < 1:
                 raise LimbeckError(f"{key} must be at least 1, not {getattr(self, key)}")
-        if self.queries <= 0 or (isinstance(self.queries, float) and self.queries > 1):
+        if not self.queries > 0 or (isinstance(self.queries, float) and self.queries > 1):
             raise LimbeckError(
                 f"queries must be a number of public rows from 1, or a share up to 1.0, not {self.queries}"
             )

@@ -74,7 +74,10 @@ def order(size: int, name: str, part: Part, seed: int) -> Array:
 
 
 def count_of(amount: int | float, size: int) -> int:
-    return amount if isinstance(amount, int) else int(amount * size)
+    """How many rows a number or a share of them is; 0 for a share that is none."""
+    if isinstance(amount, int):
+        return amount
+    return int(amount * size) if 0 < amount <= 1 else 0
 
 
 def cut(data: DataSet, public: Draw | None, test: Draw | None, seed: int) -> Cut:

@@ -86,7 +86,7 @@ def as_float(x: Array) -> Array:
 def data_folder() -> Path | None:
     """The folder that LIMBECK_DATA names, or None when it is not set."""
     named = os.environ.get("LIMBECK_DATA")
-    if named is None:
+    if not named:
         return None
     folder = Path(named)
     if not folder.is_dir():
@@ -109,7 +109,7 @@ def load(name: str) -> DataSet:
         return VIEWS[name].of(load(VIEWS[name].whole))
     folder = data_folder()
     path = folder / f"{name}.npz" if folder else None
-    if path is None or not path.is_file():
+    if path is None or not path.is_file() or path.parent != folder:
         hint = "" if folder else " (LIMBECK_DATA is not set, so only the embedded sets are known)"
         raise LimbeckError(f"unknown data set {name!r}; {did_you_mean(name, names())}{hint}")
     return _from_arrays(name, path, _read(path))
@@ -153,11 +153,16 @@ def _embedded(name: str) -> DataSet:
 
 def _read(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise LimbeckError(f"{path} is one array, not an NPZ file of several")
+        with archive:
             cache = cache_of(data_folder())
             large = {key: unpacked(path, key, cache) for key in archive.files}
             return {key: archive[key] if array is None else array for key, array in large.items()}
-    except (OSError, ValueError, BadZipFile) as error:
+    except LimbeckError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise LimbeckError(f"{path} is not an NPZ file of plain arrays") from error
 
 
@@ -165,6 +170,8 @@ def _from_arrays(name: str, path: Path, arrays: dict[str, Array]) -> DataSet:
     for key in ("x_train", "y_train"):
         if key not in arrays:
             raise LimbeckError(f"{path} has no array {key}; it has {', '.join(sorted(arrays))}")
+    if "x_test" not in arrays:
+        arrays.pop("y_test", None)
     for part in ("train", "test"):
         if f"x_{part}" in arrays:
             _check(path, part, arrays)
@@ -172,7 +179,7 @@ def _from_arrays(name: str, path: Path, arrays: dict[str, Array]) -> DataSet:
     groups = {
         key.removesuffix("_train"): value
         for key, value in arrays.items()
-        if key.endswith("_train") and key not in ("x_train", "y_train") and len(value) == len(arrays["x_train"])
+        if key.endswith("_train") and key not in ("x_train", "y_train") and value.shape == (len(arrays["x_train"]),)
     }
     test_x = arrays.get("x_test")
     test_y = None if test_x is None else np.searchsorted(labels, arrays["y_test"])
@@ -182,11 +189,11 @@ def _from_arrays(name: str, path: Path, arrays: dict[str, Array]) -> DataSet:
 
 def _check(path: Path, part: str, arrays: dict[str, Array]) -> None:
     x, y = arrays[f"x_{part}"], arrays.get(f"y_{part}")
+    if x.ndim < 2 or x.dtype.kind not in "fiub" or not x.size:
+        raise LimbeckError(f"{path}: x_{part} must hold numbers in at least two dimensions, not {x.dtype} {x.shape}")
     if y is None or y.shape != (len(x),):
         shape = "missing" if y is None else f"of shape {y.shape}"
         raise LimbeckError(f"{path}: y_{part} is {shape}; x_{part} has {len(x)} rows, so it must be ({len(x)},)")
-    if x.ndim < 2 or x.dtype.kind not in "fiub":
-        raise LimbeckError(f"{path}: x_{part} must hold numbers in at least two dimensions, not {x.dtype} {x.shape}")
     if x.shape[1:] != arrays["x_train"].shape[1:]:
         raise LimbeckError(f"{path}: x_{part} has rows of {x.shape[1:]}, x_train of {arrays['x_train'].shape[1:]}")
     if y.dtype.kind not in "iubU":
@@ -199,7 +206,8 @@ def check_finite(x: Array, where: str) -> None:
     if x.dtype.kind != "f":
         return
     parts = np.array_split(flat(x), max(1, x.nbytes // LARGE))
-    bad = np.concatenate([~np.isfinite(part).all(axis=1) for part in parts])
+    with np.errstate(over="ignore"):
+        bad = np.concatenate([~np.isfinite(part.astype(np.float32)).all(axis=1) for part in parts])
     if bad.any():
         raise LimbeckError(
             f"{where}: {bad.sum()} of {len(x)} rows hold NaN or infinity, the first is row {bad.argmax()}"

@@ -43,8 +43,8 @@ class Dirichlet:
     least: int = 10
 
     def __post_init__(self) -> None:
-        if not self.beta > 0:
-            raise LimbeckError(f"beta must be above 0, not {self.beta}")
+        if not 0 < self.beta < math.inf:
+            raise LimbeckError(f"beta must be above 0 and finite, not {self.beta}")
         if self.least < 1:
             raise LimbeckError(f"least must be at least 1, not {self.least}")
 

@@ -182,6 +182,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise LimbeckError(f"{path} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise LimbeckError(f"{path} is not TOML: it nests too deeply") from error
     except UnicodeDecodeError as error:
         raise LimbeckError(f"{path} is not a text file") from error
     except OSError as error:

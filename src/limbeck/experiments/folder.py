@@ -1,9 +1,10 @@
-"""A run's folder: its place is taken before anyone trains, and it appears whole or not at all."""
+"""A run's folder: the place is tried before anyone trains, and the folder appears whole or not at all."""
 
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 
@@ -17,38 +18,49 @@ class RunFolder:
         self.path = path
 
     def __enter__(self) -> "RunFolder":
-        if self.path.exists():
-            raise LimbeckError(f"{self.path} exists already; name another folder with --out")
-        self._made_parent = not self.path.parent.exists()
         try:
+            if self.path.exists():
+                raise LimbeckError(f"{self.path} exists already; name another folder with --out")
+            self._made = [folder for folder in self.path.parents if not folder.exists()]
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._draft = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", dir=self.path.parent))
+            self._draft = Path(tempfile.mkdtemp(prefix=".run-", dir=self.path.parent))
         except OSError as error:
             raise LimbeckError(f"cannot write to {self.path}: {error.strerror}") from error
         return self
 
-    def write(self, files: Mapping[str, bytes]) -> None:
+    def write(self, files: Mapping[str, bytes]) -> Path:
+        """Where the folder is now: another run may have taken the name meanwhile, then a number is added."""
         try:
             for name, data in files.items():
                 target = self._draft / name
                 target.parent.mkdir(exist_ok=True)
                 target.write_bytes(data)
             self._draft.chmod(0o755)
-            os.rename(self._draft, self.path)
+            return self._named()
         except OSError as error:
             raise LimbeckError(f"cannot write {self.path}: {error.strerror}; nothing was kept") from error
+
+    def _named(self) -> Path:
+        for number in count(1):
+            place = self.path if number == 1 else self.path.with_name(f"{self.path.name}-{number}")
+            try:
+                place.mkdir()
+            except FileExistsError:
+                continue
+            os.rename(self._draft, place)
+            return place
+        raise AssertionError
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         shutil.rmtree(self._draft, ignore_errors=True)
-        if self._made_parent and not any(self.path.parent.iterdir()):
-            self.path.parent.rmdir()
+        for folder in self._made:
+            if any(folder.iterdir()):
+                break
+            folder.rmdir()
 
 
 def free_folder(stem: str) -> Path:
     """The first of runs/STEM-1, runs/STEM-2, ... that is not taken."""
-    number = 1
-    while (path := Path("runs") / f"{stem}-{number}").exists():
-        number += 1
-    return path
+    return next(path for n in count(1) if not (path := Path("runs") / f"{stem}-{n}").exists())

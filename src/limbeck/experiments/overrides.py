@@ -24,7 +24,12 @@ def override(table: dict[str, Any], settings: Sequence[str]) -> Overridden:
         if path[-1] == "name" and len(path) > 1:
             notes += _drop_foreign(_table_at(changed, path[:-1]), path[:-1], str(value))
     for path, value in pairs:
-        _table_at(changed, path[:-1])[path[-1]] = value
+        table_there = _table_at(changed, path[:-1])
+        if not isinstance(table_there, dict):
+            raise LimbeckError(
+                f"--set {'.'.join(path)}: name a key of one of the tables, such as {path[0]}.0.{path[-1]}"
+            )
+        table_there[path[-1]] = value
     return changed, notes
 
 
@@ -54,6 +59,8 @@ def _table_at(table: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
 
 
 def _drop_foreign(table: dict[str, Any], path: Sequence[str], name: str) -> list[str]:
+    if not isinstance(table, dict):
+        return []
     if path == ["algorithm"]:
         known = {field.name for field in fields(cast(Any, algorithm_named(name)))}
     elif path[-1] == "model":

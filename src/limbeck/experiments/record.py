@@ -55,7 +55,7 @@ class RunRecord:
         return max(self.epsilon.values(), default=0.0)
 
     def to_json(self) -> str:
-        return json.dumps(finite(asdict(self)), indent=2, allow_nan=False) + "\n"
+        return json.dumps(finite(asdict(self)), indent=2, allow_nan=False, default=str) + "\n"
 
     def summary(self, folder: str | None) -> dict[str, Any]:
         """What `--json` prints."""

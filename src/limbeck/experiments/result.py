@@ -55,7 +55,7 @@ class Classifier:
 
     def _rows(self, x: Any) -> Array:
         if not isinstance(x, str | Path):
-            return np.asarray(x)
+            return as_float(np.asarray(x))
         path = Path(x)
         if self.schema is not None:
             return self.schema.encode(read_table(path))

@@ -76,30 +76,49 @@ def run(
     """
     if not parties:
         raise LimbeckError("parties is empty: give at least one (X, y) pair")
-    labels = [np.asarray(y) for _, y in [*parties, *([test] if test else [])]]
-    classes = np.unique(np.concatenate(labels))
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise LimbeckError(f"seed must be a whole number from 0, not {seed!r}")
+    if processes is not None and processes < 1:
+        raise LimbeckError(f"processes must be at least 1, not {processes}")
+    sides = {**{f"party {i}": pair for i, pair in enumerate(parties)}, **({"test": test} if test else {})}
+    classes = np.unique(np.concatenate([_labels(pair, where) for where, pair in sides.items()]))
     private = [_rows(x, y, classes, f"party {index}") for index, (x, y) in enumerate(parties)]
     shape = private[0].x.shape[1:]
     for index, rows in enumerate(private):
         _check_shape(rows.x, shape, f"party {index}")
+    tested = None if test is None else _rows(*test, classes, "test")
+    if tested is not None:
+        _check_shape(tested.x, shape, "test")
     chosen = _models(models, len(parties))
     server = chosen[0] if server_model is None else _model(server_model)
     federation = Federation(
         algorithm=algorithm,
-        seed=seed,
+        seed=int(seed),
         classes=classes,
         private=private,
         models=chosen,
         server_model=server,
         public=None if public is None else _public(public, shape),
-        test=None if test is None else _rows(*test, classes, "test"),
+        test=tested,
         config={
-            "seed": seed,
+            "seed": int(seed),
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
             "server": {"model": dict(server.description)},
         },
     )
     return federation.run(processes, watch)
+
+
+def _labels(pair: Any, where: str) -> Array:
+    """The labels of one (X, y) pair: one a row, none of them missing."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise LimbeckError(f"{where}: give a pair (X, y)")
+    labels = np.asarray(pair[1])
+    if labels.ndim != 1:
+        raise LimbeckError(f"{where}: y must have one dimension, not the shape {labels.shape}")
+    if any(label is None or label != label for label in labels.tolist()):
+        raise LimbeckError(f"{where}: y holds None or NaN")
+    return labels.astype(str) if labels.dtype == object else labels
 
 
 def _models(given: Any, parties: int) -> list[Model]:
@@ -113,11 +132,15 @@ def _models(given: Any, parties: int) -> list[Model]:
 def _model(given: Any) -> Model:
     if isinstance(given, str):
         return model_from({"name": given})
-    return model_from(given) if isinstance(given, Mapping) else adapted(given)
+    if not isinstance(given, Mapping):
+        return adapted(given)
+    if not isinstance(given.get("name"), str):
+        raise LimbeckError(f"a model's table needs a name: {dict(given)}")
+    return model_from(given)
 
 
 def _rows(x: Any, y: Any, classes: Array, where: str) -> Rows:
-    rows, labels = _floats(x, where), np.asarray(y)
+    rows, labels = _floats(x, where), _labels((x, y), where)
     if labels.shape != (len(rows),):
         raise LimbeckError(f"{where}: {len(rows)} rows need as many labels, not y of shape {labels.shape}")
     if not len(rows):
@@ -133,7 +156,11 @@ def _public(x: Any, shape: tuple[int, ...]) -> Rows:
 
 def _floats(x: Any, where: str) -> Array:
     try:
-        rows = as_float(np.asarray(x))
+        given = np.asarray(x)
+        if given.dtype.kind not in "fiub":
+            given = given.astype(np.float32, casting="same_kind" if given.dtype.kind in "cmM" else "unsafe")
+        with np.errstate(over="ignore"):
+            rows = as_float(given)
     except (TypeError, ValueError) as error:
         raise LimbeckError(f"{where}: rows must be numbers ({error})") from error
     if rows.ndim < 2:

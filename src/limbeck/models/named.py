@@ -62,7 +62,7 @@ def model_from(description: Mapping[str, Any]) -> Model:
     parameters = {key: value for key, value in description.items() if key != "name"}
     known = parameters_of(name)
     for key in parameters:
-        if key not in known:
+        if key not in known and not _takes_any(name):
             raise LimbeckError(f"model {name!r} has no parameter {key!r}; {did_you_mean(key, known)}")
     if name in NAMED:
         return SklearnModel(NAMED[name].estimator(parameters), dict(description))
@@ -91,13 +91,19 @@ def parameters_of(name: str) -> set[str]:
     return {"recipe", *inspect.signature(make).parameters} - BUILDER
 
 
+def _takes_any(name: str) -> bool:
+    """Whether a user's own factory takes keys that it does not name."""
+    return is_own(name) and any(p.kind is p.VAR_KEYWORD for p in inspect.signature(own(name)).parameters.values())
+
+
 def _own_model(make: Callable[..., Any], parameters: dict[str, Any], recipe: Recipe, description: Any) -> Model:
     if _is_builder(make):
         return _network(partial(make, **parameters), recipe, description)
     try:
         thing = make(**parameters)
-    except Exception as error:
-        raise LimbeckError(f"model {description['name']!r}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        told = " ".join(str(error).split())
+        raise LimbeckError(f"model {description['name']!r}: {type(error).__name__}: {told}") from error
     if _is_network(thing):
         return _network(thing, recipe, description)
     if "recipe" in description:

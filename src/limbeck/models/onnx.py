@@ -65,7 +65,11 @@ class PackedModel:
         if np.prod(rows.shape[1:]) != np.prod(expected):
             raise LimbeckError(f"the model takes rows of {np.prod(expected)} values, not {np.prod(rows.shape[1:])}")
         parts = np.array_split(rows.reshape(len(x), *expected), max(1, rows.size // MOST_VALUES))
-        labels, scores = zip(*(self.session.run(["label", "scores"], {"rows": part}) for part in parts), strict=True)
+        try:
+            answers = [self.session.run(["label", "scores"], {"rows": part}) for part in parts]
+        except Exception as error:  # onnxruntime's own types, none of them in common
+            raise LimbeckError(f"the packed model cannot answer: {' '.join(str(error).split())[:200]}") from error
+        labels, scores = zip(*answers, strict=True)
         return np.concatenate(labels), np.concatenate(scores)
 
     def pack(self) -> bytes:

@@ -7,40 +7,47 @@ import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.models.onnx import PackedModel
-from limbeck.protocol.learning import Fitted, Model
+from limbeck.protocol.learning import Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
-FEW = 8  # rows a class
+FEW, MANY = 8, 64  # rows a class
 FEWEST = 4  # rows in all, for networks: one step of a large one takes a second
 LEAST_AGREEMENT = 0.9
 
 
 def rehearse(model: Model, row: tuple[int, ...], classes: int) -> None:
-    """Fit, pack and ask the model on random rows of that shape around one centre per class."""
-    fitted, x = _fit_on_few(model, row, classes)
+    """Fit, pack and ask the model on random rows of that shape around one centre per class.
+
+    On few rows first; on more where a model (many neighbours, a discriminant analysis) needs them.
+    """
+    own = getattr(model, "recipe", None)
+    recipe = replace(own, epochs=1, patience=None) if isinstance(own, Recipe) else None
+    counts = (FEWEST,) if recipe else (FEW * classes, max(MANY, 2 * math.prod(row)) * classes)
+    for last, count in ((False, counts[0]), (True, counts[-1])):
+        try:
+            _rehearse(model, *_rows(count, row, classes), classes, recipe)
+        except LimbeckError:
+            if last:
+                raise
+        else:
+            return
+
+
+def _rehearse(model: Model, x: Array, y: Array, classes: int, recipe: Recipe | None) -> None:
+    try:
+        fitted = model.fit(x, y, classes, seed=0, recipe=recipe)
+        native = fitted.vote(x)
+    except Exception as error:
+        raise LimbeckError(f"model {model.name!r} cannot be fitted: {_reason(error)}") from error
     try:
         votes = PackedModel(fitted.pack()).vote(x)
     except Exception as error:
         raise LimbeckError(f"model {model.name!r} cannot be packed as ONNX: {_reason(error)}") from error
-    agreement = (votes == fitted.vote(x)).mean()
+    agreement = (votes == native).mean()
     if agreement < LEAST_AGREEMENT:
         told = f"packed as ONNX it votes as before on only {agreement:.0%} of rows"
         raise LimbeckError(f"model {model.name!r} cannot be used: {told}")
-
-
-def _fit_on_few(model: Model, row: tuple[int, ...], classes: int) -> tuple[Fitted, Array]:
-    """A fit on few rows; on more rows than features where a model (a discriminant analysis, say) needs them."""
-    own = getattr(model, "recipe", None)
-    recipe = replace(own, epochs=1, patience=None) if isinstance(own, Recipe) else None
-    counts = (FEWEST,) if recipe else (FEW * classes, max(FEW, 2 * math.prod(row)) * classes)
-    for count in counts:
-        x, y = _rows(count, row, classes)
-        try:
-            return model.fit(x, y, classes, seed=0, recipe=recipe), x
-        except Exception as error:
-            failure = error
-    raise LimbeckError(f"model {model.name!r} cannot be fitted: {_reason(failure)}") from failure
 
 
 def _rows(count: int, row: tuple[int, ...], classes: int) -> tuple[Array, Array]:

@@ -28,12 +28,10 @@ class SklearnModel:
     description: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        lacking = [m for m in ("fit", "predict", "get_params") if not hasattr(self.estimator, m)]
-        if lacking or isinstance(self.estimator, type):
-            lack = "is a class, not an object" if not lacking else f"has no {', '.join(lacking)}"
-            raise LimbeckError(f"a model must be a scikit-learn classifier; {self.estimator!r} {lack}")
+        text = " ".join(repr(self.estimator).split())
+        if isinstance(self.estimator, type) or not is_classifier_like(self.estimator):
+            raise LimbeckError(f"a model must be a scikit-learn classifier, not {text[:100]}")
         if not self.description:
-            text = " ".join(repr(self.estimator).split())
             object.__setattr__(self, "description", {"name": type(_last(self.estimator)).__name__, "repr": text})
 
     @property
@@ -107,6 +105,13 @@ def _prepared(estimator: Any, seed: int) -> Any:
     open_seeds = {k: seed for k, v in parameters.items() if k.endswith("random_state") and v is None}
     one_core = {k: 1 for k in parameters if k.endswith("n_jobs")}
     return fresh.set_params(**open_seeds, **one_core)
+
+
+def is_classifier_like(estimator: Any) -> bool:
+    """It can be cloned and fitted, and is not a mere transformer; `predict` may appear only with the fit."""
+    if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
+        return False
+    return hasattr(estimator, "predict") or hasattr(type(estimator), "predict")
 
 
 def _last(estimator: Any) -> Any:

@@ -110,7 +110,7 @@ def _attempt(index: int, job: Job[T], classes: int, seed: int) -> T:
     try:
         with threadpool_limits(1):
             return job.run(classes, seed)
-    except Exception as error:  # an estimator may raise anything; all of it is told in one line
+    except (Exception, SystemExit) as error:  # an estimator may raise anything; all of it is told in one line
         reason = " ".join(str(error).split())
         raise FitError(f"{_told(job)}: {reason or type(error).__name__}", index) from None
 

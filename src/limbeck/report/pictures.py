@@ -11,7 +11,6 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array, Rows
 
 SHADES = " ░▒▓█"
-MOST_COLUMNS = 26
 
 
 def class_counts(parties: Sequence[Rows], classes: int) -> Array:
@@ -19,19 +18,24 @@ def class_counts(parties: Sequence[Rows], classes: int) -> Array:
     return np.stack([np.bincount(rows.y, minlength=classes) for rows in parties])
 
 
-def split_table(counts: Array, names: Sequence[str]) -> Table:
-    """A row a party, a column a class: darker is more, the number beside it is how many."""
+def split_table(counts: Array, names: Sequence[str], width: int = 80) -> Table:
+    """A row a party, a column a class: darker is more. The numbers stand beside the shades where there is room."""
     table = Table(box=None, padding=(0, 1), title="rows per party and class", title_justify="left")
     for heading in ("party", "rows"):
         table.add_column(heading, justify="right", no_wrap=True)
-    shown = min(len(names), MOST_COLUMNS)
-    for name in names[:shown]:
-        table.add_column(name, justify="right", no_wrap=True)
     most = max(int(counts.max()), 1)
+    widths = [max(len(name), len(str(int(column.max()))) + 2) for name, column in zip(names, counts.T, strict=True)]
+    if 16 + sum(widths) + 2 * len(widths) <= width:
+        for name in names:
+            table.add_column(name, justify="right", no_wrap=True)
+        for party, row in enumerate(counts):
+            table.add_row(str(party), str(row.sum()), *(_cell(int(count), most) for count in row))
+        return table
+    table.add_column(f"classes {names[0]} to {names[-1]}, darker is more", no_wrap=True)
     for party, row in enumerate(counts):
-        table.add_row(str(party), str(row.sum()), *(_cell(int(count), most) for count in row[:shown]))
-    if shown < len(names):
-        table.caption = f"… and {len(names) - shown} more classes"
+        table.add_row(
+            str(party), str(row.sum()), Text("".join(_shade(int(count), most) for count in row), style="cyan")
+        )
     return table
 
 
@@ -56,6 +60,9 @@ def save_split_picture(counts: Array, names: Sequence[str], path: Path) -> None:
 
 
 def _cell(count: int, most: int) -> Text:
-    """Shades on a square-root scale, so that small holdings are seen beside large ones."""
-    depth = 0 if not count else max(1, round((len(SHADES) - 1) * (count / most) ** 0.5))
-    return Text(f"{count or '·'} {SHADES[depth]}", style="cyan" if count else "dim")
+    return Text(f"{count} {_shade(count, most)}", style="cyan") if count else Text("·", style="dim")
+
+
+def _shade(count: int, most: int) -> str:
+    """On a square-root scale, so that small holdings are seen beside large ones."""
+    return SHADES[max(1, round((len(SHADES) - 1) * (count / most) ** 0.5))] if count else "·"

@@ -20,7 +20,7 @@ def told(fit: Suitability) -> Group:
     """The verdict, what it rests on, and bars."""
     dead = f"{fit.dead} of {fit.features}"
     return Group(
-        f"[bold]{fit.verdict}[/bold]. {WORDS[fit.verdict]}",
+        f"{fit.verdict}. {WORDS[fit.verdict]}",
         "",
         f"coverage           {_bar(fit.coverage)} {percent(fit.coverage)} of private rows have a public row near them",
         f"told apart (AUC)   {_bar(2 * max(fit.auc, 0.5) - 1)} {fit.auc:.3f}; 0.5 is not at all, 1 is always",
