@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from limbeck.errors import LimbeckWarning as LimbeckWarning
     from limbeck.experiments.result import load as load
     from limbeck.experiments.run import run as run
+    from limbeck.experiments.run import run_file as run_file
     from limbeck.models.torch import TorchModel as TorchModel
     from limbeck.protocol.recipe import Recipe as Recipe
 
@@ -24,6 +25,7 @@ _ELSEWHERE = {
     "check_algorithm": "limbeck.checks",
     "load": "limbeck.experiments.result",
     "run": "limbeck.experiments.run",
+    "run_file": "limbeck.experiments.run",
 }
 
 

@@ -180,6 +180,19 @@ def data_get(
     typer.echo(f"written: {get(name, mirror)}")
 
 
+@data_app.command("schema")
+def data_schema(
+    public: Annotated[Path, typer.Argument(help="The public rows (CSV or Parquet).")],
+    label: Annotated[str, typer.Option(help="The column that holds the classes.")],
+    classes: Annotated[str, typer.Option(help="All classes, in order, with commas between them.")],
+) -> None:
+    """Print the schema that public rows give, for a consortium to agree on: data.schema = "schema.json"."""
+    from limbeck.data.files import read_table
+    from limbeck.data.schema import schema_of
+
+    typer.echo(schema_of(read_table(public), label, classes.split(",")).to_json())
+
+
 @data_app.command("show")
 def data_show(
     name: Annotated[str, typer.Argument(help="A data set, as `limbeck data list` names it.")],

@@ -9,8 +9,9 @@ from torch import nn
 
 from factories import small_network
 from limbeck.data.sets import load
+from limbeck.errors import LimbeckError
 from limbeck.models.constant import Constant
-from limbeck.models.named import adapted
+from limbeck.models.named import adapted, model_from
 from limbeck.models.onnx import PackedModel
 from limbeck.models.torch import LOSSES, FittedTorch, TorchModel, alone, channels_first, load_weights, train
 from limbeck.models.training import Fit, PoolTrainer
@@ -138,3 +139,30 @@ def test_weights_travel_as_safetensors() -> None:
     assert not np.array_equal(one.logits(X), other.logits(X))
     load_weights(other.network, one.weights())
     assert np.array_equal(one.logits(X), other.logits(X))
+
+
+def test_single_rows_train_too() -> None:
+    """Only a single row left over at the end of an epoch is passed over."""
+    model = TorchModel(
+        lambda shape, classes: nn.Sequential(nn.Flatten(), nn.Linear(64, classes)), Recipe(epochs=2, batch=1)
+    )
+    assert (model.fit(X, Y, 10, 0).vote(X) == Y).mean() > 0.8
+
+
+def test_what_would_pass_unseen_is_refused() -> None:
+    with pytest.raises(LimbeckError, match="'kl' wants a target per class"):
+        TorchModel(small_network, Recipe(loss="kl")).fit(X, Y, 10, 0)
+    with pytest.raises(LimbeckError, match=r"gives outputs of shape \(10,\) for 12 classes"):
+        TorchModel(nn.Sequential(nn.Flatten(), nn.Linear(64, 10))).fit(X, Y, 12, 0)
+    linear = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    with pytest.raises(LimbeckError, match="training diverged"):
+        TorchModel(linear, Recipe(epochs=3, optimiser="sgd", learning_rate=1e38)).fit(X, Y, 10, 0)
+
+
+def test_a_users_own_network_by_name() -> None:
+    model = model_from({"name": "python:factories:small_network", "recipe": {"epochs": 2}})
+    assert isinstance(model, TorchModel)
+    assert model.recipe.epochs == 2
+    assert isinstance(adapted(small_network), TorchModel)
+    with pytest.raises(LimbeckError, match="takes no recipe"):
+        model_from({"name": "python:factories:small_tree", "recipe": {"epochs": 2}})

@@ -70,9 +70,9 @@ class FreshProcess(Engine):
 
 def answer_once(home: Path) -> None:
     """In the child: answer the request that lies in the party's folder."""
-    algorithm, silo = _wake(home)
-    request, header = decode((home / "request").read_bytes())
     try:
+        algorithm, silo = _wake(home)
+        request, header = decode((home / "request").read_bytes())
         data = encode(respond(algorithm, cast(Request[Any], request), header, silo), header)
     except LimbeckError as error:
         (home / "refusal").write_text(str(error))

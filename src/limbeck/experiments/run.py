@@ -11,9 +11,10 @@ from limbeck.data.draw import Draw
 from limbeck.data.sets import as_float, check_finite
 from limbeck.errors import LimbeckError
 from limbeck.experiments.clock import Clock
-from limbeck.experiments.config import Experiment
+from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.deal import deal
 from limbeck.experiments.federation import Federation
+from limbeck.experiments.overrides import override
 from limbeck.experiments.result import Result
 from limbeck.models.named import adapted, model_from
 from limbeck.models.training import Watch, unwatched
@@ -55,6 +56,15 @@ def run_experiment(
     with clock.phase("data"):
         federation = federation_of(experiment, config, base)
     return federation.run(processes, watch, clock)
+
+
+def run_file(
+    file: str | Path, settings: Sequence[str] = (), processes: int | None = None, watch: Watch = unwatched
+) -> Result:
+    """Run an experiment's file, as `limbeck run FILE --set ...` does, and write nothing."""
+    table, _ = override(read_toml(Path(file)), settings)
+    experiment = check_table(Experiment, table, str(file))
+    return run_experiment(experiment, table, processes, watch, Path(file).parent)
 
 
 def run(
