@@ -200,3 +200,16 @@ def test_a_wrong_schema_is_told(tmp_path: Path, change: dict[str, Any], line: st
     with pytest.raises(LimbeckError, match=line) as refusal:
         read_schema(tmp_path / "schema.json")
     assert "schema.json" in str(refusal.value)
+
+
+def test_labels_spelled_differently_are_one_class(tmp_path: Path) -> None:
+    (tmp_path / "public.csv").write_text("x,f\n1,true\n2,false\n")
+    (tmp_path / "a.csv").write_text("x,f,y\n1,True,0\n2,False,1\n")
+    write(tmp_path / "b.parquet", {"x": [1, 2], "f": [True, False], "y": [0.0, 1.0]})
+    (tmp_path / "c.csv").write_text("x,f,y\n1,TRUE,0.0\n2,FALSE,1.0\n")
+    own = read_files(
+        Files([tmp_path / n for n in ("a.csv", "b.parquet", "c.csv")], "y", public=tmp_path / "public.csv")
+    )
+    assert own.classes == ("0", "1")
+    assert [rows.y.tolist() for rows in own.private] == [[0, 1]] * 3
+    assert [rows.x.tolist() for rows in own.private] == [[[1, 0, 1], [2, 1, 0]]] * 3

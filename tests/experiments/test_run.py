@@ -144,6 +144,7 @@ def test_a_saved_model_is_the_model(tmp_path: Any) -> None:
         ({"parties": [(X * 1j, Y)]}, "party 0: rows must be numbers"),
         ({"parties": [(X * 1e300, Y)]}, "party 0: 60 of 60 rows hold NaN or infinity"),
         ({"test": (X[:, :1], Y)}, "test: rows of shape"),
+        ({"parties": [(X, Y), (X, np.arange(60) % 2)]}, "party 0: y holds text, others hold numbers"),
         ({"models": 3}, "must be a scikit-learn classifier"),
         ({"models": "svmm"}, "unknown model 'svmm'"),
     ],

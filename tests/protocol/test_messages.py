@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from limbeck.protocol.messages import Adopt, Done, Message, Reply, Request, kind_of
+from limbeck.protocol.messages import Adopt, Done, Message, Reply, Request, is_private, kind_of
 from limbeck.protocol.rows import Array
 
 
@@ -24,16 +24,21 @@ class Start(Request[Done]):
     rounds: int
 
 
+@dataclass(frozen=True, slots=True)
+class Tell(Request[Done]):
+    text: str
+
+
 class Sneak(Done):  # type: ignore[misc]
     """Calls itself Done and could carry anything."""
 
 
 def test_what_may_derive_from_private_rows_is_private() -> None:
-    """Replies but for Done itself; requests that carry arrays or bytes, unless they are declared public."""
+    """Replies but for Done itself; requests that carry more than whole numbers, unless they are declared public."""
     rows = np.zeros(3)
-    private = [Adopt(b""), Broadcast(rows), Sneak()]
+    private = [Adopt(b""), Broadcast(rows), Tell("rows"), Sneak()]
     public = [Score(rows), Start(3), Done()]
-    assert [message.private for message in (*private, *public)] == [True] * 3 + [False] * 3
+    assert [is_private(message) for message in (*private, *public)] == [True] * 4 + [False] * 3
 
 
 def test_a_request_knows_its_reply() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from limbeck.algorithms.centralized import PrivateRows
 from limbeck.errors import LimbeckError
 from limbeck.models.named import model_from
 from limbeck.privacy.mechanisms import Unprotected
@@ -66,6 +67,13 @@ def test_nothing_private_leaves_without_a_release() -> None:
     site.check_released(Done())
     with pytest.raises(LimbeckError, match="party 4: Adopt was about to leave without a release"):
         site.check_released(Adopt(b"a"))
+
+
+def test_what_was_released_cannot_be_changed_afterwards() -> None:
+    site = silo()
+    released = site.release(PrivateRows(np.zeros(3), np.zeros(3)), Unprotected(), observer="server")
+    with pytest.raises(ValueError, match="read-only"):
+        released.x[:] = 1
 
 
 def test_a_release_is_good_for_its_own_turn_only() -> None:

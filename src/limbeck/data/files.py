@@ -16,6 +16,8 @@ from limbeck.protocol.rows import Array
 SUFFIXES = (".csv", ".parquet")
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL"})
 
+TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # as Parquet's truth values are told
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -88,5 +90,6 @@ def _plain(path: Path, name: str, column: Any) -> Array:
     if types.is_boolean(kind):
         column, kind = column.cast(pa.string()), pa.string()
     if types.is_string(kind) or types.is_large_string(kind):
-        return np.array([None if value is None or value in MISSING else value for value in column.to_pylist()], object)
+        texts = column.to_pylist()
+        return np.array([None if text is None or text in MISSING else TRUTH.get(text, text) for text in texts], object)
     raise LimbeckError(f"{path}: the column {name!r} holds {kind}, neither numbers nor text")

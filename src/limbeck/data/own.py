@@ -85,7 +85,10 @@ def _drawn(table: Table | None, own_name: str, public: Draw | None, seed: int) -
         raise LimbeckError(f"data.public: rows of the data set {public.name!r} cannot join a table")
     if public is None or table is None:
         return None
-    return table.take(order(len(table), own_name, public.part, seed)[: count_of(public.amount, len(table))])
+    count = count_of(public.amount, len(table))
+    if not 1 <= count <= len(table):
+        raise LimbeckError(f"data.public = {public.amount}: choose from 1 to {len(table)} rows, or a share")
+    return table.take(order(len(table), own_name, public.part, seed)[:count])
 
 
 def _labelled(table: Table, schema: Schema) -> Rows:
@@ -107,10 +110,17 @@ def _arrays(files: Files) -> OwnRows:
     return OwnRows(
         private=[_renumbered(data, classes) for data in sets],
         public=Rows(as_float(public.x), np.zeros(len(public.x), np.int64)) if public else None,
-        test=_renumbered(test, classes) if test else None,
+        test=_renumbered(_official(test), classes) if test else None,
         classes=classes,
         schema=None,
     )
+
+
+def _official(data: DataSet) -> DataSet:
+    """The official test rows of a file that has them; else all its rows."""
+    if data.test_x is None or data.test_y is None:
+        return data
+    return DataSet(data.name, data.test_x, data.test_y, data.classes)
 
 
 def _renumbered(data: DataSet, classes: tuple[str, ...]) -> Rows:

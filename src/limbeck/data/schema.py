@@ -82,8 +82,11 @@ class Schema:
         return np.concatenate([column.encode(rows) for column in self.columns], axis=1).astype(np.float32)
 
     def numbers_of(self, labels: Array, where: str) -> Array:
-        """Labels as class numbers."""
-        number = {name: i for i, name in enumerate(self.classes)}
+        """Labels as class numbers; 1 and 1.0 are one class."""
+        number: dict[str, int] = {name: i for i, name in enumerate(self.classes)}
+        if _are_numbers(np.array(self.classes, object)) and _are_numbers(labels):
+            value = {float(name): i for name, i in number.items()}
+            number |= {name: value[float(name)] for name in labels if float(name) in value}
         unknown = [name for name in labels if name not in number]
         if unknown:
             known = ", ".join(self.classes)
@@ -129,8 +132,13 @@ def classes_of(tables: Sequence[Table], label: str) -> tuple[str, ...]:
         if numbers != kinds[first]:
             here, there = ("numbers", "text") if numbers else ("text", "numbers")
             raise LimbeckError(f"{where}: the label {label!r} holds {here}, in {first} it holds {there}")
-    names = {name for table in tables for name in labels_of(table, label)}
-    return tuple(sorted(names, key=float if kinds[first] else str))
+    names = sorted({name for table in tables for name in labels_of(table, label)}, key=lambda name: (len(name), name))
+    if not kinds[first]:
+        return tuple(sorted(names))
+    shortest: dict[float, str] = {}
+    for name in names:
+        shortest.setdefault(float(name), name)
+    return tuple(shortest[value] for value in sorted(shortest))
 
 
 def read_schema(path: Path) -> Schema:

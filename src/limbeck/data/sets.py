@@ -124,6 +124,8 @@ def rows_in(path: Path) -> Array:
     arrays = _read(path)
     for key in ("x", "x_train", "x_test"):
         if key in arrays:
+            if arrays[key].ndim < 2 or arrays[key].dtype.kind not in "fiub":
+                raise LimbeckError(f"{path}: {key} must hold numbers in at least two dimensions")
             return arrays[key]
     raise LimbeckError(f"{path} has no array x, x_train or x_test; it has {', '.join(sorted(arrays))}")
 
@@ -138,6 +140,8 @@ def load_file(path: Path) -> DataSet:
         x = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise LimbeckError(f"{path} is not an NPY file of plain numbers") from error
+    if not x.ndim:
+        raise LimbeckError(f"{path} holds a single value, not rows")
     arrays = {"x_train": x, "y_train": np.zeros(len(x), np.int64)}
     _check(path, "train", arrays)
     return DataSet(str(path), x, arrays["y_train"], ("unlabelled",))

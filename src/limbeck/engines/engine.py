@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from limbeck.engines.traffic import Exchange, Traffic
 from limbeck.errors import LimbeckError
 from limbeck.protocol.codec import Header, encode
-from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.messages import Done, Reply, Request, is_private
 from limbeck.protocol.parties import Algorithm, Outcome, Replies
 from limbeck.protocol.site import Silo, Site
 
@@ -33,6 +33,13 @@ class Delivered:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """All that `lead` sees of an engine."""
+
+    ask: Any
+
+
 class Engine(ABC):
     """Runs an algorithm; how letters travel is all that engines differ in."""
 
@@ -48,7 +55,7 @@ class Engine(ABC):
         """The replies by party; a party that is not there fell silent."""
 
     def run(self) -> Outcome:
-        return self.algorithm.lead(self, self.server)
+        return self.algorithm.lead(Asking(self.ask), self.server)
 
     def ask(self, request: Request[R]) -> Replies[R]:
         started = time.perf_counter()
@@ -67,7 +74,7 @@ class Engine(ABC):
                 down={silo.party: len(letter.data) for silo in self.silos},
                 up={party: arrived.bytes for party, arrived in delivered.items()},
                 told=any(type(arrived.reply) is not Done for arrived in delivered.values()),
-                carried=request.private,
+                carried=is_private(request),
                 seconds=time.perf_counter() - started,
                 missing=missing,
             )

@@ -46,6 +46,8 @@ class Federation:
     def __post_init__(self) -> None:
         if self.algorithm.needs_public_rows and self.public is None:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
+        if self.algorithm.needs_public_labels and not self.public_is_kindred:
+            raise LimbeckError(f"{self.algorithm.name} needs labelled public rows: draw them from the data set itself")
 
     def sites(self, trainer: PoolTrainer) -> tuple[Site, list[Silo]]:
         """The server and the silos; labels of public rows go only to an algorithm that needs them."""

@@ -12,6 +12,7 @@ from limbeck.data.files import read_table
 from limbeck.data.own import ARRAYS
 from limbeck.data.schema import Number, Schema
 from limbeck.data.sets import as_float, check_finite, rows_in
+from limbeck.drafts import Draft
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord
@@ -51,11 +52,14 @@ class Classifier:
         return scores
 
     def save(self, path: str | Path) -> None:
-        Path(path).write_bytes(self.onnx)
+        with Draft(Path(path)) as file:
+            file.write(self.onnx)
 
     def _rows(self, x: Any) -> Array:
         if not isinstance(x, str | Path):
-            return as_float(np.asarray(x))
+            rows = as_float(np.asarray(x))
+            check_finite(rows, "predict")
+            return rows
         path = Path(x)
         if self.schema is not None:
             return self.schema.encode(read_table(path))

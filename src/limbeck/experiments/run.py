@@ -91,7 +91,11 @@ def run(
     if processes is not None and processes < 1:
         raise LimbeckError(f"processes must be at least 1, not {processes}")
     sides = {**{f"party {i}": pair for i, pair in enumerate(parties)}, **({"test": test} if test else {})}
-    classes = np.unique(np.concatenate([_labels(pair, where) for where, pair in sides.items()]))
+    labels = {where: _labels(pair, where) for where, pair in sides.items()}
+    if len({each.dtype.kind == "U" for each in labels.values()}) > 1:
+        text = next(where for where, each in labels.items() if each.dtype.kind == "U")
+        raise LimbeckError(f"{text}: y holds text, others hold numbers")
+    classes = np.unique(np.concatenate(list(labels.values())))
     private = [_rows(x, y, classes, f"party {index}") for index, (x, y) in enumerate(parties)]
     shape = private[0].x.shape[1:]
     for index, rows in enumerate(private):
@@ -128,7 +132,7 @@ def _labels(pair: Any, where: str) -> Array:
         raise LimbeckError(f"{where}: y must have one dimension, not the shape {labels.shape}")
     if any(label is None or label != label for label in labels.tolist()):
         raise LimbeckError(f"{where}: y holds None or NaN")
-    return labels.astype(str) if labels.dtype == object else labels
+    return np.array(labels.tolist()) if labels.dtype == object else labels
 
 
 def _models(given: Any, parties: int) -> list[Model]:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, fields
 from typing import ClassVar, Generic, TypeVar, final, get_args
 
-import numpy as np
-
 
 class Message:
     """Anything that travels, known by its module and name."""
@@ -15,11 +13,6 @@ class Message:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         Message.kinds[kind_of(cls)] = cls
-
-    @property
-    def private(self) -> bool:
-        """Whether it may derive from private rows: then it leaves only through `release`."""
-        return True
 
 
 def kind_of(message: type[Message]) -> str:
@@ -38,16 +31,11 @@ R = TypeVar("R", bound=Reply)
 class Request(Message, Generic[R]):
     """What the server asks; the parameter is the kind of reply. The name of a kind is a verb.
 
-    A request that carries arrays or bytes counts as private, unless its class says `public = True`.
+    A request that carries more than whole numbers counts as private, unless its class says `public = True`.
     """
 
     __slots__ = ()
     public: ClassVar[bool] = False
-
-    @property
-    def private(self) -> bool:
-        values = [getattr(self, field.name) for field in fields(self)]  # type: ignore[arg-type]
-        return not self.public and any(isinstance(value, np.ndarray | bytes | tuple) for value in values)
 
     @classmethod
     def reply(cls) -> type[Reply]:
@@ -63,13 +51,17 @@ class Request(Message, Generic[R]):
 class Done(Reply):
     """The request was carried out; nothing is told. A reply that tells something is a kind of its own."""
 
-    @property
-    def private(self) -> bool:
-        return type(self) is not Done
-
 
 @dataclass(frozen=True, slots=True)
 class Adopt(Request[Done]):
     """Keep this fitted model (ONNX): it is the federation's result."""
 
     model: bytes
+
+
+def is_private(message: Message) -> bool:
+    """Whether a message may derive from private rows: then it leaves a site only through `release`."""
+    if not isinstance(message, Request):
+        return type(message) is not Done
+    values = [getattr(message, field.name) for field in fields(message)]  # type: ignore[arg-type]
+    return not message.public and any(not isinstance(value, int) for value in values)

@@ -1,14 +1,14 @@
 """Where an algorithm's halves run: the server is a site, a party is a silo."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
 import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.learning import FitError, Job, Model, Trainer
-from limbeck.protocol.messages import Done, Message
+from limbeck.protocol.messages import Done, Message, is_private
 from limbeck.protocol.release import Ledger, Mechanism, Observer, Release
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.streams import stream
@@ -67,12 +67,15 @@ class Site:
             )
         )
         protected = mechanism.protect(message)
+        for part in fields(protected):  # type: ignore[arg-type]
+            if isinstance(value := getattr(protected, part.name), np.ndarray):
+                value.setflags(write=False)
         self._released.append(protected)
         return protected
 
     def check_released(self, message: Message) -> None:
         """Refuse to let out what derives from private rows and did not go through `release`."""
-        if message.private and not any(message is passed for passed in self._released):
+        if is_private(message) and not any(message is passed for passed in self._released):
             raise LimbeckError(f"{self.name}: {type(message).__name__} was about to leave without a release")
 
     @property
