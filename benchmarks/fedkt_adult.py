@@ -27,7 +27,7 @@ def main() -> None:
     if not folder or not (Path(folder) / "adult_a9a.npz").exists():
         sys.exit("this benchmark needs adult_a9a.npz in the folder that LIMBECK_DATA names")
     os.environ["LIMBECK_DATA"] = str(Path(folder).resolve())
-    limbeck = [sys.executable, "-m", "limbeck.cli", "run", str(EXPERIMENT), "--json"]
+    limbeck = [sys.executable, "-m", "limbeck", "run", str(EXPERIMENT), "--json"]
     plain = [sys.executable, str(HERE / "plain_forests.py")]
     with tempfile.TemporaryDirectory() as where:
         turns = [(seconds(limbeck, where), seconds(plain, where)) for _ in range(TURNS)]

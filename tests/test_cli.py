@@ -37,7 +37,7 @@ def here(tmp_path: Path) -> Path:
 
 
 def limbeck(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "limbeck.cli", *arguments]
+    command = [sys.executable, "-m", "limbeck", *arguments]
     return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
 
 
@@ -138,22 +138,23 @@ def test_a_full_disk_keeps_nothing(here: Path) -> None:
 
 @pytest.mark.parametrize("after", [1.0, 4.0])
 def test_ctrl_c_leaves_nothing(here: Path, after: float) -> None:
-    """SIGINT to the whole group, as a terminal sends it."""
-    command = [sys.executable, "-m", "limbeck.cli", "run", "e.toml", "--set", "model.n_estimators=20000"]
+    """SIGINT to the whole group, as a terminal sends it. A shell tells 130 either way: Python ends itself by the
+    signal when it came inside an `exec` of some library's import, though it was caught."""
+    command = [sys.executable, "-m", "limbeck", "run", "e.toml", "--set", "model.n_estimators=20000"]
     started = subprocess.Popen(
         command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     time.sleep(after)
     os.killpg(started.pid, signal.SIGINT)
     out, err = started.communicate(timeout=60)
-    assert started.returncode == 130
+    assert started.returncode in (130, -signal.SIGINT)
     assert err.splitlines() == ["limbeck: interrupted; nothing was written"]
     assert out == ""
     assert [path.name for path in here.iterdir()] == ["e.toml"]
 
 
 def test_a_polite_kill_leaves_nothing(here: Path) -> None:
-    command = [sys.executable, "-m", "limbeck.cli", "run", "e.toml", "--set", "model.n_estimators=20000"]
+    command = [sys.executable, "-m", "limbeck", "run", "e.toml", "--set", "model.n_estimators=20000"]
     started = subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(4)
     started.send_signal(signal.SIGTERM)

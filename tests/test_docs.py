@@ -38,7 +38,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
 def test_the_experiment_of_the_readme_runs(tmp_path: Path) -> None:
     experiment, _ = code("README.md", "toml")
     (tmp_path / "consortium.toml").write_text(experiment)
-    command = [sys.executable, "-m", "limbeck.cli", "run", "consortium.toml", "--json"]
+    command = [sys.executable, "-m", "limbeck", "run", "consortium.toml", "--json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -57,7 +57,7 @@ def test_the_files_of_the_readme_federate(tmp_path: Path) -> None:
         ["run", "sites.toml", "--out", "run"],
         ["predict", "run/model.onnx", "test.csv", "-o", "out.csv"],
     ):
-        command = [sys.executable, "-m", "limbeck.cli", *arguments]
+        command = [sys.executable, "-m", "limbeck", *arguments]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 81

@@ -251,7 +251,3 @@ def _source(source: str, settings: list[str]) -> tuple[Any, Path]:
     table, _ = override({"data": {"name": source}} if named else read_toml(Path(source)), settings)
     part = {key: value for key, value in table.items() if key in Source.model_fields}
     return check_table(Source, part, source), Path() if named else Path(source).parent
-
-
-if __name__ == "__main__":
-    main()

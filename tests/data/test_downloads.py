@@ -188,7 +188,7 @@ def test_through_the_program(server: Server, data_folder: Path) -> None:
     import sys
 
     server.files = mnist()
-    command = [sys.executable, "-m", "limbeck.cli", "data", "get", "mnist", "--mirror", server.url]
+    command = [sys.executable, "-m", "limbeck", "data", "get", "mnist", "--mirror", server.url]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith(f"limbeck: {server.url}/train-images-idx3-ubyte.gz is not what it should be")
