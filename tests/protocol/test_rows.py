@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from limbeck.protocol.rows import Array, PublicRows, Rows, content_hash
+from limbeck.protocol.rows import Array, PublicRows, content_hash
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -17,10 +17,3 @@ def test_any_difference_changes_the_hash(other: Array) -> None:
 
 def test_labels_do_not_enter_the_hash() -> None:
     assert PublicRows(X).hash == PublicRows(X, np.zeros(4)).hash
-
-
-def test_take_keeps_rows_and_labels_together() -> None:
-    taken = Rows(X, np.arange(4)).take(np.array([2, 0]))
-    assert np.array_equal(taken.x, X[[2, 0]])
-    assert taken.y.tolist() == [2, 0]
-    assert len(taken) == 2

@@ -21,9 +21,6 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
-    def take(self, index: Array) -> "Rows":
-        return Rows(self.x[index], self.y[index])
-
 
 @dataclass(frozen=True, slots=True)
 class PublicRows:
