@@ -76,6 +76,7 @@ def small_federation(algorithm: Algorithm, seed: int = 0) -> Federation:
         server_model=model_from({"name": "random-forest", "n_estimators": 5}),
         public=parts.public,
         test=parts.test,
+        public_is_kindred=True,
         config={},
     )
 

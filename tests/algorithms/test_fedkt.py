@@ -30,9 +30,9 @@ def by_hand(federation: Federation, s: int, t: int, consistent: bool) -> bytes:
     for party, (rows, model) in enumerate(zip(federation.private, federation.models, strict=True)):
         rng = stream(federation.seed, "party", party, 0)
         cuts = [subset for _ in range(s) for subset in np.array_split(rng.permutation(len(rows)), t)]
-        seeds = iter(rng.integers(2**31, size=s * t).tolist())
+        seeds = iter(stream(federation.seed, "party", party, 0, "train", 0).integers(2**31, size=s * t).tolist())
         votes = [model.fit(rows.x[cut], rows.y[cut], classes, next(seeds)).vote(public) for cut in cuts]
-        student_seeds = rng.integers(2**31, size=s).tolist()
+        student_seeds = stream(federation.seed, "party", party, 0, "train", 1).integers(2**31, size=s).tolist()
         students.append([])
         for j in range(s):
             counts = np.array([np.bincount(row, minlength=classes) for row in np.array(votes[j * t : (j + 1) * t]).T])
@@ -43,7 +43,7 @@ def by_hand(federation: Federation, s: int, t: int, consistent: bool) -> bytes:
         for row, labels in enumerate(np.array(mine).T):
             counts = np.bincount(labels, minlength=classes)
             final[row] += np.where(counts == s, s, 0) if consistent else counts
-    seed = int(stream(federation.seed, "server", 1).integers(2**31, size=1)[0])
+    seed = int(stream(federation.seed, "server", 1, "train", 0).integers(2**31, size=1)[0])
     return federation.server_model.fit(public, final.argmax(axis=1), classes, seed).pack()
 
 

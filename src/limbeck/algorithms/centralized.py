@@ -8,8 +8,8 @@ import numpy as np
 from limbeck.models.training import Fit
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.messages import Adopt, Reply, Request
-from limbeck.protocol.parties import Outcome, Parties, unanswerable
-from limbeck.protocol.rows import Array
+from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
+from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Silo, Site
 
 
@@ -26,6 +26,17 @@ class HandOver(Request[PrivateRows]):
     """Send all your rows."""
 
 
+def hand_over(silo: Silo) -> PrivateRows:
+    labels = silo.private.y.astype(np.min_scalar_type(silo.classes - 1))
+    rows = PrivateRows(silo.private.x, labels)
+    return silo.release(rows, Unprotected(), observer="server", count=len(silo.private))
+
+
+def pooled(pools: Replies[PrivateRows]) -> Rows:
+    """Everybody's rows, in party order."""
+    return Rows(np.concatenate([pool.x for pool in pools]), np.concatenate([pool.y for pool in pools]))
+
+
 @dataclass(frozen=True, slots=True)
 class Centralized:
     """The server trains its model on everybody's rows."""
@@ -35,18 +46,15 @@ class Centralized:
     needs_public_labels: ClassVar[bool] = False
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        pools = list(parties.ask(HandOver()).at_least(1))
-        x, y = np.concatenate([p.x for p in pools]), np.concatenate([p.y for p in pools])
-        [final] = site.train([Fit(site.model, x, y)])
+        everything = pooled(parties.ask(HandOver()).at_least(1))
+        [final] = site.train([Fit(site.model, everything.x, everything.y)])
         parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
         return Outcome(final)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case HandOver():
-                labels = silo.private.y.astype(np.min_scalar_type(silo.classes - 1))
-                rows = PrivateRows(silo.private.x, labels)
-                return silo.release(rows, Unprotected(), observer="server", count=len(silo.private))
+                return hand_over(silo)
             case Adopt(model):
                 return silo.adopt(model)
             case _:

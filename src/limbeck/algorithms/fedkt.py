@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from limbeck.algorithms.distil import check_queries, number_of_queries, students
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.votes import consistent_votes, tally, winners
 from limbeck.models.onnx import PackedModel
-from limbeck.models.training import Fit, FitAndVote
+from limbeck.models.training import Fit
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
@@ -53,16 +54,13 @@ class FedKT:
         for key in ("partitions", "subsets"):
             if getattr(self, key) < 1:
                 raise LimbeckError(f"{key} must be at least 1, not {getattr(self, key)}")
-        if not self.queries > 0 or (isinstance(self.queries, float) and self.queries > 1):
-            raise LimbeckError(
-                f"queries must be a number of public rows from 1, or a share up to 1.0, not {self.queries}"
-            )
+        check_queries(self.queries)
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        queries = self._number_of_queries(len(site.public))
-        students = parties.ask(TrainStudents(queries)).at_least(1)
+        queries = number_of_queries(self.queries, len(site.public))
+        replies = parties.ask(TrainStudents(queries)).at_least(1)
         asked = site.public.x[:queries]
-        votes = self._votes(students, asked, site.classes)
+        votes = self._votes(replies, asked, site.classes)
         [final] = site.train([Fit(site.model, asked, winners(votes))])
         parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
         return Outcome(final)
@@ -70,39 +68,16 @@ class FedKT:
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case TrainStudents(queries):
-                asked = silo.public.x[:queries]
-                teachers = [
-                    FitAndVote(silo.model, silo.private.x[subset], silo.private.y[subset], asked)
-                    for _ in range(self.partitions)
-                    for subset in self._subsets(silo)
-                ]
-                labels = np.stack(silo.train(teachers)).reshape(self.partitions, self.subsets, queries)
-                taught = [winners(tally(partition, silo.classes)) for partition in labels]
-                students = silo.train([Fit(silo.model, asked, targets) for targets in taught])
-                return silo.release(Students(tuple(students)), Unprotected(), observer="server", count=queries)
+                models = students(silo, silo.public.x[:queries], self.partitions, self.subsets)
+                return silo.release(Students(models), Unprotected(), observer="server", count=queries)
             case Adopt(model):
                 return silo.adopt(model)
             case _:
                 raise unanswerable(request, silo)
 
-    def _votes(self, students: Replies[Students], asked: Array, classes: int) -> Array:
+    def _votes(self, replies: Replies[Students], asked: Array, classes: int) -> Array:
         """[parties, partitions, queries] predictions, tallied."""
-        labels = np.stack([[PackedModel(m).vote(asked) for m in party.models] for party in students])
+        labels = np.stack([[PackedModel(m).vote(asked) for m in party.models] for party in replies])
         if self.consistent:
             return consistent_votes(labels, classes)
         return tally(labels.reshape(-1, len(asked)), classes)
-
-    def _subsets(self, silo: Silo) -> list[Array]:
-        """Cut the private rows into t disjoint subsets, by row number and chance alone."""
-        if len(silo.private) < self.subsets:
-            raise LimbeckError(
-                f"{silo.name} holds {len(silo.private)} rows, too few for {self.subsets} subsets: "
-                f"subsets = {len(silo.private)} would fit"
-            )
-        return np.array_split(silo.rng.permutation(len(silo.private)), self.subsets)
-
-    def _number_of_queries(self, public: int) -> int:
-        queries = self.queries if isinstance(self.queries, int) else max(1, int(self.queries * public))
-        if queries > public:
-            raise LimbeckError(f"queries = {queries}, but there are {public} public rows")
-        return queries

@@ -9,10 +9,17 @@ from limbeck.protocol.release import Release
 
 def epsilon_by_observer(releases: Iterable[Release]) -> dict[str, float]:
     """Epsilon towards each observer who sees anything; an observer who sees nothing is not named (epsilon 0)."""
-    return {row.observer: _epsilon(row) for row in releases}
+    total: dict[str, float] = {}
+    for row in releases:
+        total[row.observer] = total.get(row.observer, 0.0) + _epsilon(row)
+    return total
 
 
 def _epsilon(row: Release) -> float:
-    if row.mechanism != "unprotected":
-        raise LimbeckError(f"no accountant knows the mechanism {row.mechanism!r}")
-    return math.inf
+    match row.mechanism:
+        case "unprotected":
+            return math.inf
+        case "nothing-private":
+            return 0.0
+        case _:
+            raise LimbeckError(f"no accountant knows the mechanism {row.mechanism!r}")

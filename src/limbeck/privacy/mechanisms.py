@@ -8,6 +8,18 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class NothingPrivate:
+    """Made of public rows and of what this site has already released: nothing more is told (post-processing)."""
+
+    name: str = "nothing-private"
+    sensitivity: float = 0.0
+    adjacency: str = "any"
+
+    def protect(self, value: T) -> T:
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Unprotected:
     """Nothing is added: epsilon is infinite towards whoever sees it, under every neighbour relation."""
 

@@ -30,6 +30,7 @@ class Site:
     turn: int = 0
     rng: np.random.Generator = field(init=False)
     _released: list[Message] = field(default_factory=list, init=False)
+    _trained: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.begin(self.turn)
@@ -40,17 +41,34 @@ class Site:
 
     def begin(self, turn: int) -> None:
         """Start answering request number `turn`: chance depends on the seed, the site and the turn alone."""
-        self.turn = turn
+        self.turn, self._trained = turn, 0
         self.rng = stream(self.seed, *self._stream_key, turn)
         self._released = []
 
     def train(self, jobs: Sequence[Job[T]]) -> list[T]:
-        """The only door to training: results in the order of the jobs."""
-        seeds = self.rng.integers(2**31, size=len(jobs)).tolist()
+        """The only door to training: results in the order of the jobs.
+
+        A job's seed depends on its place in this call alone, so that what two runs have in common is common work.
+        """
+        chance = stream(self.seed, *self._stream_key, self.turn, "train", self._trained)
+        self._trained += 1
+        seeds = chance.integers(2**31, size=len(jobs)).tolist()
         try:
             return self.trainer.run(jobs, self.classes, seeds)
         except FitError as error:
             raise LimbeckError(f"{self.name}: {error}") from error
+
+    def silo(self, rows: Rows) -> "Silo":
+        """One party that holds these rows, here at the server: what a federation of one would be."""
+        return Silo(
+            public=self.public,
+            classes=self.classes,
+            model=self.model,
+            seed=self.seed,
+            trainer=self.trainer,
+            party=0,
+            private=rows,
+        )
 
     def release(self, message: M, mechanism: Mechanism, observer: Observer, count: int = 1) -> M:
         """The only door out: the ledger's row is written before the message may leave."""

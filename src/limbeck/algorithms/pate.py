@@ -1,0 +1,50 @@
+"""PATE: all rows in one place, teachers on disjoint subsets, one student (Papernot et al. 2017), without noise.
+
+It is what a party does in FedKT, done by one party that holds everything: the FedKT paper's upper bound for learning
+through public rows. With one party and one partition, FedKT's student is PATE's to the bit.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from limbeck.algorithms.centralized import HandOver, hand_over, pooled
+from limbeck.algorithms.distil import check_queries, number_of_queries, students
+from limbeck.errors import LimbeckError
+from limbeck.privacy.mechanisms import Unprotected
+from limbeck.protocol.messages import Adopt, Reply, Request
+from limbeck.protocol.parties import Outcome, Parties, unanswerable
+from limbeck.protocol.site import Silo, Site
+
+
+@dataclass(frozen=True, slots=True)
+class Pate:
+    """The server's teachers share everybody's rows; their majority teaches the final model."""
+
+    name: ClassVar[str] = "pate"
+    needs_public_rows: ClassVar[bool] = True
+    needs_public_labels: ClassVar[bool] = False
+
+    teachers: int | None = None  # as many as parties
+    queries: int | float = 1.0  # number, or share of the public rows
+
+    def __post_init__(self) -> None:
+        check_queries(self.queries)
+        if self.teachers is not None and self.teachers < 1:
+            raise LimbeckError(f"teachers must be at least 1, not {self.teachers}")
+
+    def lead(self, parties: Parties, site: Site) -> Outcome:
+        asked = site.public.x[: number_of_queries(self.queries, len(site.public))]
+        pools = parties.ask(HandOver()).at_least(1)
+        everyone = site.silo(pooled(pools))
+        [student] = students(everyone, asked, partitions=1, subsets=self.teachers or len(pools))
+        parties.ask(site.release(Adopt(student), Unprotected(), observer="parties"))
+        return Outcome(student)
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        match request:
+            case HandOver():
+                return hand_over(silo)
+            case Adopt(model):
+                return silo.adopt(model)
+            case _:
+                raise unanswerable(request, silo)
