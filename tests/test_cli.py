@@ -289,3 +289,71 @@ def test_predictions_that_cannot_be_made_get_one_line(sites: Path) -> None:
 )
 def test_wrong_files_get_one_line(sites: Path, setting: str, words: list[str]) -> None:
     check_refused(limbeck(sites, "run", "federation/sites.toml", "--processes", "1", "--set", setting), *words)
+
+
+@pytest.mark.parametrize("form", ["--json", "--markdown", "--csv"])
+def test_compare_answers_in_every_form_and_keeps_its_page(here: Path, form: str) -> None:
+    done = limbeck(here, "compare", "e.toml", "--with", "solo,fedkt:subsets=999", "--seeds", "2", form)
+    assert done.returncode == 0, done.stderr
+    if form == "--json":
+        fedkt, solo, fails = json.loads(done.stdout)["lines"]
+        assert fedkt["accuracy"]["mean"] > 0.5
+        assert fedkt["accuracy"]["deviation"] >= 0
+        assert (fedkt["epsilon"], solo["epsilon"]) == ({"server": None, "parties": None}, {})
+        assert "too few for 999 subsets" in fails["why_not"]
+    elif form == "--csv":
+        head, fedkt, solo, fails = (line.split(",") for line in done.stdout.splitlines())
+        assert dict(zip(head, fedkt, strict=False))["epsilon"] == "inf"
+        assert dict(zip(head, solo, strict=False))["rounds"] == "0.0"
+        assert "subsets" in fails[-1]
+    else:
+        assert "| solo |" in done.stdout
+        assert "too few for 999 subsets" in done.stdout
+    kept = {path.name for path in (here / "results").iterdir()}
+    assert {
+        "cells",
+        "e-compare.md",
+        "e-compare.json",
+        "e-compare.csv",
+        "e-compare-rounds.png",
+        "e-compare-bytes.png",
+    } <= kept
+
+
+def test_sweep_shows_people_a_table_and_draws_what_was_swept(here: Path) -> None:
+    done = limbeck(here, "sweep", "e.toml", "--over", "algorithm.partitions=1,2", "--seeds", "1", "--with", "solo")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [line[:2] for line in lines if line[:1] in (["fedkt"], ["solo"])] == [
+        ["fedkt", "1"],
+        ["fedkt", "2"],
+        ["solo", "1"],
+        ["solo", "2"],
+    ]
+    assert (here / "results/e-sweep-algorithm.partitions.png").exists()
+
+
+def test_results_from_elsewhere_are_merged_and_not_run_again(here: Path) -> None:
+    limbeck(here, "compare", "e.toml", "--seeds", "2", "--out", "elsewhere")
+    merged = limbeck(here, "results", "merge", "elsewhere")
+    assert merged.stdout == "elsewhere: 2 new, 0 here already\n"
+    again = limbeck(here, "compare", "e.toml", "--seeds", "2")
+    assert again.returncode == 0
+    assert "running" not in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["compare", "e.toml", "--with", "fedtk"], ["unknown algorithm 'fedtk'", "fedkt"]),
+        (["compare", "e.toml", "--json", "--csv"], ["choose one"]),
+        (["compare", "no.toml"], ["cannot read no.toml"]),
+        (["compare", "e.toml", "--out", "e.toml"], ["cannot write to e.toml"]),
+        (["sweep", "e.toml"], ["--over"]),
+        (["sweep", "e.toml", "--over", "data.partys=1,2"], ["'partys'", "'parties'"]),
+        (["results", "merge", "nowhere"], ["nowhere is not a results folder"]),
+    ],
+)
+def test_wrong_comparisons_get_one_line(here: Path, arguments: list[str], words: list[str]) -> None:
+    check_refused(limbeck(here, *arguments), *words)
+    assert sorted(path.name for path in here.iterdir()) == ["e.toml"]

@@ -22,7 +22,10 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Data sets, and who holds what.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+results_app = typer.Typer(help="Finished cells of comparisons.", no_args_is_help=True)
+app.add_typer(results_app, name="results")
 
+WIDE = 200  # characters, where nobody looks: a file loses nothing
 INTERRUPTED = 130  # what typer returns after Ctrl-C
 
 Settings = Annotated[
@@ -30,6 +33,14 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be repeated."),
 ]
 Processes = Annotated[int | None, typer.Option(min=1, help="Training processes; default: one per core.")]
+Methods = Annotated[
+    str, typer.Option("--with", metavar="METHODS", help="Methods beside the file's own: solo,pate,fedkt:partitions=1")
+]
+Seeds = Annotated[int, typer.Option(min=1, help="How many seeds, from the file's own on.")]
+ResultsFolder = Annotated[Path, typer.Option("--out", help="The results folder: finished cells, tables, pictures.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
 
 def main() -> None:
@@ -63,7 +74,10 @@ def _console(stderr: bool = False, soft_wrap: bool = False) -> Any:
     """A console that takes what users named for text, never for markup."""
     from rich.console import Console
 
-    return Console(stderr=stderr, soft_wrap=soft_wrap, markup=False, highlight=False)
+    console = Console(stderr=stderr, soft_wrap=soft_wrap, markup=False, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDE
+    return console
 
 
 def _stop(line: str, code: int) -> None:
@@ -100,7 +114,7 @@ def run(
     file: Annotated[Path, typer.Argument(help="An experiment (TOML).")],
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; default: a new one in runs/.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     processes: Processes = None,
 ) -> None:
     """Run an experiment and write its folder: record.json and the model as ONNX."""
@@ -128,6 +142,55 @@ def run(
     console.print(party_table(result.record))
     console.print(run_table(result.record))
     console.print(f"\nwritten: {where}")
+
+
+@app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(help="An experiment (TOML): its rows, its models and its own method.")],
+    beside: Methods = "",
+    seeds: Seeds = 5,
+    settings: Settings = None,
+    out: ResultsFolder = Path("results"),
+    as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
+    as_csv: AsCsv = False,
+    processes: Processes = None,
+) -> None:
+    """Compare methods on the same rows, over seeds; what has run before is not run again."""
+    _compare("compare", file, beside, [], seeds, settings, out, _form(as_json, as_markdown, as_csv), processes)
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(help="An experiment (TOML).")],
+    over: Annotated[
+        list[str], typer.Option("--over", metavar="KEY=V,V,…", help="A key and its values; may be repeated.")
+    ],
+    beside: Methods = "",
+    seeds: Seeds = 5,
+    settings: Settings = None,
+    out: ResultsFolder = Path("results"),
+    as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
+    as_csv: AsCsv = False,
+    processes: Processes = None,
+) -> None:
+    """Run an experiment for every combination of values, over seeds; what has run before is not run again."""
+    _compare("sweep", file, beside, over, seeds, settings, out, _form(as_json, as_markdown, as_csv), processes)
+
+
+@results_app.command("merge")
+def results_merge(
+    others: Annotated[list[Path], typer.Argument(help="Results folders from elsewhere.")],
+    into: ResultsFolder = Path("results"),
+) -> None:
+    """Take in cells that were made on other machines."""
+    from limbeck.experiments.results import Results
+
+    for other in others:
+        merged = Results(into).merge(Results(other))
+        differ = f", {merged.different} with another outcome (ours was kept)" if merged.different else ""
+        typer.echo(f"{other}: {merged.new} new, {merged.same} here already{differ}")
 
 
 @app.command()
@@ -222,6 +285,72 @@ def data_split(
     console.print(split_table(counts, dealt.classes, console.width))
     sizes = [f"{len(rows) if rows else 0} {kind}" for kind, rows in (("public", dealt.public), ("test", dealt.test))]
     console.print(f"\n{counts.sum()} private, {', '.join(sizes)} rows")
+
+
+def _compare(
+    verb: str,
+    file: Path,
+    beside: str,
+    over: list[str],
+    seeds: int,
+    settings: list[str] | None,
+    out: Path,
+    form: str,
+    processes: int | None,
+) -> None:
+    sys.path.insert(0, str(file.parent.resolve()))
+    answer = sys.stdout if form == "table" else _private_stdout()
+    from limbeck.experiments.compare import compare
+    from limbeck.experiments.plan import methods_in, plan
+    from limbeck.experiments.results import Results
+    from limbeck.report import comparison
+    from limbeck.report.progress import Watcher
+
+    planned = plan(file, methods_in(beside) if beside else [], over, seeds, settings or [])
+    try:
+        summaries = compare(planned, Results(out), processes, Watcher(_console(stderr=True), "running", "cell"))
+    except KeyboardInterrupt:
+        _stop(f"limbeck: interrupted; finished cells are kept in {out}, the same command goes on", INTERRUPTED)
+    forms = {
+        "json": comparison.as_json(planned, summaries) + "\n",
+        "md": comparison.as_markdown(planned, summaries),
+        "csv": comparison.as_csv(planned, summaries),
+    }
+    written = _keep_report(out / f"{file.stem}-{verb}", forms, planned, summaries)
+    if form != "table":
+        answer.write(forms[form])
+        answer.flush()
+        return
+    console = _console()
+    console.print(comparison.comparison(planned, summaries))
+    console.print(f"\nwritten: {written}, with pictures, CSV and JSON beside it")
+
+
+def _keep_report(stem: Path, forms: dict[str, str], planned: Any, summaries: Any) -> Path:
+    """The table in every form and its pictures, beside the cells; drawn anew only where something changed."""
+    from limbeck.drafts import Draft
+    from limbeck.report.curves import save_pictures
+
+    page, data = stem.with_name(f"{stem.name}.md"), stem.with_name(f"{stem.name}.json")
+    if data.exists() and data.read_text(encoding="utf-8") == forms["json"]:
+        return page
+    try:
+        pictures = save_pictures(planned, summaries, stem)
+    except LimbeckError as error:
+        warnings.warn(str(error), LimbeckWarning, stacklevel=2)
+        pictures = []
+    shown = "".join(f"\n![{picture.stem}]({picture.name})\n" for picture in pictures)
+    for suffix, text in (("csv", forms["csv"]), ("md", forms["md"] + shown), ("json", forms["json"])):
+        with Draft(stem.with_name(f"{stem.name}.{suffix}")) as file:
+            file.write(text.encode())
+    return page
+
+
+def _form(as_json: bool, as_markdown: bool, as_csv: bool) -> str:
+    chosen = [name for name, given in (("json", as_json), ("md", as_markdown), ("csv", as_csv)) if given]
+    if len(chosen) > 1:
+        raise LimbeckError("--json, --markdown and --csv: choose one")
+    return chosen[0] if chosen else "table"
 
 
 def _private_stdout() -> TextIO:

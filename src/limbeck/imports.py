@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from limbeck.errors import LimbeckError
@@ -30,3 +31,8 @@ def own(name: str) -> Callable[..., Any]:
 def name_of(kind: type) -> str:
     """The name by which `own` finds a class again."""
     return f"{PREFIX}{kind.__module__}:{kind.__qualname__}"
+
+
+def source_of(name: str) -> Path:
+    """The file that the module of a user's own part lies in."""
+    return Path(str(import_module(name.removeprefix(PREFIX).partition(":")[0]).__file__))

@@ -5,12 +5,13 @@ import numpy as np
 from limbeck.algorithms.centralized import Centralized
 from limbeck.checks import small_federation
 from limbeck.models.onnx import PackedModel
+from limbeck.models.training import PoolTrainer
 from limbeck.protocol.streams import stream
 
 
 def test_it_is_one_fit_on_everybodys_rows() -> None:
     federation = small_federation(Centralized())
-    result = federation.run(processes=1)
+    result = federation.run(PoolTrainer(1))
     seed = int(stream(0, "server", 1).integers(2**31, size=1)[0])
     x, y = (np.concatenate([getattr(rows, part) for rows in federation.private]) for part in "xy")
     fitted = federation.server_model.fit(x, y, 3, seed)
@@ -20,7 +21,7 @@ def test_it_is_one_fit_on_everybodys_rows() -> None:
 
 
 def test_rows_that_leave_bare_cost_infinity() -> None:
-    record = small_federation(Centralized()).run(processes=1).record
+    record = small_federation(Centralized()).run(PoolTrainer(1)).record
     assert record.epsilon == {"server": math.inf, "parties": math.inf}
     assert [row["count"] for row in record.ledger if row["what"] == "PrivateRows"] == [
         party.rows for party in record.parties

@@ -1,10 +1,11 @@
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
+from limbeck.models.training import PoolTrainer
 
 
 def test_each_party_alone() -> None:
     federation = small_federation(Solo())
-    result = federation.run(processes=1)
+    result = federation.run(PoolTrainer(1))
     assert result.model is None
     assert sorted(result.models) == [0, 1, 2]
     seeds = [party.metrics.accuracy for party in result.record.parties if party.metrics]
@@ -12,7 +13,7 @@ def test_each_party_alone() -> None:
 
 
 def test_nothing_leaves() -> None:
-    record = small_federation(Solo()).run(processes=1).record
+    record = small_federation(Solo()).run(PoolTrainer(1)).record
     assert record.ledger == []
     assert record.epsilon == {}
     assert record.worst_epsilon == 0

@@ -101,5 +101,5 @@ def test_a_failing_fit_names_its_party(make: Make, tests_on_path: None) -> None:
     algorithm = Solo()
     server, silos = sites(algorithm)
     silos[1].model = model_from({"name": "python:factories:small_tree", "depth": -1})
-    with pytest.raises(LimbeckError, match="party 1: python:factories:small_tree cannot learn from"):
+    with pytest.raises(LimbeckError, match="party 1: cannot fit python:factories:small_tree to"):
         make(algorithm, server, silos).run()

@@ -11,8 +11,10 @@ from sklearn.linear_model import LogisticRegression
 import limbeck as lb
 from limbeck.data.sets import load
 from limbeck.experiments.config import Experiment, check_table
+from limbeck.experiments.deal import deal
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.run import federation_of, run_experiment
+from limbeck.models.training import PoolTrainer
 
 TABLE: dict[str, Any] = {
     "data": {"name": "iris", "parties": 3, "public": 0.3, "test": 0.2},
@@ -27,7 +29,8 @@ PARTIES = [(X[i::3], Y[i::3]) for i in range(3)]
 
 def federation(**tables: Any) -> Federation:
     table = {**TABLE, **tables}
-    return federation_of(check_table(Experiment, table, "e.toml"), table)
+    experiment = check_table(Experiment, table, "e.toml")
+    return federation_of(experiment, table, deal(experiment))
 
 
 def timeless(record_json: str) -> dict[str, Any]:
@@ -38,7 +41,7 @@ def timeless(record_json: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("algorithm", ["fedkt", "solo", "centralized"])
 def test_same_seed_same_record_and_files(algorithm: str) -> None:
-    one, two = (federation(algorithm={"name": algorithm}).run(processes) for processes in (1, 2))
+    one, two = (federation(algorithm={"name": algorithm}).run(PoolTrainer(processes)) for processes in (1, 2))
     assert timeless(one.record.to_json()) == timeless(two.record.to_json())
     files, others = one.files(), two.files()
     assert {k: v for k, v in files.items() if k != "record.json"} == {
@@ -47,14 +50,15 @@ def test_same_seed_same_record_and_files(algorithm: str) -> None:
 
 
 def test_another_seed_another_record() -> None:
-    one, two = (federation(seed=seed).run(1).record.to_json() for seed in (0, 1))
+    one, two = (federation(seed=seed).run(PoolTrainer(1)).record.to_json() for seed in (0, 1))
     assert timeless(one)["parties"] != timeless(two)["parties"]
 
 
 def test_the_record_can_be_run_again() -> None:
-    first = federation(seed=4).run(1)
+    first = federation(seed=4).run(PoolTrainer(1))
     config = json.loads(first.record.to_json())["config"]
-    again = federation_of(check_table(Experiment, config, "record"), config).run(1)
+    experiment = check_table(Experiment, config, "record")
+    again = federation_of(experiment, config, deal(experiment)).run(PoolTrainer(1))
     assert timeless(again.record.to_json()) == timeless(first.record.to_json())
 
 
@@ -76,8 +80,8 @@ def test_what_a_record_says() -> None:
 
 
 def test_files_of_a_run() -> None:
-    assert set(federation().run(1).files()) == {"model.onnx", "record.json"}
-    assert set(federation(algorithm={"name": "solo"}).run(1).files()) == {
+    assert set(federation().run(PoolTrainer(1)).files()) == {"model.onnx", "record.json"}
+    assert set(federation(algorithm={"name": "solo"}).run(PoolTrainer(1)).files()) == {
         "record.json",
         *(f"models/party-{party}.onnx" for party in range(3)),
     }
@@ -163,7 +167,7 @@ def test_a_model_that_cannot_travel_is_refused_before_training() -> None:
         return results
 
     with pytest.raises(lb.LimbeckError, match="cannot be packed as ONNX"):
-        federation(server={"model": {"name": "python:factories:unconvertible"}}).run(1, watch)
+        federation(server={"model": {"name": "python:factories:unconvertible"}}).run(PoolTrainer(1, watch))
     assert fits == []
 
 

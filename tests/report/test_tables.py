@@ -5,6 +5,7 @@ from rich.console import Console
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
+from limbeck.models.training import PoolTrainer
 from limbeck.report.tables import comparison_table, party_table, percent, run_table, weight
 
 
@@ -16,7 +17,7 @@ def shown(table: object, width: int = 80) -> str:
 
 
 def test_a_run() -> None:
-    record = small_federation(FedKT()).run(1).record
+    record = small_federation(FedKT()).run(PoolTrainer(1)).record
     text = shown(run_table(record))
     assert record.metrics is not None
     assert percent(record.metrics.accuracy) in text
@@ -26,7 +27,7 @@ def test_a_run() -> None:
 
 
 def test_parties_alone() -> None:
-    record = small_federation(Solo()).run(1).record
+    record = small_federation(Solo()).run(PoolTrainer(1)).record
     text = shown(party_table(record))
     for party in record.parties:
         assert party.metrics is not None
@@ -35,7 +36,7 @@ def test_parties_alone() -> None:
 
 
 def test_a_comparison_fits_a_terminal_and_ends_with_the_constant() -> None:
-    records = [small_federation(algorithm).run(1).record for algorithm in (Solo(), FedKT())]
+    records = [small_federation(algorithm).run(PoolTrainer(1)).record for algorithm in (Solo(), FedKT())]
     text = shown(comparison_table(records))
     assert "…" not in text
     assert text.rstrip().splitlines()[-1].split()[:2] == ["constant", percent(records[0].constant).split()[0]]

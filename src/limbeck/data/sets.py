@@ -107,12 +107,18 @@ def load(name: str) -> DataSet:
         return _embedded(name)
     if name in VIEWS:
         return VIEWS[name].of(load(VIEWS[name].whole))
+    path = path_of(name)
+    return _from_arrays(name, path, _read(path))
+
+
+def path_of(name: str) -> Path:
+    """The file of a stored data set."""
     folder = data_folder()
     path = folder / f"{name}.npz" if folder else None
     if path is None or not path.is_file() or path.parent != folder:
         hint = "" if folder else " (LIMBECK_DATA is not set, so only the embedded sets are known)"
         raise LimbeckError(f"unknown data set {name!r}; {did_you_mean(name, names())}{hint}")
-    return _from_arrays(name, path, _read(path))
+    return path
 
 
 def rows_in(path: Path) -> Array:

@@ -19,9 +19,8 @@ from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics
 from limbeck.experiments.record import PartyRecord, RunRecord, versions
 from limbeck.experiments.result import Classifier, Result, labelled
 from limbeck.models.rehearsal import rehearse
-from limbeck.models.training import PoolTrainer, Watch, unwatched
 from limbeck.privacy.accounting import epsilon_by_observer
-from limbeck.protocol.learning import Model
+from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
@@ -49,7 +48,7 @@ class Federation:
         if self.algorithm.needs_public_labels and not self.public_is_kindred:
             raise LimbeckError(f"{self.algorithm.name} needs labelled public rows: draw them from the data set itself")
 
-    def sites(self, trainer: PoolTrainer) -> tuple[Site, list[Silo]]:
+    def sites(self, trainer: Trainer) -> tuple[Site, list[Silo]]:
         """The server and the silos; labels of public rows go only to an algorithm that needs them."""
         shared: dict[str, Any] = {
             "public": self._public_rows(),
@@ -63,10 +62,16 @@ class Federation:
         ]
         return Site(model=self.server_model, **shared), silos
 
-    def rehearse(self) -> None:
-        """Refuse models that cannot be fitted or packed, before anyone trains."""
+    def rehearse(self, known: set[str] | None = None) -> None:
+        """Refuse models that cannot be fitted or packed, before anyone trains.
+
+        `known` are descriptions of models that were rehearsed on such rows before; it grows.
+        """
+        known = set() if known is None else known
         for model in {id(model): model for model in [*self.models, self.server_model]}.values():
-            rehearse(model, self.private[0].x.shape[1:], len(self.classes))
+            if repr(model.description) not in known:
+                rehearse(model, self.private[0].x.shape[1:], len(self.classes))
+                known.add(repr(model.description))
 
     def warn_of_strange_public_rows(self) -> None:
         """Each party looks for itself whether the public rows lie near its own."""
@@ -82,12 +87,11 @@ class Federation:
                 stacklevel=2,
             )
 
-    def run(self, processes: int | None = None, watch: Watch = unwatched, clock: Clock | None = None) -> Result:
-        """Run in this process, on all cores unless `processes` says otherwise."""
+    def run(self, trainer: Trainer, clock: Clock | None = None, rehearsed: set[str] | None = None) -> Result:
+        """Run in this process; the trainer decides on how many cores."""
         clock = clock or Clock()
-        trainer = PoolTrainer(processes, watch)
         with clock.phase("rehearse"):
-            self.rehearse()
+            self.rehearse(rehearsed)
             self.warn_of_strange_public_rows()
         engine = InProcess(self.algorithm, *self.sites(trainer), trainer)
         return self.finish(engine, clock)

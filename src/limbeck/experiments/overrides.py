@@ -38,10 +38,15 @@ def _pair(setting: str) -> tuple[list[str], Any]:
     path = key.strip().split(".")
     if not equals or not all(path):
         raise LimbeckError(f"--set {setting}: write --set key.path=value, such as --set algorithm.subsets=10")
+    return path, value_of(text)
+
+
+def value_of(text: str) -> Any:
+    """A value as TOML reads it; what is not TOML is text."""
     try:
-        return path, tomllib.loads(f"value = {text}")["value"]
+        return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        return path, text
+        return text
 
 
 def _table_at(table: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:

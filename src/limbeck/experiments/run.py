@@ -12,20 +12,19 @@ from limbeck.data.sets import as_float, check_finite
 from limbeck.errors import LimbeckError
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
-from limbeck.experiments.deal import deal
+from limbeck.experiments.deal import Dealt, deal
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
 from limbeck.experiments.result import Result
 from limbeck.models.named import adapted, model_from
-from limbeck.models.training import Watch, unwatched
+from limbeck.models.training import PoolTrainer, Watch, unwatched
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.rows import Array, Rows
 
 
-def federation_of(experiment: Experiment, config: Mapping[str, Any], base: Path = Path()) -> Federation:
-    """The federation that an experiment describes; `config` is what the record keeps of it."""
-    dealt = deal(experiment, base)
+def federation_of(experiment: Experiment, config: Mapping[str, Any], dealt: Dealt) -> Federation:
+    """The federation that an experiment describes, its rows dealt; `config` is what the record keeps of it."""
     if dealt.test is None and experiment.data.name:
         name = experiment.data.name
         raise LimbeckError(f"{name} has no official test rows: say how many to set aside with data.test")
@@ -54,8 +53,8 @@ def run_experiment(
     """Deal the rows and let the parties learn."""
     clock = Clock()
     with clock.phase("data"):
-        federation = federation_of(experiment, config, base)
-    return federation.run(processes, watch, clock)
+        federation = federation_of(experiment, config, deal(experiment, base))
+    return federation.run(PoolTrainer(processes, watch), clock)
 
 
 def run_file(
@@ -120,7 +119,7 @@ def run(
             "server": {"model": dict(server.description)},
         },
     )
-    return federation.run(processes, watch)
+    return federation.run(PoolTrainer(processes, watch))
 
 
 def _labels(pair: Any, where: str) -> Array:

@@ -33,6 +33,9 @@ class Fit:
     targets: Array
     recipe: Recipe | None = None
 
+    def __str__(self) -> str:
+        return f"{self.model.name} to {len(self.rows)} rows"
+
     def run(self, classes: int, seed: int) -> bytes:
         return self.model.fit(self.rows, self.targets, classes, seed, self.recipe).pack()
 
@@ -46,6 +49,9 @@ class FitAndVote:
     targets: Array
     asked: Array
     recipe: Recipe | None = None
+
+    def __str__(self) -> str:
+        return f"{self.model.name} to {len(self.rows)} rows"
 
     def run(self, classes: int, seed: int) -> Array:
         return self.model.fit(self.rows, self.targets, classes, seed, self.recipe).vote(self.asked)
@@ -112,11 +118,7 @@ def _attempt(index: int, job: Job[T], classes: int, seed: int) -> T:
             return job.run(classes, seed)
     except (Exception, SystemExit) as error:  # an estimator may raise anything; all of it is told in one line
         reason = " ".join(str(error).split())
-        raise FitError(f"{_told(job)}: {reason or type(error).__name__}", index) from None
-
-
-def _told(job: Any) -> str:
-    return f"{job.model.name} cannot learn from {len(job.rows)} rows"
+        raise FitError(f"cannot fit {job}: {reason or type(error).__name__}", index) from None
 
 
 def _import(module: str) -> None:

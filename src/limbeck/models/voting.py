@@ -19,11 +19,11 @@ def voting(models: Sequence[bytes]) -> bytes:
     for index, member in enumerate(members):
         graph, prefix = member.graph, f"m{index}/"
         shape = [-1, *(dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim[1:])]
-        weights += [numpy_helper.from_array(np.array(shape, np.int64), f"{prefix}shape"), *graph.initializer]
-        nodes += [helper.make_node("Reshape", ["rows", f"{prefix}shape"], [f"{prefix}rows"]), *graph.node]
-        nodes.append(helper.make_node("Gather", ["vote", f"{prefix}label"], [f"{prefix}voted"]))
+        weights += [numpy_helper.from_array(np.array(shape, np.int64), f"shape{index}"), *graph.initializer]
+        nodes += [helper.make_node("Reshape", ["rows", f"shape{index}"], [f"{prefix}rows"]), *graph.node]
+        nodes.append(helper.make_node("Gather", ["vote", f"{prefix}label"], [f"voted{index}"]))
         opsets |= {opset.domain: opset.version for opset in member.opset_import}
-    nodes.append(helper.make_node("Sum", [f"m{index}/voted" for index in range(len(members))], ["scores"]))
+    nodes.append(helper.make_node("Sum", [f"voted{index}" for index in range(len(members))], ["scores"]))
     nodes.append(helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0))
     return packed(nodes, weights, row, classes, probabilities=True, opsets=opsets)
 

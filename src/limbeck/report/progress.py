@@ -14,9 +14,11 @@ class Watcher:
     """Passes results on as they come and shows how far the work is."""
 
     console: Console
+    verb: str = "fitting"
+    noun: str = "model"
 
     def __call__(self, results: Iterable[Any], total: int) -> Iterable[Any]:
-        label = f"fitting {total} model{'s' if total > 1 else ''}"
+        label = f"{self.verb} {total} {self.noun}{'s' if total > 1 else ''}"
         return self._bar(results, total, label) if self.console.is_terminal else self._line(results, label)
 
     def _bar(self, results: Iterable[Any], total: int, label: str) -> Iterable[Any]:

@@ -13,7 +13,7 @@ UNITS = ("B", "kB", "MB", "GB")
 
 def run_table(record: RunRecord) -> Table:
     """One run: how good, against what, at what price."""
-    table = _table(f"{record.algorithm}, {len(record.parties)} parties, seed {record.seed}")
+    table = framed(f"{record.algorithm}, {len(record.parties)} parties, seed {record.seed}")
     table.add_column("")
     table.add_column("", justify="right")
     if record.metrics:
@@ -33,7 +33,7 @@ def run_table(record: RunRecord) -> Table:
 
 def party_table(record: RunRecord) -> Table:
     """Each party: what it holds, what it learns with, and how good its own model is where it has one."""
-    table = _table("parties")
+    table = framed("parties")
     own = ("accuracy alone",) if any(party.metrics for party in record.parties) else ()
     for column in ("party", "model", "rows", "classes", *own):
         table.add_column(column, justify="left" if column == "model" else "right")
@@ -46,7 +46,7 @@ def party_table(record: RunRecord) -> Table:
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:
     """Several runs on the same rows, and the constant predictor that learning must beat."""
-    table = _table("on the same test rows")
+    table = framed("on the same test rows")
     for column in ("method", "accuracy", "balanced", "rounds", "up", "down", "epsilon", "seconds"):
         table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
     for record in records:
@@ -88,7 +88,7 @@ def _number(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"
 
 
-def _table(title: str) -> Table:
+def framed(title: str) -> Table:
     return Table(
         title=title,
         title_justify="left",

@@ -1,0 +1,150 @@
+"""A cell: one configuration at one seed, known by its content, and what came of it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from limbeck.data.content import content_of_file, content_of_set
+from limbeck.data.draw import Draw, FromFile
+from limbeck.errors import LimbeckError
+from limbeck.experiments.config import Experiment
+from limbeck.experiments.metrics import Metrics
+from limbeck.experiments.record import RunRecord, finite
+from limbeck.imports import is_own, name_of, source_of
+from limbeck.protocol.learning import Model
+
+FORMAT = 1  # of kept results: raised when the same configuration would give another result
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An experiment to be run; `base` is where its paths start."""
+
+    experiment: Experiment
+    table: Mapping[str, Any]
+    base: Path
+
+    @cached_property
+    def said(self) -> dict[str, Any]:
+        """All that decides the result. Parameters at their defaults are left out: they may be written or not."""
+        experiment = self.experiment
+        models = [experiment.model_of(party) for party in range(experiment.parties)]
+        others = {str(party): model for party, model in enumerate(models) if model != experiment.model}
+        said = {
+            "format": FORMAT,
+            "seed": experiment.seed,
+            "data": self._data(),
+            "model": dict(experiment.model.description),
+            "parties": {party: dict(model.description) for party, model in others.items()},
+            "server": dict(experiment.server_model.description),
+            "algorithm": {"name": experiment.algorithm.name, **_chosen(experiment.algorithm)},
+            "code": self._own_code([*models, experiment.server_model]),
+        }
+        return cast(dict[str, Any], json.loads(json.dumps(said, default=str)))
+
+    @cached_property
+    def key(self) -> str:
+        return key_of(self.said)
+
+    @property
+    def rows_key(self) -> str:
+        """Equal for cells whose parties hold the same rows."""
+        return json.dumps([self.said["seed"], self.said["data"]], sort_keys=True)
+
+    def _data(self) -> dict[str, Any]:
+        data = self.experiment.data
+        files = [*self.experiment.files, *filter(None, [data.path, data.schema_file])]
+        drawn = {"public": data.public, "test": data.test}
+        return {
+            "name": data.name or (Path(data.path).name if data.path else None),
+            "content": content_of_set(data.name) if data.name else None,
+            "files": [content_of_file(self.base / file) for file in files],
+            "label": data.label,
+            "parties": self.experiment.parties,
+            "split": {"kind": data.split.kind, **_chosen(data.split)},
+            **{part: self._drawn(draw) for part, draw in drawn.items()},
+        }
+
+    def _drawn(self, draw: Draw | FromFile | None) -> Any:
+        if isinstance(draw, FromFile):
+            return content_of_file(self.base / draw.path)
+        return draw and {**asdict(draw), "content": content_of_set(draw.name) if draw.name else None}
+
+    def _own_code(self, models: list[Model]) -> dict[str, str]:
+        """The user's own models and algorithm by what stands in their files."""
+        names = {model.name for model in models} | {name_of(type(self.experiment.algorithm))}
+        own = sorted(name for name in names if is_own(name) and not name.startswith("python:limbeck."))
+        return {name: content_of_file(source_of(name)) for name in own}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What came of a cell. `seconds` are its fits' on one core, whether it did them or shared another cell's."""
+
+    said: Mapping[str, Any]
+    metrics: Metrics | None
+    constant: float | None
+    rounds: int
+    up: int
+    down: int
+    epsilon: Mapping[str, float | None]  # towards each observer; None is infinite
+    delta: float
+    seconds: float
+    missing: list[int]
+    versions: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        return key_of(self.said)
+
+    def to_json(self) -> str:
+        return json.dumps({"key": self.key, **asdict(self)}, indent=1, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> "Kept":
+        try:
+            table = json.loads(text)
+            key = table.pop("key")
+            metrics = table.pop("metrics")
+            kept = cls(metrics=Metrics(**metrics) if metrics else None, **table)
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise LimbeckError(f"{where} is not a kept result") from error
+        if key != kept.key:
+            raise LimbeckError(f"{where} was changed: its configuration does not have the key {key[:12]}…")
+        return kept
+
+
+def kept_of(cell: Cell, record: RunRecord, seconds: float) -> Kept:
+    return Kept(
+        said=cell.said,
+        metrics=record.metrics,
+        constant=record.constant,
+        rounds=record.rounds,
+        up=record.bytes["up"],
+        down=record.bytes["down"],
+        epsilon=finite(dict(record.epsilon)),
+        delta=record.delta,
+        seconds=seconds,
+        missing=list(record.missing),
+        versions=dict(record.versions),
+    )
+
+
+def key_of(said: Mapping[str, Any]) -> str:
+    """The content key of a cell."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _chosen(parameters: Any) -> dict[str, Any]:
+    """The fields of a dataclass that differ from their defaults."""
+    values = {part: getattr(parameters, part.name) for part in fields(parameters)}
+    chosen = {part.name: value for part, value in values.items() if value != _default(part)}
+    return {name: _chosen(value) if is_dataclass(value) else value for name, value in chosen.items()}
+
+
+def _default(part: Field[Any]) -> Any:
+    return part.default if part.default_factory is MISSING else part.default_factory()

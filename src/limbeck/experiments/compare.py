@@ -1,0 +1,172 @@
+"""Run what is missing of a plan, keep it, and make one table of all."""
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from joblib import Parallel, cpu_count, delayed
+
+from limbeck.errors import LimbeckError, LimbeckWarning
+from limbeck.experiments.cells import Cell, Kept, kept_of
+from limbeck.experiments.config import Experiment, check_table
+from limbeck.experiments.deal import deal
+from limbeck.experiments.plan import Line, Plan
+from limbeck.experiments.results import Results
+from limbeck.experiments.run import federation_of
+from limbeck.models.sharing import Done, SharedTrainer
+from limbeck.models.training import PoolTrainer, Watch, unwatched
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure over seeds; the deviation is the sample's, and None for one seed."""
+
+    mean: float
+    deviation: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A line of the table. `note` says why cells have no result."""
+
+    method: str
+    swept: Mapping[str, Any]
+    seeds: Sequence[int]
+    figures: Mapping[str, Spread]
+    epsilon: Mapping[str, float | None]  # towards each observer, the largest over seeds; None is infinite
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Ran:
+    """What became of the cells of one group: why some could not run, and what they warned of."""
+
+    cells: int
+    refused: dict[str, str] = field(default_factory=dict)
+    warned: list[str] = field(default_factory=list)
+
+
+def compare(plan: Plan, results: Results, processes: int | None = None, watch: Watch = unwatched) -> list[Summary]:
+    """The summary of every line; cells that are kept already are not run."""
+    with results.alone():
+        missing = [cell for key, cell in plan.cells.items() if results.find(key) is None]
+        groups = [list(group) for _, group in groupby(sorted(missing, key=_rows_key), _rows_key)]
+        refused: dict[str, str] = {}
+        for ran in watch(_ran(groups, results, processes), len(missing)) if missing else ():
+            refused |= ran.refused
+            for text in ran.warned:
+                warnings.warn(text, LimbeckWarning, stacklevel=2)
+        return [_summary(line, results, refused) for line in plan.lines]
+
+
+def _rows_key(cell: Cell) -> str:
+    return cell.rows_key
+
+
+def _ran(groups: list[list[Cell]], results: Results, processes: int | None) -> Iterator[Ran]:
+    """One item a cell. Whole groups side by side where there are enough of them, else fits side by side."""
+    width = processes or cpu_count()
+    if width == 1 or len(groups) < width:
+        for group in groups:
+            yield from _group(group, results, PoolTrainer(processes))
+        return
+    orders = (
+        delayed(_apart)([(cell.table, cell.base) for cell in group], results.folder, os.getpid()) for group in groups
+    )
+    for ran in Parallel(width, batch_size=1, return_as="generator_unordered")(orders):
+        yield from ran
+
+
+def _apart(cells: Sequence[tuple[Mapping[str, Any], Path]], folder: Path, parent: int) -> list[Ran]:
+    """In a process of the pool: it must not outlive the program."""
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    group = [Cell(check_table(Experiment, table, str(base)), table, base) for table, base in cells]
+    return list(_group(group, Results(folder), PoolTrainer(1)))
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)
+
+
+def _group(cells: Sequence[Cell], results: Results, trainer: PoolTrainer) -> Iterator[Ran]:
+    """Cells whose parties hold the same rows: the rows are dealt once, and fits that cells have in common done once."""
+    done: Done = {}
+    rehearsed: set[str] = set()
+    try:
+        dealt = deal(cells[0].experiment, cells[0].base)
+    except LimbeckError as error:
+        yield from (Ran(1, {cell.key: str(error)}) for cell in cells)
+        return
+    for cell in cells:
+        ran = Ran(1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", LimbeckWarning)
+            try:
+                shared = SharedTrainer(trainer, done)
+                result = federation_of(cell.experiment, cell.table, dealt).run(shared, rehearsed=rehearsed)
+                results.keep(kept_of(cell, result.record, shared.seconds))
+            except LimbeckError as error:
+                ran.refused[cell.key] = str(error)
+        ran.warned = [str(w.message) for w in caught if issubclass(w.category, LimbeckWarning)]
+        yield ran
+
+
+def _summary(line: Line, results: Results, refused: Mapping[str, str]) -> Summary:
+    kept = {cell.experiment.seed: results.find(cell.key) for cell in line.cells}
+    there = {seed: each for seed, each in kept.items() if each is not None}
+    reasons: dict[str, list[int]] = {}
+    for cell in line.cells:
+        if cell.key in refused:
+            reasons.setdefault(refused[cell.key], []).append(cell.experiment.seed)
+    return Summary(
+        method=line.method,
+        swept=line.swept,
+        seeds=list(there),
+        figures=_figures(list(there.values())),
+        epsilon=_epsilon(list(there.values())),
+        note=_note(reasons, len(line.cells)),
+    )
+
+
+def _note(reasons: Mapping[str, list[int]], all_seeds: int) -> str:
+    """The first reason, and which seeds it or another stopped."""
+    if not reasons:
+        return ""
+    [(reason, stopped), *others] = reasons.items()
+    if len(stopped) == all_seeds:
+        return reason
+    more = sorted(seed for _, seeds in others for seed in seeds)
+    told = f"; seed {', '.join(map(str, more))} alike" if more else ""
+    return f"seed {', '.join(map(str, stopped))}: {reason}{told}"
+
+
+def _figures(kept: Sequence[Kept]) -> dict[str, Spread]:
+    """Every figure that all cells have."""
+    columns = {
+        **{name: [k.metrics and getattr(k.metrics, name) for k in kept] for name in ("accuracy", "balanced_accuracy")},
+        "roc_auc": [k.metrics and k.metrics.roc_auc for k in kept],
+        **{name: [getattr(k, name) for k in kept] for name in ("constant", "rounds", "up", "down", "seconds")},
+    }
+    return {name: _spread(values) for name, values in columns.items() if kept and None not in values}
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(fmean(values), stdev(values) if len(values) > 1 else None)
+
+
+def _epsilon(kept: Sequence[Kept]) -> dict[str, float | None]:
+    observers = dict.fromkeys(observer for each in kept for observer in each.epsilon)
+    seen = {observer: [each.epsilon.get(observer, 0.0) for each in kept] for observer in observers}
+    return {
+        observer: None if None in values else max(v for v in values if v is not None)
+        for observer, values in seen.items()
+    }

@@ -1,0 +1,113 @@
+"""What is compared: methods and swept values, each at every seed, as lines of cells."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from limbeck.errors import LimbeckError
+from limbeck.experiments.cells import Cell
+from limbeck.experiments.config import Experiment, check_table, read_toml
+from limbeck.experiments.overrides import override, value_of
+
+COMMAS = re.compile(r""",(?=(?:[^"'\[\]{}]|"[^"]*"|'[^']*'|\[[^\]]*\]|\{[^}]*\})*$)""")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the table: one method with the swept values, one cell a seed."""
+
+    method: str
+    swept: Mapping[str, Any]
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All lines; every cell was checked, none has run."""
+
+    file: Path
+    lines: Sequence[Line]
+    seeds: Sequence[int]
+
+    @property
+    def cells(self) -> dict[str, Cell]:
+        """Each cell once, by its key."""
+        return {cell.key: cell for line in self.lines for cell in line.cells}
+
+    @property
+    def swept(self) -> list[str]:
+        return list(self.lines[0].swept)
+
+
+def plan(
+    file: Path, methods: Sequence[str] = (), over: Sequence[str] = (), seeds: int = 5, settings: Sequence[str] = ()
+) -> Plan:
+    """The file's own method and those beside it, on the same rows, for every combination of swept values."""
+    if seeds < 1:
+        raise LimbeckError(f"--seeds {seeds}: at least one seed is needed")
+    table, _ = override(read_toml(file), settings)
+    first = check_table(Experiment, table, str(file)).seed
+    chosen = range(first, first + seeds)
+    lines = []
+    for swept in _combinations(over):
+        changed, _ = override(table, [f"{key}={text}" for key, text in swept.items()])
+        values = {key: value_of(text) for key, text in swept.items()}
+        own = str(changed.get("algorithm", {}).get("name"))
+        for method in dict.fromkeys([own, *methods]):
+            cells = [_cell(file, changed, method, seed) for seed in chosen]
+            lines.append(Line(method, values, cells))
+    order = list(dict.fromkeys(line.method for line in lines))
+    return Plan(file, sorted(_distinct(lines), key=lambda line: order.index(line.method)), chosen)
+
+
+def methods_in(text: str) -> list[str]:
+    """`solo,fedkt:partitions=1:subsets=2`: methods with commas, their parameters with colons between them."""
+    methods = [part.strip() for part in COMMAS.split(text)]
+    if not all(methods):
+        raise LimbeckError(f"--with {text}: write --with solo,pate,fedkt:partitions=1")
+    return methods
+
+
+def _combinations(over: Sequence[str]) -> Iterator[dict[str, str]]:
+    keys, texts = [], []
+    for each in over:
+        key, equals, values = each.partition("=")
+        parts = [part.strip() for part in COMMAS.split(values)]
+        if not equals or not key.strip() or not all(parts):
+            raise LimbeckError(f"--over {each}: write --over key.path=value,value, such as algorithm.partitions=1,2,3")
+        if key.strip() in keys:
+            raise LimbeckError(f"--over {key.strip()} stands twice: put all its values into one")
+        keys.append(key.strip())
+        texts.append(list(dict.fromkeys(parts)))
+    return (dict(zip(keys, chosen, strict=True)) for chosen in product(*texts))
+
+
+def _cell(file: Path, table: dict[str, Any], method: str, seed: int) -> Cell:
+    name, parameters = _apart(method)
+    other = [] if name == table.get("algorithm", {}).get("name") else [f'algorithm.name="{name}"']
+    changed, _ = override(table, [f"seed={seed}", *other])
+    changed, _ = override(changed, [f"algorithm.{parameter}" for parameter in parameters])
+    where = str(file) if method == name else f"{file}, {method}"
+    return Cell(check_table(Experiment, changed, where), changed, file.parent)
+
+
+def _apart(method: str) -> tuple[str, list[str]]:
+    """A method's name, which may hold colons of its own (`python:mine:Mine`), and its parameters."""
+    parts = method.split(":")
+    names = [part for part in parts if "=" not in part]
+    if parts[: len(names)] != names:
+        raise LimbeckError(f"--with {method}: parameters come after the name, such as fedkt:partitions=1:subsets=2")
+    return ":".join(names), parts[len(names) :]
+
+
+def _distinct(lines: list[Line]) -> Iterator[Line]:
+    """Without lines that say under another name what an earlier one says."""
+    seen = set()
+    for line in lines:
+        content = (repr(line.swept), *(cell.key for cell in line.cells))
+        if content not in seen:
+            seen.add(content)
+            yield line

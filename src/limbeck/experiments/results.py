@@ -1,0 +1,82 @@
+"""The results folder: finished cells, one small JSON file each, never run twice."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from limbeck.drafts import Draft
+from limbeck.errors import LimbeckError
+from limbeck.experiments.cells import Kept
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """How many cells came in, were here already, or were here with another outcome (ours was kept)."""
+
+    new: int
+    same: int
+    different: int
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """`cells/KEY.json` in a folder; a file appears whole or not at all and is never written again."""
+
+    folder: Path
+
+    @property
+    def cells(self) -> Path:
+        return self.folder / "cells"
+
+    def find(self, key: str) -> Kept | None:
+        path = self.cells / f"{key}.json"
+        try:
+            return Kept.from_json(path.read_text(encoding="utf-8"), str(path))
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise LimbeckError(f"cannot read {path}: {error}") from error
+
+    def keep(self, kept: Kept) -> None:
+        path = self.cells / f"{kept.key}.json"
+        if path.exists():
+            return
+        try:
+            with Draft(path) as file:
+                file.write(kept.to_json().encode())
+        except OSError as error:
+            raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else runs cells into this folder meanwhile; the lock goes with the process, however it ends."""
+        try:
+            self.cells.mkdir(parents=True, exist_ok=True)
+            with (self.folder / ".lock").open("w") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    raise LimbeckError(
+                        f"another comparison runs into {self.folder}: wait for it, or name another folder with --out"
+                    ) from error
+                yield
+        except OSError as error:
+            raise LimbeckError(f"cannot write to {self.folder}: {error.strerror}") from error
+
+    def merge(self, other: "Results") -> Merged:
+        """Take in cells that were made elsewhere; all are checked before the first is taken."""
+        if not other.cells.is_dir():
+            raise LimbeckError(f"{other.folder} is not a results folder: it has no folder cells")
+        theirs = [Kept.from_json(path.read_text(), str(path)) for path in sorted(other.cells.glob("[!.]*.json"))]
+        ours = {kept.key: self.find(kept.key) for kept in theirs}
+        for kept in theirs:
+            self.keep(kept)
+        same = sum(mine is not None and mine.metrics == kept.metrics for kept, mine in _paired(theirs, ours))
+        different = sum(mine is not None and mine.metrics != kept.metrics for kept, mine in _paired(theirs, ours))
+        return Merged(len(theirs) - same - different, same, different)
+
+
+def _paired(theirs: list[Kept], ours: dict[str, Kept | None]) -> list[tuple[Kept, Kept | None]]:
+    return [(kept, ours[kept.key]) for kept in theirs]

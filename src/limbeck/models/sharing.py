@@ -1,0 +1,71 @@
+"""Shared fits: what another run has fitted already is not fitted again."""
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from limbeck.protocol.learning import Job, Trainer
+from limbeck.protocol.rows import Array, content_hash
+
+T = TypeVar("T")
+Done = dict[str, tuple[Any, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Timed(Generic[T]):
+    """A job that also tells how many seconds it took."""
+
+    job: Job[T]
+
+    def run(self, classes: int, seed: int) -> tuple[T, float]:
+        began = time.perf_counter()
+        return self.job.run(classes, seed), time.perf_counter() - began
+
+    def __str__(self) -> str:
+        return str(self.job)
+
+
+@dataclass(slots=True)
+class SharedTrainer:
+    """Hands on only those jobs whose like is not in `done` yet, which other trainers may share.
+
+    `seconds` is what this trainer's jobs took on one core, whoever asked for them first.
+    """
+
+    trainer: Trainer
+    done: Done = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
+        known: dict[tuple[Any, ...], str] = {}
+        keys = [_key(job, classes, seed, known) for job, seed in zip(jobs, seeds, strict=True)]
+        new = {key: i for i, key in enumerate(keys) if key not in self.done}
+        results = self.trainer.run([Timed(jobs[i]) for i in new.values()], classes, [seeds[i] for i in new.values()])
+        self.done.update(zip(new, results, strict=True))
+        self.seconds += sum(self.done[key][1] for key in keys)
+        return [self.done[key][0] for key in keys]
+
+
+def _key(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], str]) -> str:
+    """A hash of all that the job depends on; `known` holds the hashes of arrays that many jobs have in common."""
+    parts = [(part.name, _told(getattr(job, part.name), known)) for part in fields(job)]
+    return hashlib.sha256(repr((type(job).__qualname__, classes, seed, parts)).encode()).hexdigest()
+
+
+def _told(value: Any, known: dict[tuple[Any, ...], str]) -> str:
+    if isinstance(value, np.ndarray):
+        return _hash(value, known)
+    description = getattr(value, "description", None)
+    return repr(value) if description is None else json.dumps(dict(description), sort_keys=True, default=repr)
+
+
+def _hash(array: Array, known: dict[tuple[Any, ...], str]) -> str:
+    place = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
+    if place not in known:
+        known[place] = content_hash(array)
+    return known[place]

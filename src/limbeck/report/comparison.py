@@ -1,0 +1,136 @@
+"""A comparison as a table: for a terminal, as Markdown, CSV or JSON."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import zip_longest
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from limbeck.experiments.compare import Spread, Summary
+from limbeck.experiments.plan import Plan
+from limbeck.report.tables import framed, weight
+
+CSV_FIGURES = ("accuracy", "balanced_accuracy", "roc_auc", "constant", "rounds", "up", "down", "seconds")
+COLUMNS = ("accuracy %", "balanced %", "rounds", "up", "down", "seconds", "epsilon")
+
+
+def comparison(plan: Plan, summaries: Sequence[Summary]) -> Group:
+    """For a terminal: mean ± deviation, the constant predictor, and below why cells have no result."""
+    headings, lines = _lines(plan, summaries)
+    table = framed(_title(plan))
+    for heading in headings:
+        method = heading == "method"
+        table.add_column(heading, justify="left" if method else "right", overflow="fold")
+    notes = dict.fromkeys(summary.note for summary in summaries if summary.note)
+    marks = {note: f" [{number}]" for number, note in enumerate(notes, 1)}
+    for line, summary in zip_longest(lines, summaries):
+        accuracy = 1 + len(plan.swept)
+        line[accuracy] += marks.get(summary.note, "") if summary else ""
+        table.add_row(*(Text(cell) for cell in line))
+    return Group(table, *(Text(f"{mark.strip()} {note}") for note, mark in marks.items()))
+
+
+def as_markdown(plan: Plan, summaries: Sequence[Summary]) -> str:
+    """A line that could not run has the reason in the cell of its accuracy."""
+    headings, lines = _lines(plan, summaries)
+    for line, summary in zip(lines, summaries, strict=False):
+        if summary.note:
+            line[1 + len(plan.swept)] += f" ({summary.note})"
+    rows = [headings, ["---"] + ["---:"] * (len(headings) - 1), *lines]
+    return f"{_title(plan)}\n\n" + "\n".join(f"| {' | '.join(_safe(c) for c in row)} |" for row in rows) + "\n"
+
+
+def as_csv(plan: Plan, summaries: Sequence[Summary]) -> str:
+    """Plain numbers: shares, bytes, seconds; an infinite epsilon is `inf`."""
+    spread = [f"{name}{end}" for name in CSV_FIGURES for end in ("", "_deviation")]
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    out.writerow(["method", *plan.swept, "seeds", *spread, "epsilon", "why_not"])
+    for s in summaries:
+        figures = [s.figures.get(name) for name in CSV_FIGURES]
+        numbers = [number for f in figures for number in ((f.mean, f.deviation) if f else (None, None))]
+        out.writerow([s.method, *s.swept.values(), len(s.seeds), *numbers, _epsilon(s, "inf"), s.note])
+    return text.getvalue()
+
+
+def as_json(plan: Plan, summaries: Sequence[Summary]) -> str:
+    """One object: the seeds, and a line for each method and swept value."""
+    return json.dumps({"file": plan.file.name, "seeds": list(plan.seeds), "lines": list(map(_plain, summaries))})
+
+
+def _plain(summary: Summary) -> dict[str, Any]:
+    told = asdict(summary)
+    figures, note = told.pop("figures"), told.pop("note")
+    return {**told, **figures, "why_not": note or None}
+
+
+def _lines(plan: Plan, summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
+    """Headings, and cells of text: one line a summary, then the constant predictor's."""
+    headings = ["method", *(key.split(".")[-1] for key in plan.swept), *COLUMNS]
+    lines = [[s.method, *map(_value, s.swept.values()), *_cells(s)] for s in summaries]
+    return headings, lines + [line + [""] * (len(headings) - len(line)) for line in _constants(plan, summaries)]
+
+
+def _constants(plan: Plan, summaries: Sequence[Summary]) -> list[list[str]]:
+    """One line where the constant predictor is the same for all swept values, else one for each."""
+    whole = [s for s in summaries if "constant" in s.figures and len(s.seeds) == len(plan.seeds)]
+    lines = {repr(s.swept): (s.swept.values(), _shares(s.figures["constant"])) for s in whole}
+    if len({told for _, told in lines.values()}) == 1:
+        [(swept, told), *_] = lines.values()
+        return [["constant", *("" for _ in swept), told]]
+    return [["constant", *map(_value, swept), told] for swept, told in lines.values()]
+
+
+def _cells(summary: Summary) -> list[str]:
+    figure = summary.figures.get
+    return [
+        _shares(figure("accuracy")),
+        _shares(figure("balanced_accuracy")),
+        _mean(figure("rounds"), "{:g}"),
+        _weight(figure("up")),
+        _weight(figure("down")),
+        _mean(figure("seconds"), "{:.1f}"),
+        _epsilon(summary, "∞") if summary.seeds else "–",
+    ]
+
+
+def _shares(figure: Spread | None) -> str:
+    """In percent."""
+    if figure is None:
+        return "–"
+    spread = "" if figure.deviation is None else f" ± {100 * figure.deviation:.1f}"
+    return f"{100 * figure.mean:.1f}{spread}"
+
+
+def _mean(figure: Spread | None, form: str) -> str:
+    return "–" if figure is None else form.format(figure.mean)
+
+
+def _weight(figure: Spread | None) -> str:
+    return "–" if figure is None else weight(figure.mean)
+
+
+def _epsilon(summary: Summary, infinite: str) -> str:
+    """Towards whoever sees most; 0 when nobody sees anything."""
+    if None in summary.epsilon.values():
+        return infinite
+    return f"{max((value for value in summary.epsilon.values() if value is not None), default=0.0):.3g}"
+
+
+def _title(plan: Plan) -> str:
+    count = len(plan.seeds)
+    over = "one seed" if count == 1 else f"mean ± standard deviation over {count} seeds"
+    return f"{plan.file.name}: {over}; seconds are of training on one core"
+
+
+def _value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _safe(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,86 @@
+"""A cell's key: all that decides the result, and nothing else."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments_kept import kept
+from limbeck.errors import LimbeckError
+from limbeck.experiments.cells import Cell, Kept
+from limbeck.experiments.config import Experiment, check_table
+
+TABLE: dict[str, Any] = {
+    "data": {"name": "iris", "parties": 3, "public": 0.3, "test": 0.2},
+    "model": {"name": "naive-bayes"},
+    "algorithm": {"name": "fedkt"},
+}
+
+
+def cell(base: Path = Path(), **tables: Any) -> Cell:
+    table = {**TABLE, **tables}
+    return Cell(check_table(Experiment, table, "e.toml"), table, base)
+
+
+def test_defaults_may_be_written_or_not() -> None:
+    written = cell(
+        algorithm={"name": "fedkt", "partitions": 2, "consistent": True}, server={"model": {"name": "naive-bayes"}}
+    )
+    assert written.key == cell().key
+    assert written.rows_key == cell().rows_key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1},
+        {"algorithm": {"name": "fedkt", "partitions": 1}},
+        {"algorithm": {"name": "solo"}},
+        {"model": {"name": "knn"}},
+        {"server": {"model": {"name": "knn"}}},
+        {"party": [{"index": 1, "model": {"name": "knn"}}]},
+        {"data": {**TABLE["data"], "parties": 4}},
+        {"data": {**TABLE["data"], "public": 0.2}},
+        {"data": {**TABLE["data"], "split": {"kind": "dirichlet", "beta": 0.5}}},
+    ],
+)
+def test_whatever_decides_the_result_changes_the_key(change: dict[str, Any]) -> None:
+    assert cell(**change).key != cell().key
+
+
+def test_rows_are_shared_across_methods_and_models_only() -> None:
+    assert cell(algorithm={"name": "solo"}, model={"name": "knn"}).rows_key == cell().rows_key
+    assert cell(seed=1).rows_key != cell().rows_key
+
+
+def test_a_file_counts_by_what_it_holds_not_where_it_lies(tmp_path: Path) -> None:
+    keys = []
+    for folder, first in (("a", 0.0), ("b", 0.0), ("c", 9.0)):
+        x = np.random.default_rng(0).random((30, 2))
+        x[0, 0] = first
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "own.npz", x_train=x, y_train=np.arange(30) % 2)
+        keys.append(cell(tmp_path / folder, data={"path": "own.npz", "public": 0.3, "test": 0.2}).key)
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_own_code_counts_by_what_stands_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_model.py").write_text("from sklearn.naive_bayes import GaussianNB as make\n")
+    before = cell(model={"name": "python:own_model:make"}).key
+    (tmp_path / "own_model.py").write_text("from sklearn.tree import DecisionTreeClassifier as make\n")
+    assert cell(model={"name": "python:own_model:make"}).key != before
+
+
+def test_what_is_kept_comes_back_and_a_changed_file_is_refused() -> None:
+    text = kept().to_json()
+    assert Kept.from_json(text, "f") == kept()
+    table = json.loads(text)
+    table["said"]["seed"] = 7
+    with pytest.raises(LimbeckError, match="f was changed"):
+        Kept.from_json(json.dumps(table), "f")
+    for broken in ("", "[]", "{}", "nonsense", json.dumps({**json.loads(text), "more": 1})):
+        with pytest.raises(LimbeckError, match="f is not a kept result"):
+            Kept.from_json(broken, "f")

@@ -1,0 +1,146 @@
+"""Comparisons: only what is missing runs, shared work changes nothing, and a kill loses nothing."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from limbeck.experiments.compare import compare
+from limbeck.experiments.plan import plan
+from limbeck.experiments.results import Results
+from limbeck.experiments.run import run_file
+
+FILE = """
+[data]
+name = "digits"
+parties = 4
+split = { kind = "dirichlet", beta = 0.5, least = 5 }
+public = 0.1
+test = 0.2
+[model]
+name = "random-forest"
+n_estimators = 10
+[algorithm]
+name = "fedkt"
+"""
+METHODS = ["solo", "ensemble", "pate", "fedkt:partitions=1", "fedkt:consistent=false"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "e.toml"
+    path.write_text(FILE)
+    return path
+
+
+class Counted:
+    """A watch that remembers how many cells were to run."""
+
+    def __init__(self) -> None:
+        self.cells: list[int] = []
+
+    def __call__(self, results: Iterable[Any], total: int) -> Iterable[Any]:
+        self.cells.append(total)
+        return results
+
+
+def test_shared_work_gives_what_each_run_alone_gives(file: Path, tmp_path: Path) -> None:
+    planned = plan(file, METHODS, seeds=1)
+    compare(planned, Results(tmp_path / "r"), processes=1)
+    for line in planned.lines:
+        name, *parameters = line.method.split(":")
+        alone = run_file(file, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)], processes=1)
+        kept = Results(tmp_path / "r").find(line.cells[0].key)
+        assert kept is not None
+        assert kept.metrics == alone.metrics
+        assert (kept.up, kept.down) == (alone.record.bytes["up"], alone.record.bytes["down"])
+
+
+def test_cells_side_by_side_give_the_same(file: Path, tmp_path: Path) -> None:
+    planned = plan(file, METHODS, seeds=3)
+    one, two = (compare(planned, Results(tmp_path / str(n)), processes=n) for n in (1, 2))
+    timeless = [[{k: v for k, v in s.figures.items() if k != "seconds"} for s in each] for each in (one, two)]
+    assert timeless[0] == timeless[1]
+
+
+def test_only_what_is_missing_runs(file: Path, tmp_path: Path) -> None:
+    counted, results = Counted(), Results(tmp_path / "r")
+    compare(plan(file, ["solo"], seeds=1), results, 1, counted)
+    compare(plan(file, ["solo", "pate"], seeds=2), results, 1, counted)
+    compare(plan(file, ["solo", "pate"], seeds=2), results, 1, counted)
+    assert counted.cells == [2, 4]
+
+
+def test_mean_and_deviation_are_the_samples(file: Path, tmp_path: Path) -> None:
+    [fedkt] = compare(plan(file, seeds=3), Results(tmp_path / "r"), 1)
+    values = [run_file(file, [f"seed={seed}"], processes=1).accuracy or 0 for seed in range(3)]
+    mean = sum(values) / 3
+    assert fedkt.figures["accuracy"].mean == pytest.approx(mean)
+    assert fedkt.figures["accuracy"].deviation == pytest.approx((sum((v - mean) ** 2 for v in values) / 2) ** 0.5)
+    assert fedkt.epsilon == {"server": None, "parties": None}
+
+
+def test_a_method_that_cannot_run_says_why_and_the_others_run(file: Path, tmp_path: Path) -> None:
+    fedkt, solo, fails = compare(plan(file, ["solo", "fedkt:subsets=9999"], seeds=2), Results(tmp_path / "r"), 1)
+    assert fedkt.note == solo.note == ""
+    assert fails.figures == {}
+    assert "too few for 9999 subsets" in fails.note
+
+
+def test_rows_that_cannot_be_dealt_are_told_for_every_method(file: Path, tmp_path: Path) -> None:
+    lines = compare(plan(file, ["solo"], ["data.parties=4,900"], seeds=1), Results(tmp_path / "r"), 1)
+    assert ["900 parties" in line.note for line in lines] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(("kills", "seeds"), [(2, 8), pytest.param(10, 40, marks=pytest.mark.slow)])
+def test_killed_again_and_again_no_cell_is_lost_or_run_twice(
+    file: Path, tmp_path: Path, kills: int, seeds: int
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "limbeck",
+        "compare",
+        str(file),
+        "--seeds",
+        str(seeds),
+        "--with",
+        ",".join(METHODS),
+    ]
+    command += ["--set", "model={name='decision-tree'}"]
+    chance = random.Random(0)
+    seen: dict[str, tuple[int, bytes]] = {}
+    total, killed = seeds * (1 + len(METHODS)), 0
+    while killed < kills:
+        running = subprocess.Popen(
+            [*command, "--out", "r"], cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        until = len(seen) + chance.randint(1, total // (kills + 2))
+        while len(_cells(tmp_path)) < until and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(signal.SIGKILL)
+        assert running.wait() == -signal.SIGKILL
+        killed += 1
+        time.sleep(1)  # an orphan would go on writing
+        now = _cells(tmp_path)
+        assert seen.items() <= now.items()
+        seen = now
+    assert len(seen) < total
+    tables = []
+    for out in ("r", "undisturbed"):
+        done = subprocess.run([*command, "--out", out, "--json"], cwd=tmp_path, capture_output=True, check=True)
+        tables.append([{**line, "seconds": 0} for line in json.loads(done.stdout)["lines"]])
+    assert seen.items() <= _cells(tmp_path).items()
+    assert len(_cells(tmp_path)) == total
+    assert tables[0] == tables[1]
+
+
+def _cells(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (folder / "r/cells").glob("[!.]*.json")}

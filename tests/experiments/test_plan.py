@@ -1,0 +1,111 @@
+"""What is compared: the file's own method first, methods and swept values as they are written."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from limbeck.errors import LimbeckError
+from limbeck.experiments.plan import Line, methods_in, plan
+
+FILE = """
+seed = 3
+[data]
+name = "iris"
+parties = 3
+public = 0.3
+test = 0.2
+[model]
+name = "naive-bayes"
+[algorithm]
+name = "fedkt"
+subsets = 4
+queries = 20
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "e.toml"
+    path.write_text(FILE)
+    return path
+
+
+def told(lines: Any) -> list[tuple[str, dict[str, Any]]]:
+    return [(line.method, dict(line.swept)) for line in lines]
+
+
+def algorithm(line: Line) -> Any:
+    return line.cells[0].experiment.algorithm
+
+
+def test_the_files_own_method_comes_first_and_seeds_go_on_from_its_own(file: Path) -> None:
+    planned = plan(file, ["solo", "pate"], seeds=3)
+    assert told(planned.lines) == [("fedkt", {}), ("solo", {}), ("pate", {})]
+    assert [cell.experiment.seed for cell in planned.lines[1].cells] == [3, 4, 5]
+    assert len(planned.cells) == 9
+
+
+def test_a_method_keeps_what_it_has_in_common_with_the_file(file: Path) -> None:
+    _, pate, fewer = plan(file, ["pate", "fedkt:partitions=1:subsets=2"], seeds=1).lines
+    assert algorithm(pate).queries == 20
+    assert (algorithm(fewer).partitions, algorithm(fewer).subsets, algorithm(fewer).queries) == (1, 2, 20)
+
+
+def test_a_line_that_says_the_same_under_another_name_is_left_out(file: Path) -> None:
+    assert told(plan(file, ["fedkt", "fedkt:subsets=4", "solo"], seeds=1).lines) == [("fedkt", {}), ("solo", {})]
+
+
+def test_swept_values_are_combined_and_a_method_without_the_key_runs_once(file: Path) -> None:
+    planned = plan(file, ["solo"], ["algorithm.partitions=1,2", "data.parties=3,4"], seeds=2)
+    assert [line.swept for line in planned.lines if line.method == "fedkt"] == [
+        {"algorithm.partitions": s, "data.parties": n} for s in (1, 2) for n in (3, 4)
+    ]
+    assert len(planned.lines) == 8
+    assert len(planned.cells) == (4 + 2) * 2
+
+
+def test_values_may_be_tables_text_and_switches(file: Path) -> None:
+    over = ['data.split={kind="iid"},{kind="dirichlet", beta=0.5, least=2}', "algorithm.consistent=true,false"]
+    planned = plan(file, over=over, seeds=1)
+    assert [line.swept["algorithm.consistent"] for line in planned.lines] == [True, False, True, False]
+    assert [line.cells[0].experiment.data.split.kind for line in planned.lines] == ["iid", "iid", *["dirichlet"] * 2]
+
+
+def test_methods_are_parted_by_commas_outside_of_brackets() -> None:
+    assert methods_in("solo, fedkt:partitions=1:subsets=2,python:mine:Mine:k=[1,2]") == [
+        "solo",
+        "fedkt:partitions=1:subsets=2",
+        "python:mine:Mine:k=[1,2]",
+    ]
+
+
+def test_own_algorithms_are_named_with_their_colons(file: Path) -> None:
+    _, own = plan(file, ["python:misbehaving:Moody"], seeds=1).lines
+    assert type(algorithm(own)).__name__ == "Moody"
+
+
+@pytest.mark.parametrize(
+    ("methods", "over", "told"),
+    [
+        (["fedkd1"], [], "unknown algorithm 'fedkd1'"),
+        (["fedkt:partitons=1"], [], "unknown key 'partitons'; did you mean 'partitions'"),
+        (["fedkt:partitions=0"], [], "e.toml, fedkt:partitions=0: algorithm: partitions must be at least 1"),
+        (["fedkt:partitions=1:solo"], [], "parameters come after the name"),
+        ([], ["algorithm.partitions"], "write --over key.path=value,value"),
+        ([], ["algorithm.partitions=1,,2"], "write --over key.path=value,value"),
+        ([], ["seed=1", "seed=2"], "--over seed stands twice"),
+        ([], ["algorithm.partitons=1,2"], "unknown key 'partitons'"),
+        ([], ["data.parties=three"], "data.parties"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_runs(file: Path, methods: list[str], over: list[str], told: str) -> None:
+    with pytest.raises(LimbeckError, match=told):
+        plan(file, methods, over)
+
+
+def test_empty_methods_and_no_seeds_are_told(file: Path) -> None:
+    with pytest.raises(LimbeckError, match="--with solo,,pate"):
+        methods_in("solo,,pate")
+    with pytest.raises(LimbeckError, match="--seeds 0"):
+        plan(file, seeds=0)

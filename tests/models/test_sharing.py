@@ -1,0 +1,59 @@
+"""Fits that runs have in common are done once, and change nothing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from limbeck.models.named import model_from
+from limbeck.models.sharing import SharedTrainer
+from limbeck.models.training import Fit, FitAndVote, PoolTrainer
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.random((40, 3)).astype(np.float32), np.arange(40) % 2
+
+
+class Counting:
+    """A trainer that counts what it is asked for."""
+
+    def __init__(self) -> None:
+        self.jobs = 0
+
+    def run(self, jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Any]:
+        self.jobs += len(jobs)
+        return PoolTrainer(1).run(jobs, classes, seeds)
+
+
+def forest() -> Any:
+    return model_from({"name": "random-forest", "n_estimators": 3})
+
+
+def test_the_same_job_is_done_once_for_all_who_share() -> None:
+    counting, done = Counting(), {}  # type: ignore[var-annotated]
+    one, two = SharedTrainer(counting, done), SharedTrainer(counting, done)
+    first = one.run([Fit(forest(), X, Y), Fit(forest(), X, Y)], 2, [1, 2])
+    again = two.run([Fit(forest(), X.copy(), Y.copy())], 2, [2])
+    assert counting.jobs == 2
+    assert again == first[1:]
+    assert first == PoolTrainer(1).run([Fit(forest(), X, Y)] * 2, 2, [1, 2])
+    assert 0 < two.seconds < one.seconds
+
+
+def test_what_differs_in_anything_is_another_job() -> None:
+    counting = Counting()
+    shared = SharedTrainer(counting)
+    changed = X.copy()
+    changed[7, 1] += 1e-6
+    jobs: list[Any] = [
+        Fit(forest(), X, Y),
+        Fit(forest(), changed, Y),
+        Fit(forest(), X[:39], Y[:39]),
+        Fit(forest(), X, 1 - Y),
+        Fit(model_from({"name": "random-forest", "n_estimators": 4}), X, Y),
+        FitAndVote(forest(), X, Y, X),
+        FitAndVote(forest(), X, Y, X[:5]),
+    ]
+    shared.run(jobs, 2, [0] * len(jobs))
+    shared.run(jobs[:1], 2, [1])
+    shared.run(jobs[:1], 3, [0])
+    assert counting.jobs == len(jobs) + 2
