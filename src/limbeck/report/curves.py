@@ -9,6 +9,7 @@ from limbeck.experiments.compare import Summary
 from limbeck.experiments.plan import Plan
 
 SIZE = (7, 4.2)
+MOST_TICKS = 12
 
 
 def save_pictures(plan: Plan, summaries: Sequence[Summary], stem: Path) -> list[Path]:
@@ -36,6 +37,7 @@ def _against(axes: Any, summaries: Sequence[Summary], cost: Sequence[str], label
     else:
         axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel=label)
+    _constant(axes, summaries)
 
 
 def _swept(axes: Any, summaries: Sequence[Summary], key: str) -> None:
@@ -51,7 +53,17 @@ def _swept(axes: Any, summaries: Sequence[Summary], key: str) -> None:
         figures = [s.figures["accuracy"] for s in curve]
         deviations = [100 * (f.deviation or 0) for f in figures]
         axes.errorbar(places, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
+    if numbers and len(set(values)) <= MOST_TICKS:
+        axes.set_xticks(sorted(set(values)), [f"{value:g}" for value in sorted(set(values))])
     axes.set(xlabel=key)
+    _constant(axes, summaries)
+
+
+def _constant(axes: Any, summaries: Sequence[Summary]) -> None:
+    """What saying the commonest class every time scores, where it is the same for all."""
+    constants = {summary.figures["constant"].mean for summary in summaries if "constant" in summary.figures}
+    if len(constants) == 1:
+        axes.axhline(100 * constants.pop(), color="grey", linestyle=":", label="constant")
 
 
 def _name(summary: Summary, swept: Any = None) -> str:
