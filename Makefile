@@ -38,5 +38,5 @@ clean:
 
 # Every extra; the CPU build of XGBoost is a tenth of the size of the other and imports under the same name.
 .venv/.full: .venv/.base
-	$(INSTALL) -e ".[torch,lightgbm,plot,tables,download,dev]" xgboost-cpu
+	$(INSTALL) -e ".[torch,privacy,lightgbm,plot,tables,download,dev]" xgboost-cpu
 	touch $@

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import warnings
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -22,6 +23,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Data sets, and who holds what.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+privacy_app = typer.Typer(help="What noise is worth, and what has been spent.", no_args_is_help=True)
+app.add_typer(privacy_app, name="privacy")
 results_app = typer.Typer(help="Finished cells of comparisons.", no_args_is_help=True)
 app.add_typer(results_app, name="results")
 
@@ -41,6 +44,21 @@ ResultsFolder = Annotated[Path, typer.Option("--out", help="The results folder: 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+
+
+class Unit(StrEnum):
+    EXAMPLE = "example"
+    PARTY = "party"
+
+
+class Adjacency(StrEnum):
+    REPLACE = "replace"
+    ADD_REMOVE = "add-remove"
+
+
+class Noise(StrEnum):
+    SIMULATED = "simulated"
+    SECURE = "secure"
 
 
 def main() -> None:
@@ -123,17 +141,21 @@ def run(
     sys.path.insert(0, str(file.parent.resolve()))  # where a user's own models lie: name = "python:module:factory"
     answer = _private_stdout() if as_json else sys.stdout
     warm_up(processes)
-    from limbeck.experiments.folder import RunFolder, free_folder
-    from limbeck.experiments.run import run_experiment
+    from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside
+    from limbeck.experiments.run import ledger_of, run_experiment
     from limbeck.report.progress import Watcher
+    from limbeck.report.statement import statement
     from limbeck.report.tables import party_table, run_table
 
     err = _console(stderr=True)
     experiment, table = _experiment(file, settings or [])
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
-    with RunFolder(where) as folder:
-        result = run_experiment(experiment, table, processes, Watcher(err), file.parent)
-        where = folder.write(result.files())
+    kept = ledger_of(experiment, file.parent)
+    with RunFolder(where) as folder, ledger_beside(where, kept) as ledger:
+        result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
+        where = folder.write({**result.files(), "privacy.md": statement(result.record).encode()})
+        if kept is None:
+            os.replace(ledger, where / "ledger.sqlite")
     if as_json:
         answer.write(json.dumps(result.record.summary(str(where)), allow_nan=False) + "\n")
         answer.flush()
@@ -191,6 +213,79 @@ def results_merge(
         merged = Results(into).merge(Results(other))
         differ = f", {merged.different} with another outcome (ours was kept)" if merged.different else ""
         typer.echo(f"{other}: {merged.new} new, {merged.same} here already{differ}")
+
+
+@privacy_app.command("epsilon")
+def privacy_epsilon(
+    mechanism: Annotated[str, typer.Option(help="laplace, gumbel, gaussian or confident-gaussian.")],
+    gamma: Annotated[float | None, typer.Option(help="Inverse noise scale of laplace and gumbel.")] = None,
+    sigma: Annotated[float | None, typer.Option(help="Noise of gaussian and confident-gaussian.")] = None,
+    queries: Annotated[int | None, typer.Option(help="How many; default: the rows of --votes.")] = None,
+    partitions: Annotated[int, typer.Option(help="s: a party's weight, or how often an example is asked about.")] = 1,
+    unit: Annotated[Unit, typer.Option(help="Who is protected.")] = Unit.PARTY,
+    adjacency: Annotated[Adjacency, typer.Option(help="What neighbours are.")] = Adjacency.REPLACE,
+    classes: Annotated[int | None, typer.Option(help="Of two classes more is known.")] = None,
+    voters: Annotated[int | None, typer.Option(help="How many vote.")] = None,
+    votes: Annotated[Path | None, typer.Option(help="An NPY file of counts, a row a query.")] = None,
+    accountant: Annotated[str, typer.Option(help="Its name, or best.")] = "best",
+    orders: Annotated[int, typer.Option(help="L of moments: orders 1 to L.")] = 8,
+    delta: Annotated[float, typer.Option(help="The chance that epsilon leaves out.")] = 1e-5,
+    noise: Annotated[Noise, typer.Option(help="Continuous, or discrete from the operating system.")] = Noise.SIMULATED,
+    check: Annotated[float | None, typer.Option(help="confident-gaussian: noise of the check.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="confident-gaussian: votes needed.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Epsilon of noisy maxima, by every accountant that has a theorem for them."""
+    from dataclasses import asdict
+
+    from limbeck.privacy.enquiry import WITH_VOTES, Enquiry, worth
+
+    enquiry = Enquiry(
+        mechanism=mechanism,
+        gamma=gamma,
+        sigma=sigma,
+        check=check,
+        threshold=threshold,
+        queries=queries,
+        partitions=partitions,
+        unit=unit.value,
+        adjacency=adjacency.value,
+        classes=classes,
+        voters=voters,
+        votes=votes,
+        orders=orders,
+        delta=delta,
+        noise=noise.value,
+    )
+    answer = worth(enquiry, accountant)
+    if as_json:
+        from limbeck.experiments.record import finite
+
+        typer.echo(json.dumps(finite(asdict(answer)), allow_nan=False))
+        return
+    from limbeck.report.privacy import epsilon_table
+
+    title = f"{answer.epsilon:.4f} at delta {delta:g}, by {answer.accountant}"
+    dependent = [name for name in WITH_VOTES if votes is not None]
+    _console().print(epsilon_table(title, answer.all, answer.accountant, dependent))
+
+
+@privacy_app.command("ledger")
+def privacy_ledger(
+    file: Annotated[Path, typer.Argument(help="A ledger (SQLite) that runs wrote.")],
+    delta: Annotated[float, typer.Option(help="The chance that epsilon leaves out.")] = 1e-5,
+) -> None:
+    """What has left which site, and what all of it cost."""
+    from limbeck.privacy.accountants import check_delta
+    from limbeck.privacy.accounting import figures
+    from limbeck.privacy.ledger import read_ledger
+    from limbeck.report.privacy import figures_table, ledger_table
+
+    check_delta(delta)
+    rows = read_ledger(file)
+    console = _console()
+    console.print(ledger_table(rows))
+    console.print(figures_table(figures([row for _, _, row in rows], delta), delta))
 
 
 @app.command()
@@ -323,7 +418,7 @@ def _compare(
         return
     console = _console()
     console.print(comparison.comparison(planned, summaries))
-    console.print(f"\nwritten: {written}, with pictures, CSV and JSON beside it")
+    console.print(f"\nwritten: {written}")
 
 
 def _keep_report(stem: Path, forms: dict[str, str], planned: Any, summaries: Any) -> Path:
@@ -331,18 +426,22 @@ def _keep_report(stem: Path, forms: dict[str, str], planned: Any, summaries: Any
     from limbeck.drafts import Draft
     from limbeck.report.curves import save_pictures
 
-    page, data = stem.with_name(f"{stem.name}.md"), stem.with_name(f"{stem.name}.json")
-    if data.exists() and data.read_text(encoding="utf-8") == forms["json"]:
-        return page
+    page, data, picture, sheet = (stem.with_name(stem.name + end) for end in (".md", ".json", "-bytes.png", ".csv"))
     try:
-        pictures = save_pictures(planned, summaries, stem)
-    except LimbeckError as error:
-        warnings.warn(str(error), LimbeckWarning, stacklevel=2)
-        pictures = []
-    shown = "".join(f"\n![{picture.stem}]({picture.name})\n" for picture in pictures)
-    for suffix, text in (("csv", forms["csv"]), ("md", forms["md"] + shown), ("json", forms["json"])):
-        with Draft(stem.with_name(f"{stem.name}.{suffix}")) as file:
-            file.write(text.encode())
+        drawn = all(path.exists() for path in (page, picture, sheet))
+        if drawn and data.exists() and data.read_bytes() == forms["json"].encode():
+            return page
+        try:
+            pictures = save_pictures(planned, summaries, stem)
+        except LimbeckError as error:
+            warnings.warn(str(error), LimbeckWarning, stacklevel=2)
+            pictures = []
+        shown = "".join(f"\n![{picture.stem}]({picture.name})\n" for picture in pictures)
+        for path, text in ((sheet, forms["csv"]), (page, forms["md"] + shown), (data, forms["json"])):
+            with Draft(path) as file:
+                file.write(text.encode())
+    except OSError as error:
+        raise LimbeckError(f"cannot write {error.filename}: {error.strerror}; the cells are kept") from error
     return page
 
 

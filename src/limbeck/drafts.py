@@ -29,4 +29,8 @@ class Draft:
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(self._path, 0o666 & ~umask)
-        os.replace(self._path, self.target)
+        try:
+            os.replace(self._path, self.target)
+        except OSError:
+            os.unlink(self._path)
+            raise

@@ -16,4 +16,6 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """The nearest right word as a question, or the list of right words when none is near."""
     known = sorted(choices)
     near = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known: {', '.join(known)}" if known else "there are none"

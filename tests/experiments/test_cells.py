@@ -76,11 +76,14 @@ def test_own_code_counts_by_what_stands_in_its_file(tmp_path: Path, monkeypatch:
 
 def test_what_is_kept_comes_back_and_a_changed_file_is_refused() -> None:
     text = kept().to_json()
-    assert Kept.from_json(text, "f") == kept()
+    assert Kept.from_json(text, kept().key, "f") == kept()
     table = json.loads(text)
     table["said"]["seed"] = 7
-    with pytest.raises(LimbeckError, match="f was changed"):
-        Kept.from_json(json.dumps(table), "f")
-    for broken in ("", "[]", "{}", "nonsense", json.dumps({**json.loads(text), "more": 1})):
+    with pytest.raises(LimbeckError, match="f holds another configuration"):
+        Kept.from_json(json.dumps(table), kept().key, "f")
+    with pytest.raises(LimbeckError, match="f holds another configuration"):
+        Kept.from_json(text, "another", "f")
+    wrong: list[dict[str, Any]] = [{"more": 1}, {"up": None}, {"epsilon": None}, {"metrics": {"accuracy": "abc"}}]
+    for broken in ("", "[]", "{}", "nonsense", *(json.dumps({**json.loads(text), **change}) for change in wrong)):
         with pytest.raises(LimbeckError, match="f is not a kept result"):
-            Kept.from_json(broken, "f")
+            Kept.from_json(broken, kept().key, "f")

@@ -1,6 +1,7 @@
 """Comparisons: only what is missing runs, shared work changes nothing, and a kill loses nothing."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -99,10 +100,34 @@ def test_rows_that_cannot_be_dealt_are_told_for_every_method(file: Path, tmp_pat
     assert ["900 parties" in line.note for line in lines] == [False, True, False, True]
 
 
-@pytest.mark.parametrize(("kills", "seeds"), [(2, 8), pytest.param(10, 40, marks=pytest.mark.slow)])
+LOGGED = """
+import os
+from dataclasses import dataclass
+from typing import ClassVar
+from limbeck.algorithms.fedkt import FedKT
+
+@dataclass(frozen=True)
+class Logged(FedKT):
+    \"\"\"Writes down each time that it is run.\"\"\"
+    name: ClassVar[str] = "logged"
+    def lead(self, parties, site):
+        with open(os.environ["LOG"], "a") as log:
+            log.write(f"{site.seed}\\n")
+        return super().lead(parties, site)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kills", "seeds", "width"), [(2, 12, 2), (1, 1, 2), pytest.param(10, 60, 2, marks=pytest.mark.slow)]
+)
 def test_killed_again_and_again_no_cell_is_lost_or_run_twice(
-    file: Path, tmp_path: Path, kills: int, seeds: int
+    file: Path, tmp_path: Path, kills: int, seeds: int, width: int
 ) -> None:
+    """With one seed the fits of a cell run side by side, with more the cells; no process outlives the program."""
+    (tmp_path / "logged.py").write_text(LOGGED)
+    log = tmp_path / "log"
+    log.touch()
+    methods = ["python:logged:Logged", "python:logged:Logged:partitions=1", "solo"]
     command = [
         sys.executable,
         "-m",
@@ -112,34 +137,60 @@ def test_killed_again_and_again_no_cell_is_lost_or_run_twice(
         "--seeds",
         str(seeds),
         "--with",
-        ",".join(METHODS),
+        ",".join(methods),
     ]
-    command += ["--set", "model={name='decision-tree'}"]
+    command += ["--set", "model={name='random-forest', n_estimators=5}", "--processes", str(width)]
+    environment = {**os.environ, "LOG": str(log), "PYTHONPATH": str(tmp_path)}
     chance = random.Random(0)
     seen: dict[str, tuple[int, bytes]] = {}
-    total, killed = seeds * (1 + len(METHODS)), 0
-    while killed < kills:
+    total = seeds * (1 + len(methods))
+    for _ in range(kills):
         running = subprocess.Popen(
-            [*command, "--out", "r"], cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            [*command, "--out", "r"],
+            cwd=tmp_path,
+            env=environment,
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
         )
-        until = len(seen) + chance.randint(1, total // (kills + 2))
+        until = len(seen) + chance.randint(1, max(1, total // (kills + 2)))
         while len(_cells(tmp_path)) < until and running.poll() is None:
             time.sleep(0.01)
+        workers = _children(running.pid)
         running.send_signal(signal.SIGKILL)
         assert running.wait() == -signal.SIGKILL
-        killed += 1
-        time.sleep(1)  # an orphan would go on writing
+        time.sleep(1)
+        assert not [pid for pid in workers if _is_alive(pid)]
         now = _cells(tmp_path)
         assert seen.items() <= now.items()
         seen = now
     assert len(seen) < total
+    logged, kept = log.read_text().split(), {name: json.loads(text) for name, (_, text) in seen.items()}
     tables = []
     for out in ("r", "undisturbed"):
-        done = subprocess.run([*command, "--out", out, "--json"], cwd=tmp_path, capture_output=True, check=True)
+        done = subprocess.run(
+            [*command, "--out", out, "--json"], cwd=tmp_path, env=environment, capture_output=True, check=True
+        )
         tables.append([{**line, "seconds": 0} for line in json.loads(done.stdout)["lines"]])
+        if out == "r":
+            again = log.read_text().split()[len(logged) :]
     assert seen.items() <= _cells(tmp_path).items()
     assert len(_cells(tmp_path)) == total
     assert tables[0] == tables[1]
+    of_log = [cell["said"]["seed"] for cell in kept.values() if cell["said"]["algorithm"]["name"] == "logged"]
+    for seed in range(seeds):
+        assert again.count(str(seed)) == 2 - of_log.count(seed)
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
 
 
 def _cells(folder: Path) -> dict[str, tuple[int, bytes]]:

@@ -52,8 +52,10 @@ def test_a_method_keeps_what_it_has_in_common_with_the_file(file: Path) -> None:
     assert (algorithm(fewer).partitions, algorithm(fewer).subsets, algorithm(fewer).queries) == (1, 2, 20)
 
 
-def test_a_line_that_says_the_same_under_another_name_is_left_out(file: Path) -> None:
-    assert told(plan(file, ["fedkt", "fedkt:subsets=4", "solo"], seeds=1).lines) == [("fedkt", {}), ("solo", {})]
+def test_a_line_that_says_the_same_under_another_name_stays_but_runs_once(file: Path) -> None:
+    planned = plan(file, ["fedkt", "fedkt:subsets=4", "solo"], seeds=1)
+    assert told(planned.lines) == [("fedkt", {}), ("fedkt:subsets=4", {}), ("solo", {})]
+    assert len(planned.cells) == 2
 
 
 def test_swept_values_are_combined_and_a_method_without_the_key_runs_once(file: Path) -> None:
@@ -73,10 +75,10 @@ def test_values_may_be_tables_text_and_switches(file: Path) -> None:
 
 
 def test_methods_are_parted_by_commas_outside_of_brackets() -> None:
-    assert methods_in("solo, fedkt:partitions=1:subsets=2,python:mine:Mine:k=[1,2]") == [
+    assert methods_in("solo, fedkt:partitions=1:subsets=2,python:mine:Mine:k=[[1,2],[3]]:j='a,b'") == [
         "solo",
         "fedkt:partitions=1:subsets=2",
-        "python:mine:Mine:k=[1,2]",
+        "python:mine:Mine:k=[[1,2],[3]]:j='a,b'",
     ]
 
 
@@ -91,10 +93,14 @@ def test_own_algorithms_are_named_with_their_colons(file: Path) -> None:
         (["fedkd1"], [], "unknown algorithm 'fedkd1'"),
         (["fedkt:partitons=1"], [], "unknown key 'partitons'; did you mean 'partitions'"),
         (["fedkt:partitions=0"], [], "e.toml, fedkt:partitions=0: algorithm: partitions must be at least 1"),
-        (["fedkt:partitions=1:solo"], [], "parameters come after the name"),
+        (["fedkt:partitions=1:solo"], [], "write a name, then its parameters"),
+        (["fedkt:=1"], [], "write a name, then its parameters"),
+        (["fedkt:name=solo"], [], "write a name, then its parameters"),
+        (['so"lo'], [], 'unknown algorithm .so"lo.'),
+        ([], ["seed=1,2"], "every line is run over seeds already"),
         ([], ["algorithm.partitions"], "write --over key.path=value,value"),
         ([], ["algorithm.partitions=1,,2"], "write --over key.path=value,value"),
-        ([], ["seed=1", "seed=2"], "--over seed stands twice"),
+        ([], ["data.parties=3", "data.parties=4"], "--over data.parties stands twice"),
         ([], ["algorithm.partitons=1,2"], "unknown key 'partitons'"),
         ([], ["data.parties=three"], "data.parties"),
     ],

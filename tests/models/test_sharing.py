@@ -1,9 +1,11 @@
 """Fits that runs have in common are done once, and change nothing."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 from limbeck.models.named import model_from
 from limbeck.models.sharing import SharedTrainer
@@ -57,3 +59,27 @@ def test_what_differs_in_anything_is_another_job() -> None:
     shared.run(jobs[:1], 2, [1])
     shared.run(jobs[:1], 3, [0])
     assert counting.jobs == len(jobs) + 2
+
+
+@dataclass(frozen=True)
+class Odd:
+    """Its rows are hidden in a tuple, whose text NumPy would shorten."""
+
+    rows: tuple[Any, ...]
+
+    def run(self, classes: int, seed: int) -> float:
+        return float(self.rows[0].sum())
+
+
+def test_what_cannot_be_told_apart_is_not_shared() -> None:
+    shared = SharedTrainer(Counting())
+    one, two = np.zeros(3000), np.zeros(3000)
+    two[1500] = 1
+    assert shared.run([Odd((one,)), Odd((two,))], 2, [0, 0]) == [0, 1]
+    assert shared.done == {}
+
+
+def test_what_is_shared_is_nobodys_to_change() -> None:
+    [votes] = SharedTrainer(Counting()).run([FitAndVote(forest(), X, Y, X)], 2, [0])
+    with pytest.raises(ValueError, match="read-only"):
+        votes[0] = 1

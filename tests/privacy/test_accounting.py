@@ -1,31 +1,97 @@
+"""From ledger rows to epsilon: per observer, unit and neighbour relation."""
+
 import math
+from typing import Any
 
 import pytest
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.accounting import epsilon_by_observer
-from limbeck.privacy.mechanisms import Unprotected
+from limbeck.privacy.accountants import best_epsilon
+from limbeck.privacy.accounting import epsilon_by_observer, figures
+from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace, NothingPrivate, Subsample, Unprotected
+from limbeck.privacy.spends import Spend
 from limbeck.protocol.messages import Adopt
-from limbeck.protocol.release import Observer, Release
+from limbeck.protocol.release import Asked, Chance, Observer, Release, release_row
+
+DELTA = 1e-5
 
 
-def row(mechanism: str, observer: Observer) -> Release:
-    return Release("party 0", 0, "Students", mechanism, math.inf, "any", observer, 1)
+def row(mechanism: Any, observer: Observer, site: str = "party 0", queries: int = 1) -> Release:
+    return release_row(site, 0, 0, "labels", mechanism, observer, Asked(queries, 3))
+
+
+def epsilons(*rows: Release) -> dict[str, float]:
+    return epsilon_by_observer(figures(rows, DELTA))
+
+
+def figure(rows: list[Release], unit: str, adjacency: str, observer: str = "public") -> float:
+    [found] = [f for f in figures(rows, DELTA) if (f.observer, f.unit, f.adjacency) == (observer, unit, adjacency)]
+    return found.epsilon
 
 
 def test_what_leaves_bare_costs_infinity_towards_its_observer_alone() -> None:
-    assert epsilon_by_observer([row("unprotected", "server")] * 2) == {"server": math.inf}
+    assert epsilons(row(Unprotected(), "server"), row(Unprotected(), "server")) == {"server": math.inf}
 
 
-def test_nothing_released_costs_nothing() -> None:
-    assert epsilon_by_observer([]) == {}
+def test_nothing_released_and_nothing_private_cost_nothing() -> None:
+    assert epsilons() == {}
+    assert epsilons(row(NothingPrivate(), "parties")) == {"parties": 0.0}
 
 
 def test_an_unknown_mechanism_is_refused_rather_than_guessed() -> None:
+    homemade = row(Unprotected(), "server")
+    object.__setattr__(homemade, "mechanism", "homemade")
     with pytest.raises(LimbeckError, match="'homemade'"):
-        epsilon_by_observer([row("homemade", "server")])
+        epsilons(homemade)
+
+
+def test_what_is_public_is_seen_by_all_and_adds_to_what_they_see() -> None:
+    found = epsilons(row(Unprotected(), "server"), row(Laplace(0.05), "public", "server", 40))
+    assert found["server"] == math.inf
+    assert found["parties"] == found["public"] == best_epsilon([Spend(Laplace(0.05), 40, classes=3)], DELTA)[0]
+
+
+def test_releases_of_one_site_add_up_and_those_of_disjoint_parties_do_not() -> None:
+    mine = [row(Gumbel(0.05, "example"), "public", "party 0", 40)]
+    other = [row(Gumbel(0.05, "example"), "public", "party 1", 40)]
+    more = [row(Gumbel(0.05, "example"), "public", "party 1", 60)]
+    alone = figure(mine, "example", "replace")
+    assert figure(mine + other, "example", "replace") == alone
+    assert figure(mine + mine, "example", "replace") == best_epsilon([Spend(Gumbel(0.05, "example"), 80)], DELTA)[0]
+    assert figure(mine + more, "example", "replace") == figure(more, "example", "replace") > alone
+
+
+def test_the_servers_releases_are_about_everybody() -> None:
+    """Gaussian noise adds up in squares: 40 queries at the server and 40 at the worst party are 80."""
+    server = row(Gaussian(40, "party"), "public", "server", 40)
+    parties = [row(Gaussian(40, "example"), "public", f"party {p}", 40 - p) for p in range(3)]
+    together = figure([server, *parties], "example", "replace")
+    assert together == pytest.approx(best_epsilon([Spend(Gaussian(40, "example"), 80)], DELTA)[0])
+
+
+def test_a_partys_protection_is_an_examples_but_not_the_other_way_round() -> None:
+    party = [row(Laplace(0.05, "party", 2), "public", "server", 40)]
+    assert figure(party, "example", "replace") == figure(party, "party", "replace")
+    assert figure(party, "party", "add-remove") < figure(party, "party", "replace")
+    assert figure(party, "example", "add-remove") == figure(party, "party", "replace")
+    example = [row(Laplace(0.05, "example", 1, "replace"), "public", queries=40)]
+    assert math.isfinite(figure(example, "example", "replace"))
+    assert figure(example, "example", "add-remove") == figure(example, "party", "replace") == math.inf
+
+
+def test_a_subsample_is_worth_something_only_at_its_own_delta() -> None:
+    """k of n = 60 of 300 with replacement: (0.1997, 0.1815); at delta 1e-5 the guarantee is empty."""
+    sampled = [row(Subsample(60, 300), "server")]
+    assert figure(sampled, "example", "add-remove", "server") == math.inf
+    [found] = [f for f in figures(sampled, 0.2) if (f.unit, f.adjacency) == ("example", "add-remove")]
+    assert found.epsilon == pytest.approx(0.19967, abs=1e-5)
+
+
+def test_noise_without_a_delta_is_refused() -> None:
+    with pytest.raises(LimbeckError, match="no delta was named"):
+        figures([row(Laplace(0.05), "public")], 0.0)
 
 
 def test_unprotected_adds_nothing() -> None:
     message = Adopt(b"model")
-    assert Unprotected().protect(message) is message
+    assert Unprotected().protect(message, Chance("simulated", 0, ())) is message

@@ -45,17 +45,24 @@ def silo(party: int = 4, seed: int = 1) -> Silo:
 def test_a_release_writes_its_row() -> None:
     site = silo()
     site.begin(5)
-    site.release(Adopt(b""), Unprotected(), observer="server", count=7)
+    site.release(Adopt(b""), Unprotected(), observer="server", queries=7)
     assert site.ledger.rows == [
         Release(
             site="party 4",
             turn=5,
+            number=0,
             what="Adopt",
             mechanism="unprotected",
+            parameters={},
             sensitivity=math.inf,
+            unit="any",
             adjacency="any",
             observer="server",
-            count=7,
+            queries=7,
+            classes=2,
+            voters=None,
+            abstentions=False,
+            noise="simulated",
         )
     ]
 

@@ -29,7 +29,7 @@ class HandOver(Request[PrivateRows]):
 def hand_over(silo: Silo) -> PrivateRows:
     labels = silo.private.y.astype(np.min_scalar_type(silo.classes - 1))
     rows = PrivateRows(silo.private.x, labels)
-    return silo.release(rows, Unprotected(), observer="server", count=len(silo.private))
+    return silo.release(rows, Unprotected(), observer="server", queries=len(silo.private))
 
 
 def pooled(pools: Replies[PrivateRows]) -> Rows:

@@ -1,34 +1,71 @@
 """Distil: teachers on disjoint subsets vote, and a student learns their labels (PATE; the inner tier of FedKT)."""
 
+from hashlib import blake2b
+
 import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.votes import tally, winners
 from limbeck.models.training import Fit, FitAndVote
+from limbeck.privacy.mechanisms import UNANSWERED
+from limbeck.privacy.planner import Privacy
+from limbeck.protocol.release import Asked
 from limbeck.protocol.rows import Array
-from limbeck.protocol.site import Silo
+from limbeck.protocol.site import Silo, Site
 
 
-def students(silo: Silo, asked: Array, partitions: int, subsets: int) -> tuple[bytes, ...]:
-    """One student for each partition: `subsets` teachers label the rows asked about, the student learns the labels."""
+def students(silo: Silo, asked: Array, partitions: int, subsets: int, privacy: Privacy) -> tuple[bytes, ...]:
+    """One student for each partition: `subsets` teachers label the rows asked about, the student learns the labels.
+
+    At level L2 the labels are released with noise; every private row is in all partitions, so that it pays for all
+    their queries. What is learned from released labels tells nothing more.
+    """
     teachers = [
         FitAndVote(silo.model, silo.private.x[subset], silo.private.y[subset], asked)
         for _ in range(partitions)
-        for subset in cut(silo, subsets)
+        for subset in cut(silo, subsets, privacy)
     ]
     labels = np.stack(silo.train(teachers)).reshape(partitions, subsets, len(asked))
-    taught = [winners(tally(partition, silo.classes)) for partition in labels]
-    return tuple(silo.train([Fit(silo.model, asked, targets) for targets in taught]))
+    votes = np.concatenate([tally(partition, silo.classes) for partition in labels])
+    taught = _labels(silo, votes, subsets, privacy).reshape(partitions, len(asked))
+    return tuple(silo.train([Fit(silo.model, *answered(asked, targets, silo)) for targets in taught]))
 
 
-def cut(silo: Silo, subsets: int) -> list[Array]:
-    """Cut the private rows into disjoint subsets, by row number and chance alone."""
+def _labels(silo: Silo, votes: Array, subsets: int, privacy: Privacy) -> Array:
+    if privacy.level != "L2":
+        return winners(votes)
+    noisy_max = privacy.noisy_max("example", 1, Asked(len(votes), silo.classes, subsets, False, silo.noise))
+    return silo.release(votes, noisy_max, observer="public", queries=len(votes), voters=subsets)
+
+
+def answered(asked: Array, labels: Array, site: Site) -> tuple[Array, Array]:
+    """The rows that got a label."""
+    there = labels != UNANSWERED
+    if not there.any():
+        raise LimbeckError(f"{site.name}: no query passed the threshold; lower it, or ask about more rows")
+    return asked[there], labels[there]
+
+
+def cut(silo: Silo, subsets: int, privacy: Privacy) -> list[Array]:
+    """Cut the private rows into disjoint subsets.
+
+    Where one row may be replaced, by row number and chance alone; where one may be added or removed, by a keyed hash
+    of the row itself: no other row ever moves.
+    """
     if len(silo.private) < subsets:
         raise LimbeckError(
             f"{silo.name} holds {len(silo.private)} rows, too few for {subsets} subsets: "
             f"subsets = {len(silo.private)} would fit"
         )
-    return np.array_split(silo.rng.permutation(len(silo.private)), subsets)
+    if privacy.level != "L2" or privacy.adjacency == "replace":
+        return np.array_split(silo.rng.permutation(len(silo.private)), subsets)
+    key = silo.rng.bytes(16)
+    place = np.array([_hash(key, x, y) % subsets for x, y in zip(silo.private.x, silo.private.y, strict=True)])
+    return [np.flatnonzero(place == subset) for subset in range(subsets)]
+
+
+def _hash(key: bytes, x: Array, y: Array) -> int:
+    return int.from_bytes(blake2b(x.tobytes() + y.tobytes(), key=key, digest_size=8).digest(), "big")
 
 
 def check_queries(queries: int | float) -> None:

@@ -1,9 +1,13 @@
-"""FedKT: one round, two tiers of voting (Li, He & Song 2021, Algorithm 1), at privacy level L0.
+"""FedKT: one round, two tiers of voting (Li, He & Song 2021, Algorithm 1), at privacy levels L0, L1 and L2.
 
 Followed to the letter of the paper; consistent voting, which the authors' code skips for networks, is on for
 every kind of model. The rows asked about are a prefix of the public rows, the same for all parties. As the printed
 argmax has it, a tie goes to the lowest class number, and so does a row on which no party's students agree: with few
 parties (three or fewer) `consistent = false` may do better.
+
+L1: the server sees the students bare and noises their votes; a replaced party moves two counts by s (Theorem 1). L2:
+each party noises its teachers' votes; a row is in all s partitions, so that s k queries compose, which the printed
+Theorem 4 leaves out for s > 1. Noise goes on one side only.
 """
 
 from dataclasses import dataclass
@@ -11,14 +15,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from limbeck.algorithms.distil import check_queries, number_of_queries, students
+from limbeck.algorithms.distil import answered, check_queries, number_of_queries, students
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.votes import consistent_votes, tally, winners
 from limbeck.models.onnx import PackedModel
 from limbeck.models.training import Fit
-from limbeck.privacy.mechanisms import Unprotected
+from limbeck.privacy.mechanisms import NothingPrivate, Unprotected
+from limbeck.privacy.planner import L0, Privacy
 from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
+from limbeck.protocol.release import Asked, Noise, Release, release_row
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 
@@ -49,31 +55,70 @@ class FedKT:
     subsets: int = 5  # t
     consistent: bool = True
     queries: int | float = 1.0  # number, or share of the public rows
+    privacy: Privacy = L0
 
     def __post_init__(self) -> None:
         for key in ("partitions", "subsets"):
             if getattr(self, key) < 1:
                 raise LimbeckError(f"{key} must be at least 1, not {getattr(self, key)}")
         check_queries(self.queries)
+        if self.privacy.level == "L1" and self.partitions > 1 and not self.consistent:
+            raise LimbeckError("level L1 lets a party's students vote as one: consistent = true, or partitions = 1")
+
+    @property
+    def delta(self) -> float:
+        return 0.0 if self.privacy.level == "L0" else self.privacy.delta
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         queries = number_of_queries(self.queries, len(site.public))
         replies = parties.ask(TrainStudents(queries)).at_least(1)
         asked = site.public.x[:queries]
         votes = self._votes(replies, asked, site.classes)
-        [final] = site.train([Fit(site.model, asked, winners(votes))])
-        parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
+        labels = self._labels(votes, len(replies) + len(replies.missing), site)
+        [final] = site.train([Fit(site.model, *answered(asked, labels, site))])
+        if self.privacy.level == "L0":
+            parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
+        else:
+            parties.ask(site.release(Adopt(final), NothingPrivate(), observer="public"))
         return Outcome(final)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case TrainStudents(queries):
-                models = students(silo, silo.public.x[:queries], self.partitions, self.subsets)
-                return silo.release(Students(models), Unprotected(), observer="server", count=queries)
+                asked = silo.public.x[:queries]
+                models = Students(students(silo, asked, self.partitions, self.subsets, self.privacy))
+                seen = NothingPrivate() if self.privacy.level == "L2" else Unprotected()
+                return silo.release(models, seen, observer="server", queries=queries)
             case Adopt(model):
                 return silo.adopt(model)
             case _:
                 raise unanswerable(request, silo)
+
+    def planned(self, public: int, classes: int, parties: int, noise: Noise) -> list[Release]:
+        """What a run will release, for a budget that is checked before anyone trains."""
+        queries = number_of_queries(self.queries, public)
+        match self.privacy.level:
+            case "L0":
+                return []
+            case "L1":
+                asked = self._asked(queries, classes, parties, noise)
+                noisy_max = self.privacy.noisy_max("party", self.partitions, asked)
+                return [release_row("server", 1, 0, "labels", noisy_max, "public", asked)]
+            case "L2":
+                asked = Asked(self.partitions * queries, classes, self.subsets, False, noise)
+                noisy_max = self.privacy.noisy_max("example", 1, asked)
+                return [release_row(f"party {p}", 0, 0, "labels", noisy_max, "public", asked) for p in range(parties)]
+
+    def _labels(self, votes: Array, parties: int, site: Site) -> Array:
+        if self.privacy.level != "L1":
+            return winners(votes)
+        asked = self._asked(len(votes), site.classes, parties, site.noise)
+        noisy_max = self.privacy.noisy_max("party", self.partitions, asked)
+        return site.release(votes, noisy_max, "public", len(votes), asked.voters, asked.abstentions)
+
+    def _asked(self, queries: int, classes: int, parties: int, noise: Noise) -> Asked:
+        """A party may fall silent, and its students may disagree: it then abstains."""
+        return Asked(queries, classes, parties, True, noise)
 
     def _votes(self, replies: Replies[Students], asked: Array, classes: int) -> Array:
         """[parties, partitions, queries] predictions, tallied."""

@@ -1,4 +1,4 @@
-"""PATE: all rows in one place, teachers on disjoint subsets, one student (Papernot et al. 2017), without noise.
+"""PATE: all rows in one place, teachers on disjoint subsets, one student (Papernot et al. 2017).
 
 It is what a party does in FedKT, done by one party that holds everything: the FedKT paper's upper bound for learning
 through public rows. With one party and one partition, FedKT's student is PATE's to the bit.
@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from limbeck.algorithms.centralized import HandOver, hand_over, pooled
 from limbeck.algorithms.distil import check_queries, number_of_queries, students
 from limbeck.errors import LimbeckError
-from limbeck.privacy.mechanisms import Unprotected
+from limbeck.privacy.mechanisms import NothingPrivate, Unprotected
+from limbeck.privacy.planner import L0, Privacy
 from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, unanswerable
 from limbeck.protocol.site import Silo, Site
@@ -26,18 +27,28 @@ class Pate:
 
     teachers: int | None = None  # as many as parties
     queries: int | float = 1.0  # number, or share of the public rows
+    privacy: Privacy = L0  # L2: noise on the teachers' votes
 
     def __post_init__(self) -> None:
         check_queries(self.queries)
+        if self.privacy.level == "L1":
+            raise LimbeckError("privacy: pate has no parties that vote; noise on its teachers' votes is level L2")
         if self.teachers is not None and self.teachers < 1:
             raise LimbeckError(f"teachers must be at least 1, not {self.teachers}")
+
+    @property
+    def delta(self) -> float:
+        return 0.0 if self.privacy.level == "L0" else self.privacy.delta
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         asked = site.public.x[: number_of_queries(self.queries, len(site.public))]
         pools = parties.ask(HandOver()).at_least(1)
         everyone = site.silo(pooled(pools))
-        [student] = students(everyone, asked, partitions=1, subsets=self.teachers or len(pools))
-        parties.ask(site.release(Adopt(student), Unprotected(), observer="parties"))
+        [student] = students(everyone, asked, 1, self.teachers or len(pools), self.privacy)
+        if self.privacy.level == "L0":
+            parties.ask(site.release(Adopt(student), Unprotected(), observer="parties"))
+        else:
+            parties.ask(site.release(Adopt(student), NothingPrivate(), observer="public"))
         return Outcome(student)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:

@@ -1,6 +1,7 @@
 """What a data set or a file holds, in a few characters: two that hold the same have the same."""
 
 import hashlib
+from functools import lru_cache
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
@@ -19,6 +20,15 @@ def content_of_set(name: str) -> str:
 
 def content_of_file(path: Path) -> str:
     """Of an NPZ file by the checksums of its arrays, however they were compressed; else of the bytes."""
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
+    return _content(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=256)
+def _content(path: Path, changed: int, size: int) -> str:
     try:
         if path.suffix.lower() == ".npz":
             with ZipFile(path) as archive:

@@ -25,9 +25,10 @@ from limbeck.models.training import PoolTrainer
 from limbeck.protocol.codec import decode, encode, pack_memory, unpack_memory
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.parties import Algorithm
-from limbeck.protocol.release import Release
+from limbeck.protocol.release import MemoryLedger, Release
 from limbeck.protocol.rows import PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
+from limbeck.tables import from_table
 
 
 class FreshProcess(Engine):
@@ -55,7 +56,7 @@ class FreshProcess(Engine):
         (home / "request").write_bytes(letter.data)
         subprocess.run([sys.executable, "-m", "limbeck.engines.fresh_process", str(home)], check=False)
         silo.memory = unpack_memory((home / "memory.safetensors").read_bytes())
-        silo.ledger.rows = [Release(**row) for row in json.loads((home / "ledger.json").read_text())]
+        silo.ledger = _ledger(home)
         if (home / "refusal").exists():
             return LimbeckError((home / "refusal").read_text())
         if not (home / "reply").exists():
@@ -88,6 +89,7 @@ def _settle(home: Path, algorithm: Algorithm, silo: Silo) -> None:
         "party": silo.party,
         "classes": silo.classes,
         "seed": silo.seed,
+        "noise": silo.noise,
         "model": dict(silo.model.description),
         "algorithm": name_of(type(algorithm)),
         "parameters": asdict(cast(Any, algorithm)),
@@ -111,10 +113,15 @@ def _wake(home: Path) -> tuple[Algorithm, Silo]:
         private=Rows(private["x"], private["y"]),
         public=PublicRows(public["x"], public["y"] if len(public["y"]) else None),
         trainer=PoolTrainer(processes=1),
+        ledger=_ledger(home),
+        noise=site["noise"],
         memory=unpack_memory((home / "memory.safetensors").read_bytes()),
     )
-    silo.ledger.rows = [Release(**row) for row in json.loads((home / "ledger.json").read_text())]
-    return algorithm_named(site["algorithm"])(**site["parameters"]), silo
+    return from_table(algorithm_named(site["algorithm"]), site["parameters"]), silo
+
+
+def _ledger(home: Path) -> MemoryLedger:
+    return MemoryLedger([Release(**row) for row in json.loads((home / "ledger.json").read_text())])
 
 
 if __name__ == "__main__":

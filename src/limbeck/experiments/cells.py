@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import TypeAdapter
+
 from limbeck.data.content import content_of_file, content_of_set
 from limbeck.data.draw import Draw, FromFile
 from limbeck.errors import LimbeckError
@@ -44,6 +46,8 @@ class Cell:
             "algorithm": {"name": experiment.algorithm.name, **_chosen(experiment.algorithm)},
             "code": self._own_code([*models, experiment.server_model]),
         }
+        if experiment.noise_source == "secure" and bool(getattr(experiment.algorithm, "delta", False)):
+            said["noise"] = "secure"
         return cast(dict[str, Any], json.loads(json.dumps(said, default=str)))
 
     @cached_property
@@ -75,10 +79,10 @@ class Cell:
         return draw and {**asdict(draw), "content": content_of_set(draw.name) if draw.name else None}
 
     def _own_code(self, models: list[Model]) -> dict[str, str]:
-        """The user's own models and algorithm by what stands in their files."""
+        """The user's own models and algorithm by what stands in the Python files of their folders."""
         names = {model.name for model in models} | {name_of(type(self.experiment.algorithm))}
         own = sorted(name for name in names if is_own(name) and not name.startswith("python:limbeck."))
-        return {name: content_of_file(source_of(name)) for name in own}
+        return {name: _content_of_folder(source_of(name).parent) for name in own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +109,16 @@ class Kept:
         return json.dumps({"key": self.key, **asdict(self)}, indent=1, allow_nan=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "Kept":
+    def from_json(cls, text: str, key: str, where: str) -> "Kept":
+        """What stands in a file; `key` is the file's name."""
         try:
             table = json.loads(text)
-            key = table.pop("key")
-            metrics = table.pop("metrics")
-            kept = cls(metrics=Metrics(**metrics) if metrics else None, **table)
+            told = table.pop("key")
+            kept = TypeAdapter(cls).validate_json(json.dumps(table), strict=True, extra="forbid")
         except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise LimbeckError(f"{where} is not a kept result") from error
-        if key != kept.key:
-            raise LimbeckError(f"{where} was changed: its configuration does not have the key {key[:12]}…")
+            raise LimbeckError(f"{where} is not a kept result; delete it, and its cell is run again") from error
+        if not told == key == kept.key:
+            raise LimbeckError(f"{where} holds another configuration than its name says; delete it")
         return kept
 
 
@@ -137,6 +141,11 @@ def kept_of(cell: Cell, record: RunRecord, seconds: float) -> Kept:
 def key_of(said: Mapping[str, Any]) -> str:
     """The content key of a cell."""
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _content_of_folder(folder: Path) -> str:
+    files = sorted(folder.glob("*.py"))
+    return hashlib.sha256("".join(f"{file.name} {content_of_file(file)}" for file in files).encode()).hexdigest()
 
 
 def _chosen(parameters: Any) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """Run what is missing of a plan, keep it, and make one table of all."""
 
 import os
-import threading
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +14,12 @@ from joblib import Parallel, cpu_count, delayed
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.cells import Cell, Kept, kept_of
 from limbeck.experiments.config import Experiment, check_table
-from limbeck.experiments.deal import deal
+from limbeck.experiments.deal import Dealt, deal
 from limbeck.experiments.plan import Line, Plan
 from limbeck.experiments.results import Results
 from limbeck.experiments.run import federation_of
 from limbeck.models.sharing import Done, SharedTrainer
-from limbeck.models.training import PoolTrainer, Watch, unwatched
+from limbeck.models.training import PoolTrainer, Watch, end_with, unwatched
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +76,16 @@ def _ran(groups: list[list[Cell]], results: Results, processes: int | None) -> I
             yield from _group(group, results, PoolTrainer(processes))
         return
     orders = (
-        delayed(_apart)([(cell.table, cell.base) for cell in group], results.folder, os.getpid()) for group in groups
+        delayed(_in_pool)([(cell.table, cell.base) for cell in group], results.folder, os.getpid()) for group in groups
     )
     for ran in Parallel(width, batch_size=1, return_as="generator_unordered")(orders):
         yield from ran
 
 
-def _apart(cells: Sequence[tuple[Mapping[str, Any], Path]], folder: Path, parent: int) -> list[Ran]:
-    """In a process of the pool: it must not outlive the program."""
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+def _in_pool(cells: Sequence[tuple[Mapping[str, Any], Path]], folder: Path, program: int) -> list[Ran]:
+    end_with(program)
     group = [Cell(check_table(Experiment, table, str(base)), table, base) for table, base in cells]
     return list(_group(group, Results(folder), PoolTrainer(1)))
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.2)
-    os._exit(1)
 
 
 def _group(cells: Sequence[Cell], results: Results, trainer: PoolTrainer) -> Iterator[Ran]:
@@ -102,7 +93,7 @@ def _group(cells: Sequence[Cell], results: Results, trainer: PoolTrainer) -> Ite
     done: Done = {}
     rehearsed: set[str] = set()
     try:
-        dealt = deal(cells[0].experiment, cells[0].base)
+        dealt = _read_only(deal(cells[0].experiment, cells[0].base))
     except LimbeckError as error:
         yield from (Ran(1, {cell.key: str(error)}) for cell in cells)
         return
@@ -116,8 +107,18 @@ def _group(cells: Sequence[Cell], results: Results, trainer: PoolTrainer) -> Ite
                 results.keep(kept_of(cell, result.record, shared.seconds))
             except LimbeckError as error:
                 ran.refused[cell.key] = str(error)
+            except Exception as error:  # a user's own algorithm may raise anything; the other methods go on
+                ran.refused[cell.key] = f"{type(error).__name__}: {' '.join(str(error).split())}"
         ran.warned = [str(w.message) for w in caught if issubclass(w.category, LimbeckWarning)]
         yield ran
+
+
+def _read_only(dealt: Dealt) -> Dealt:
+    """Rows that many cells share are nobody's to change."""
+    for rows in (*dealt.private, dealt.public, dealt.test):
+        for array in (rows.x, rows.y) if rows else ():
+            array.setflags(write=False)
+    return dealt
 
 
 def _summary(line: Line, results: Results, refused: Mapping[str, str]) -> Summary:

@@ -21,8 +21,10 @@ from limbeck.data.draw import Draw, FromFile
 from limbeck.data.splits import SPLITS, Iid, Split
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.models.named import model_from
+from limbeck.privacy.ledger import Budget
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.release import Noise
 from limbeck.tables import check_keys, from_table
 
 T = TypeVar("T", bound="Table")
@@ -97,6 +99,12 @@ def _algorithm(value: Any) -> Algorithm:
     return from_table(algorithm_named(name), parameters)
 
 
+def _budget(value: Any) -> Budget:
+    if not isinstance(value, dict):
+        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, towards = "public" }')
+    return from_table(Budget, value)
+
+
 class Data(Table):
     """`[data]`"""
 
@@ -165,9 +173,17 @@ class Source(Table):
 class Experiment(Source):
     """A whole file, checked."""
 
+    noise: Noise | None = None
+    budget: Annotated[Budget | None, PlainValidator(_budget)] = None
+    ledger: str | None = None
     model: Annotated[Model, PlainValidator(_model)]
     server: Server | None = None
     algorithm: Annotated[Algorithm, PlainValidator(_algorithm)]
+
+    @property
+    def noise_source(self) -> Noise:
+        """Real rows get real noise: files of the user's own, unless told otherwise."""
+        return self.noise or ("secure" if self.files or self.data.path else "simulated")
 
     @property
     def server_model(self) -> Model:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,11 @@ from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics
 from limbeck.experiments.record import PartyRecord, RunRecord, versions
 from limbeck.experiments.result import Classifier, Result, labelled
 from limbeck.models.rehearsal import rehearse
-from limbeck.privacy.accounting import epsilon_by_observer
+from limbeck.privacy.accounting import epsilon_by_observer, figures
+from limbeck.privacy.ledger import Book
 from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
 
@@ -41,6 +43,8 @@ class Federation:
     schema: Schema | None = None
     public_is_kindred: bool = False  # drawn at random from the same rows as the private ones
     config: Mapping[str, Any]
+    noise: Noise = "simulated"
+    book: Book = field(default_factory=Book)
 
     def __post_init__(self) -> None:
         if self.algorithm.needs_public_rows and self.public is None:
@@ -55,12 +59,24 @@ class Federation:
             "classes": len(self.classes),
             "seed": self.seed,
             "trainer": trainer,
+            "noise": self.noise,
         }
         silos = [
-            Silo(party=party, private=rows, model=model, **shared)
+            Silo(party=party, private=rows, model=model, ledger=self.book.of(f"party {party}"), **shared)
             for party, (rows, model) in enumerate(zip(self.private, self.models, strict=True))
         ]
-        return Site(model=self.server_model, **shared), silos
+        return Site(model=self.server_model, ledger=self.book.of("server"), **shared), silos
+
+    def check_budget(self) -> None:
+        """Refuse a run that cannot fit into its budget, before anyone trains."""
+        if self.book.budget is None:
+            return
+        if not hasattr(self.algorithm, "planned"):
+            raise LimbeckError(
+                f"{self.algorithm.name} does not say what it will release: no budget can be kept with it"
+            )
+        public = len(self.public) if self.public else 0
+        self.book.check_plan(self.algorithm.planned(public, len(self.classes), len(self.private), self.noise))
 
     def rehearse(self, known: set[str] | None = None) -> None:
         """Refuse models that cannot be fitted or packed, before anyone trains.
@@ -91,6 +107,7 @@ class Federation:
         """Run in this process; the trainer decides on how many cores."""
         clock = clock or Clock()
         with clock.phase("rehearse"):
+            self.check_budget()
             self.rehearse(rehearsed)
             self.warn_of_strange_public_rows()
         engine = InProcess(self.algorithm, *self.sites(trainer), trainer)
@@ -125,6 +142,8 @@ class Federation:
     ) -> RunRecord:
         traffic = engine.traffic
         releases = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
+        delta = getattr(self.algorithm, "delta", 0.0)
+        found = figures(releases, delta)
         steps = [{"request": e.request, "seconds": e.seconds} for e in traffic.exchanges]
         return RunRecord(
             algorithm=self.algorithm.name,
@@ -153,8 +172,10 @@ class Federation:
             exchanges=[{"request": e.request, "up": e.up, "down": e.down} for e in traffic.exchanges],
             missing=traffic.missing,
             ledger=[asdict(row) for row in releases],
-            epsilon=epsilon_by_observer(releases),
-            delta=0.0,
+            epsilon=epsilon_by_observer(found),
+            delta=delta,
+            privacy=[asdict(figure) for figure in found],
+            noise=self.noise,
             metrics=metrics,
             constant=constant_accuracy(list(self.private), self.test, len(self.classes)) if self.test else None,
             versions=versions(),

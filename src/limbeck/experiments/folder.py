@@ -3,12 +3,14 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 
 from limbeck.errors import LimbeckError
+from limbeck.privacy.ledger import Book
 
 
 class RunFolder:
@@ -59,6 +61,21 @@ class RunFolder:
             if any(folder.iterdir()):
                 break
             folder.rmdir()
+
+
+@contextmanager
+def ledger_beside(folder: Path, kept: Path | None) -> Iterator[Path]:
+    """Where a run's releases are written down before they leave: the ledger that the user keeps, or one of its own.
+
+    Its own lies beside the folder until the run is whole. After a kill it stays there, and the same run goes on with
+    it; where nothing was released, nothing stays.
+    """
+    path = kept or folder.with_name(f"{folder.name}.ledger.sqlite")
+    try:
+        yield path
+    finally:
+        if kept is None and path.exists() and not Book(path).releases():
+            path.unlink()
 
 
 def free_folder(stem: str) -> Path:

@@ -1,6 +1,5 @@
 """What is compared: methods and swept values, each at every seed, as lines of cells."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -12,7 +11,7 @@ from limbeck.experiments.cells import Cell
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.overrides import override, value_of
 
-COMMAS = re.compile(r""",(?=(?:[^"'\[\]{}]|"[^"]*"|'[^']*'|\[[^\]]*\]|\{[^}]*\})*$)""")
+OPENING, CLOSING, QUOTES = "[{", "]}", "\"'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +59,12 @@ def plan(
             cells = [_cell(file, changed, method, seed) for seed in chosen]
             lines.append(Line(method, values, cells))
     order = list(dict.fromkeys(line.method for line in lines))
-    return Plan(file, sorted(_distinct(lines), key=lambda line: order.index(line.method)), chosen)
+    return Plan(file, sorted(lines, key=lambda line: order.index(line.method)), chosen)
 
 
 def methods_in(text: str) -> list[str]:
     """`solo,fedkt:partitions=1:subsets=2`: methods with commas, their parameters with colons between them."""
-    methods = [part.strip() for part in COMMAS.split(text)]
+    methods = [part.strip() for part in split_outside(text, ",")]
     if not all(methods):
         raise LimbeckError(f"--with {text}: write --with solo,pate,fedkt:partitions=1")
     return methods
@@ -75,9 +74,11 @@ def _combinations(over: Sequence[str]) -> Iterator[dict[str, str]]:
     keys, texts = [], []
     for each in over:
         key, equals, values = each.partition("=")
-        parts = [part.strip() for part in COMMAS.split(values)]
+        parts = [part.strip() for part in split_outside(values, ",")]
         if not equals or not key.strip() or not all(parts):
             raise LimbeckError(f"--over {each}: write --over key.path=value,value, such as algorithm.partitions=1,2,3")
+        if key.strip() == "seed":
+            raise LimbeckError("--over seed: every line is run over seeds already; say --seeds N, or --set seed=FIRST")
         if key.strip() in keys:
             raise LimbeckError(f"--over {key.strip()} stands twice: put all its values into one")
         keys.append(key.strip())
@@ -86,28 +87,35 @@ def _combinations(over: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def _cell(file: Path, table: dict[str, Any], method: str, seed: int) -> Cell:
-    name, parameters = _apart(method)
-    other = [] if name == table.get("algorithm", {}).get("name") else [f'algorithm.name="{name}"']
+    name, parameters = _method(method)
+    other = [] if name == table.get("algorithm", {}).get("name") else [f"algorithm.name={name}"]
     changed, _ = override(table, [f"seed={seed}", *other])
     changed, _ = override(changed, [f"algorithm.{parameter}" for parameter in parameters])
     where = str(file) if method == name else f"{file}, {method}"
     return Cell(check_table(Experiment, changed, where), changed, file.parent)
 
 
-def _apart(method: str) -> tuple[str, list[str]]:
+def _method(method: str) -> tuple[str, list[str]]:
     """A method's name, which may hold colons of its own (`python:mine:Mine`), and its parameters."""
-    parts = method.split(":")
+    parts = split_outside(method, ":")
     names = [part for part in parts if "=" not in part]
-    if parts[: len(names)] != names:
-        raise LimbeckError(f"--with {method}: parameters come after the name, such as fedkt:partitions=1:subsets=2")
+    if parts[: len(names)] != names or any(part.split("=")[0] in ("", "name") for part in parts[len(names) :]):
+        raise LimbeckError(f"--with {method}: write a name, then its parameters, such as fedkt:partitions=1:subsets=2")
     return ":".join(names), parts[len(names) :]
 
 
-def _distinct(lines: list[Line]) -> Iterator[Line]:
-    """Without lines that say under another name what an earlier one says."""
-    seen = set()
-    for line in lines:
-        content = (repr(line.swept), *(cell.key for cell in line.cells))
-        if content not in seen:
-            seen.add(content)
-            yield line
+def split_outside(text: str, mark: str) -> list[str]:
+    """Split at a mark, but not within quotes or brackets."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in QUOTES:
+            quote = character
+        else:
+            depth += (character in OPENING) - (character in CLOSING)
+        if character == mark and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts

@@ -43,6 +43,8 @@ class RunRecord:
     ledger: Sequence[Mapping[str, Any]]
     epsilon: Mapping[str, float]
     delta: float
+    privacy: Sequence[Mapping[str, Any]]
+    noise: str
     metrics: Metrics | None
     constant: float | None
     versions: Mapping[str, str]

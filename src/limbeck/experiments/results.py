@@ -33,7 +33,7 @@ class Results:
     def find(self, key: str) -> Kept | None:
         path = self.cells / f"{key}.json"
         try:
-            return Kept.from_json(path.read_text(encoding="utf-8"), str(path))
+            return Kept.from_json(path.read_text(encoding="utf-8"), key, str(path))
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
@@ -54,29 +54,27 @@ class Results:
         """Nobody else runs cells into this folder meanwhile; the lock goes with the process, however it ends."""
         try:
             self.cells.mkdir(parents=True, exist_ok=True)
-            with (self.folder / ".lock").open("w") as lock:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError as error:
-                    raise LimbeckError(
-                        f"another comparison runs into {self.folder}: wait for it, or name another folder with --out"
-                    ) from error
-                yield
+            lock = (self.folder / ".lock").open("w")
         except OSError as error:
             raise LimbeckError(f"cannot write to {self.folder}: {error.strerror}") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise LimbeckError(
+                    f"another comparison runs into {self.folder}: wait for it, or name another folder with --out"
+                ) from error
+            yield
 
     def merge(self, other: "Results") -> Merged:
-        """Take in cells that were made elsewhere; all are checked before the first is taken."""
+        """Take in cells that were made elsewhere; all are read and checked before the first is taken."""
         if not other.cells.is_dir():
             raise LimbeckError(f"{other.folder} is not a results folder: it has no folder cells")
-        theirs = [Kept.from_json(path.read_text(), str(path)) for path in sorted(other.cells.glob("[!.]*.json"))]
-        ours = {kept.key: self.find(kept.key) for kept in theirs}
-        for kept in theirs:
-            self.keep(kept)
-        same = sum(mine is not None and mine.metrics == kept.metrics for kept, mine in _paired(theirs, ours))
-        different = sum(mine is not None and mine.metrics != kept.metrics for kept, mine in _paired(theirs, ours))
-        return Merged(len(theirs) - same - different, same, different)
-
-
-def _paired(theirs: list[Kept], ours: dict[str, Kept | None]) -> list[tuple[Kept, Kept | None]]:
-    return [(kept, ours[kept.key]) for kept in theirs]
+        theirs = [kept for path in sorted(other.cells.glob("[!.]*.json")) if (kept := other.find(path.stem))]
+        with self.alone():
+            ours = [self.find(kept.key) for kept in theirs]
+            for kept in theirs:
+                self.keep(kept)
+        new = ours.count(None)
+        same = sum(mine is not None and mine.metrics == kept.metrics for mine, kept in zip(ours, theirs, strict=True))
+        return Merged(new, same, len(theirs) - new - same)

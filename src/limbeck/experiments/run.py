@@ -10,6 +10,7 @@ import numpy as np
 from limbeck.data.draw import Draw
 from limbeck.data.sets import as_float, check_finite
 from limbeck.errors import LimbeckError
+from limbeck.experiments.cells import Cell
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.deal import Dealt, deal
@@ -18,12 +19,15 @@ from limbeck.experiments.overrides import override
 from limbeck.experiments.result import Result
 from limbeck.models.named import adapted, model_from
 from limbeck.models.training import PoolTrainer, Watch, unwatched
+from limbeck.privacy.ledger import Book
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.rows import Array, Rows
 
 
-def federation_of(experiment: Experiment, config: Mapping[str, Any], dealt: Dealt) -> Federation:
+def federation_of(
+    experiment: Experiment, config: Mapping[str, Any], dealt: Dealt, book: Book | None = None
+) -> Federation:
     """The federation that an experiment describes, its rows dealt; `config` is what the record keeps of it."""
     if dealt.test is None and experiment.data.name:
         name = experiment.data.name
@@ -40,6 +44,8 @@ def federation_of(experiment: Experiment, config: Mapping[str, Any], dealt: Deal
         schema=dealt.schema,
         public_is_kindred=isinstance(experiment.data.public, Draw) and experiment.data.public.name is None,
         config=config,
+        noise=experiment.noise_source,
+        book=book or Book(budget=experiment.budget),
     )
 
 
@@ -49,12 +55,26 @@ def run_experiment(
     processes: int | None = None,
     watch: Watch = unwatched,
     base: Path = Path(),
+    ledger: Path | None = None,
 ) -> Result:
-    """Deal the rows and let the parties learn."""
+    """Deal the rows and let the parties learn; what they release stands in the file `ledger` where one is named.
+
+    A run that was killed goes on where its ledger ends: what it released before is not drawn again.
+    """
     clock = Clock()
     with clock.phase("data"):
-        federation = federation_of(experiment, config, deal(experiment, base))
-    return federation.run(PoolTrainer(processes, watch), clock)
+        run = Cell(experiment, config, base).key if ledger else ""
+        book = Book(ledger, run, experiment.budget)
+        federation = federation_of(experiment, config, deal(experiment, base), book)
+    try:
+        return federation.run(PoolTrainer(processes, watch), clock)
+    finally:
+        book.close()
+
+
+def ledger_of(experiment: Experiment, base: Path) -> Path | None:
+    """The ledger that the experiment names, which outlives its runs."""
+    return base / experiment.ledger if experiment.ledger else None
 
 
 def run_file(
@@ -63,7 +83,8 @@ def run_file(
     """Run an experiment's file, as `limbeck run FILE --set ...` does, and write nothing."""
     table, _ = override(read_toml(Path(file)), settings)
     experiment = check_table(Experiment, table, str(file))
-    return run_experiment(experiment, table, processes, watch, Path(file).parent)
+    base = Path(file).parent
+    return run_experiment(experiment, table, processes, watch, base, ledger_of(experiment, base))
 
 
 def run(

@@ -4,16 +4,17 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from limbeck.protocol.learning import Job, Trainer
+from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array, content_hash
 
 T = TypeVar("T")
-Done = dict[str, tuple[Any, float]]
+Done = dict[Any, tuple[Any, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class Timed(Generic[T]):
 class SharedTrainer:
     """Hands on only those jobs whose like is not in `done` yet, which other trainers may share.
 
-    `seconds` is what this trainer's jobs took on one core, whoever asked for them first.
+    `seconds` is what this trainer's jobs took on one core, whoever asked for them first. Results are read-only, for
+    they are everybody's; a job that cannot be told from its like is not shared.
     """
 
     trainer: Trainer
@@ -43,25 +45,39 @@ class SharedTrainer:
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         known: dict[tuple[Any, ...], str] = {}
-        keys = [_key(job, classes, seed, known) for job, seed in zip(jobs, seeds, strict=True)]
+        keys = [_key(job, classes, seed, known) or object() for job, seed in zip(jobs, seeds, strict=True)]
         new = {key: i for i, key in enumerate(keys) if key not in self.done}
         results = self.trainer.run([Timed(jobs[i]) for i in new.values()], classes, [seeds[i] for i in new.values()])
-        self.done.update(zip(new, results, strict=True))
-        self.seconds += sum(self.done[key][1] for key in keys)
-        return [self.done[key][0] for key in keys]
+        found = self.done | dict(zip(new, results, strict=True))
+        for result, _ in results:
+            if isinstance(result, np.ndarray):
+                result.setflags(write=False)
+        self.done.update({key: value for key, value in found.items() if isinstance(key, str)})
+        self.seconds += sum(found[key][1] for key in keys)
+        return [found[key][0] for key in keys]
 
 
-def _key(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], str]) -> str:
-    """A hash of all that the job depends on; `known` holds the hashes of arrays that many jobs have in common."""
+def _key(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], str]) -> str | None:
+    """A hash of all that the job depends on, None where that cannot be told.
+
+    `known` holds the hashes of arrays that many jobs have in common.
+    """
+    if not is_dataclass(job):
+        return None
     parts = [(part.name, _told(getattr(job, part.name), known)) for part in fields(job)]
-    return hashlib.sha256(repr((type(job).__qualname__, classes, seed, parts)).encode()).hexdigest()
+    if any(told is None for _, told in parts):
+        return None
+    kind = f"{type(job).__module__}.{type(job).__qualname__}"
+    return hashlib.sha256(repr((kind, classes, seed, parts)).encode()).hexdigest()
 
 
-def _told(value: Any, known: dict[tuple[Any, ...], str]) -> str:
+def _told(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
     if isinstance(value, np.ndarray):
         return _hash(value, known)
+    if isinstance(value, Recipe | str | bytes | int | float | None):
+        return repr(value)
     description = getattr(value, "description", None)
-    return repr(value) if description is None else json.dumps(dict(description), sort_keys=True, default=repr)
+    return None if description is None else json.dumps(dict(description), sort_keys=True, default=repr)
 
 
 def _hash(array: Array, known: dict[tuple[Any, ...], str]) -> str:

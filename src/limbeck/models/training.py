@@ -1,10 +1,13 @@
 """Training: the jobs that algorithms hand in, and the pool of processes that runs them."""
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -79,7 +82,8 @@ class PoolTrainer:
         processes = self.processes or (None if chosen else min(cpu_count(), len(jobs)))
         lazily = "generator" if backend.supports_return_generator else "list"
         tasks = (
-            delayed(_attempt)(i, job, classes, seed) for i, (job, seed) in enumerate(zip(jobs, seeds, strict=True))
+            delayed(_attempt)(os.getpid(), i, job, classes, seed)
+            for i, (job, seed) in enumerate(zip(jobs, seeds, strict=True))
         )
         try:
             return list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
@@ -93,7 +97,7 @@ def warm_up(processes: int | None = None) -> None:
     """Start the pool in the background: its processes import what fits need while the caller reads and checks."""
     width = processes or cpu_count()
     if width > 1:
-        imports = [delayed(_import)("limbeck.models.sklearn")] * width
+        imports = [delayed(_import)("limbeck.models.sklearn", os.getpid())] * width
         with _deaf_children():
             started = Parallel(width, batch_size=1, return_as="generator")(imports)
         threading.Thread(target=list, args=(started,), daemon=True).start()
@@ -112,7 +116,21 @@ def _deaf_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _attempt(index: int, job: Job[T], classes: int, seed: int) -> T:
+@cache
+def end_with(program: int) -> None:
+    """In a process of the pool: it must not outlive the program, however that ends."""
+
+    def watch() -> None:
+        while os.getppid() == program:
+            time.sleep(0.2)
+        os._exit(1)
+
+    if os.getpid() != program:
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def _attempt(program: int, index: int, job: Job[T], classes: int, seed: int) -> T:
+    end_with(program)
     try:
         with threadpool_limits(1):
             return job.run(classes, seed)
@@ -121,5 +139,6 @@ def _attempt(index: int, job: Job[T], classes: int, seed: int) -> T:
         raise FitError(f"cannot fit {job}: {reason or type(error).__name__}", index) from None
 
 
-def _import(module: str) -> None:
+def _import(module: str, program: int) -> None:
+    end_with(program)
     import_module(module)

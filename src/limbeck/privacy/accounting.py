@@ -1,25 +1,130 @@
-"""What a run's releases cost, per observer."""
+"""What releases cost: epsilon towards each observer, for both units and neighbour relations, where a theorem exists."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.release import Release
+from limbeck.privacy.accountants import best_epsilon, epsilon_by
+from limbeck.privacy.mechanisms import Subsample, mechanism_from
+from limbeck.privacy.spends import Adjacency, Spend, UnknownSpendError
+from limbeck.protocol.release import Release, Unit
+
+OBSERVERS = ("server", "parties", "public")
+UNITS: tuple[Unit, ...] = ("party", "example")
+ADJACENCIES: tuple[Adjacency, ...] = ("replace", "add-remove")
+SERVER = "server"
 
 
-def epsilon_by_observer(releases: Iterable[Release]) -> dict[str, float]:
-    """Epsilon towards each observer who sees anything; an observer who sees nothing is not named (epsilon 0)."""
-    total: dict[str, float] = {}
-    for row in releases:
-        total[row.observer] = total.get(row.observer, 0.0) + _epsilon(row)
-    return total
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Epsilon towards one observer for one unit and one neighbour relation.
+
+    `accountant` says whose theorem it is; None where there is none, and epsilon then is infinite. `paper` is what the
+    papers' own moments accountant gives, orders 1 to 8, without looking at the votes.
+    """
+
+    observer: str
+    unit: Unit
+    adjacency: Adjacency
+    epsilon: float
+    accountant: str | None
+    paper: float | None
 
 
-def _epsilon(row: Release) -> float:
-    match row.mechanism:
-        case "unprotected":
-            return math.inf
-        case "nothing-private":
-            return 0.0
-        case _:
-            raise LimbeckError(f"no accountant knows the mechanism {row.mechanism!r}")
+def figures(releases: Iterable[Release], delta: float) -> list[Figure]:
+    """Towards each observer who sees anything. What is public is seen by all.
+
+    Releases of one site add up; those of disjoint parties do not, for one neighbour is in one party only; the server's
+    are about everybody.
+    """
+    rows = list(releases)
+    return [
+        _figure([row for row in rows if row.observer in (observer, "public")], observer, unit, adjacency, delta)
+        for observer in OBSERVERS
+        if any(row.observer in (observer, "public") for row in rows)
+        for unit in UNITS
+        for adjacency in ADJACENCIES
+    ]
+
+
+def epsilon_by_observer(found: Iterable[Figure]) -> dict[str, float]:
+    """The headline towards each observer: for a replaced party where there is such a guarantee, else example."""
+    plain = {(f.observer, f.unit): f.epsilon for f in found if f.adjacency == "replace"}
+    observers = dict.fromkeys(observer for observer, _ in plain)
+    return {
+        observer: plain[observer, "party"] if math.isfinite(plain[observer, "party"]) else plain[observer, "example"]
+        for observer in observers
+    }
+
+
+def _figure(rows: Sequence[Release], observer: str, unit: Unit, adjacency: Adjacency, delta: float) -> Figure:
+    sites = dict.fromkeys(row.site for row in rows if row.site != SERVER) or {SERVER: None}
+    shares = [[row for row in rows if row.site in (site, SERVER)] for site in sites]
+    costs = [_cost(tuple(_spends(share, unit, adjacency)), delta) for share in shares]
+    epsilon, accountant, paper = max(costs, key=lambda cost: cost[0])
+    return Figure(observer, unit, adjacency, epsilon, accountant, paper)
+
+
+def _spends(rows: Sequence[Release], unit: Unit, adjacency: Adjacency) -> Iterable[Spend | None]:
+    """What one neighbour pays for; None stands for what no theorem covers."""
+    for row in rows:
+        mechanism = mechanism_from(row.mechanism, dict(row.parameters))
+        match row.mechanism:
+            case "nothing-private":
+                continue
+            case "unprotected":
+                yield None
+            case _:
+                relation = _relation(row, unit, adjacency)
+                yield relation and _spend(row, mechanism, relation)
+
+
+def _relation(row: Release, unit: Unit, adjacency: Adjacency) -> Adjacency | None:
+    """Under which relation the mechanism's own theorem answers for this one.
+
+    A replaced or added example is in one party, which is replaced by another then. Protection of an example says
+    nothing of a party.
+    """
+    if row.unit == "party":
+        return adjacency if unit == "party" else "replace"
+    if unit == "party" or row.adjacency not in (adjacency, "any"):
+        return None
+    return adjacency
+
+
+def _spend(row: Release, mechanism: Any, adjacency: Adjacency) -> Spend:
+    return Spend(mechanism, row.queries, adjacency, row.classes, row.voters, row.abstentions, row.noise)
+
+
+@lru_cache(maxsize=1024)
+def _cost(spends: tuple[Spend | None, ...], delta: float) -> tuple[float, str | None, float | None]:
+    known = [spend for spend in spends if spend is not None]
+    if not spends:
+        return 0.0, "nothing-private", None
+    if len(known) < len(spends):
+        return math.inf, None, None
+    samples = [spend.mechanism for spend in known if isinstance(spend.mechanism, Subsample)]
+    if samples:
+        return _sampled(samples, delta) if len(samples) == len(known) else (math.inf, None, None)
+    if not 0 < delta < 1:
+        raise LimbeckError("noise was added, but no delta was named: epsilon needs one")
+    epsilon, accountant = best_epsilon(known, delta)
+    return epsilon, accountant, _papers(known, delta)
+
+
+def _sampled(samples: Sequence[Subsample], delta: float) -> tuple[float, str | None, float | None]:
+    """Subsets add up in both; below its own delta the guarantee is empty."""
+    pairs = [sample.guarantee() for sample in samples]
+    if sum(d for _, d in pairs) > delta:
+        return math.inf, None, None
+    return sum(e for e, _ in pairs), "subsample", None
+
+
+def _papers(spends: Sequence[Spend], delta: float) -> float | None:
+    try:
+        return epsilon_by("moments", spends, delta)
+    except UnknownSpendError:
+        return None

@@ -1,21 +1,37 @@
-"""Mechanisms: what is done to a value before it leaves a site."""
+"""Mechanisms: what is done to a value before it leaves a site, and what one neighbour can change in it.
+
+A mechanism is a frozen description. `unit` says who a neighbour is, one example or one party; `weight` how much of a
+count is its own (s students of a party vote together), `adjacency` which neighbour relation the way that the counts
+were made allows for: replace, add-remove, or any. Counts are noised once per query, never again.
+"""
 
 import math
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from scipy import special
+
+from limbeck.errors import LimbeckError
+from limbeck.privacy.sampling import sampler_for
+from limbeck.protocol.release import Chance, Unit
+from limbeck.protocol.rows import Array
 
 T = TypeVar("T")
+UNANSWERED = -1  # the label of a query that Confident-GNMax leaves open
 
 
 @dataclass(frozen=True, slots=True)
 class NothingPrivate:
     """Made of public rows and of what this site has already released: nothing more is told (post-processing)."""
 
-    name: str = "nothing-private"
-    sensitivity: float = 0.0
-    adjacency: str = "any"
+    name: ClassVar[str] = "nothing-private"
+    noisy: ClassVar[bool] = False
+    unit: ClassVar[str] = "any"
+    adjacency: ClassVar[str] = "any"
+    sensitivity: ClassVar[float] = 0.0
 
-    def protect(self, value: T) -> T:
+    def protect(self, value: T, chance: Chance) -> T:
         return value
 
 
@@ -23,9 +39,235 @@ class NothingPrivate:
 class Unprotected:
     """Nothing is added: epsilon is infinite towards whoever sees it, under every neighbour relation."""
 
-    name: str = "unprotected"
-    sensitivity: float = math.inf
-    adjacency: str = "any"
+    name: ClassVar[str] = "unprotected"
+    noisy: ClassVar[bool] = False
+    unit: ClassVar[str] = "any"
+    adjacency: ClassVar[str] = "any"
+    sensitivity: ClassVar[float] = math.inf
 
-    def protect(self, value: T) -> T:
+    def protect(self, value: T, chance: Chance) -> T:
         return value
+
+
+class NoisyMax(Protocol):
+    """Publishes the class that leads after noise: [queries, classes] counts become [queries] labels."""
+
+    name: ClassVar[str]
+    unit: Unit
+    weight: int
+
+    def flips(self, margin: Array) -> Array:
+        """With two classes: how likely the second is published when it leads by `margin`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Noisy max with Lap(1/gamma) on each count: the papers' mechanism. Pure: 2 s gamma a query."""
+
+    gamma: float
+    unit: Unit = "party"
+    weight: int = 1
+    adjacency: str = "any"
+    name: ClassVar[str] = "laplace"
+    noisy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_scale("gamma", self.gamma)
+
+    @property
+    def sensitivity(self) -> float:
+        return 2.0 * self.weight
+
+    def protect(self, votes: Array, chance: Chance) -> Array:
+        return sampler_for(chance).laplace_max(votes, 1 / self.gamma)
+
+    def flips(self, margin: Array) -> Array:
+        """The difference of two Laplace variables; Lemma 7 of FedKT is its tail."""
+        lead = self.gamma * np.abs(margin)
+        tail = (2 + lead) / 4 * np.exp(-lead)
+        return np.where(margin > 0, 1 - tail, tail)
+
+    def discrete_flips(self, margin: Array) -> Array:
+        """The same for two-sided geometric noise on whole numbers, ties at random."""
+        ratio = math.exp(-self.gamma)
+        lead = np.abs(np.asarray(margin, np.float64))
+        alike = (1 + ratio**2) / (1 - ratio**2)
+        scale = ((1 - ratio) / (1 + ratio)) ** 2 * ratio**lead
+        tie = scale * (lead + alike)
+        beyond = scale * ratio * ((lead + alike + 1) / (1 - ratio) + ratio / (1 - ratio) ** 2)
+        tail = beyond + tie / 2
+        return np.where(margin > 0, 1 - tail, tail)
+
+
+@dataclass(frozen=True, slots=True)
+class Gumbel:
+    """Noisy max with Gumbel(1/gamma) noise: the exponential mechanism, of bounded range 2 s gamma a query."""
+
+    gamma: float
+    unit: Unit = "party"
+    weight: int = 1
+    adjacency: str = "any"
+    name: ClassVar[str] = "gumbel"
+    noisy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_scale("gamma", self.gamma)
+
+    @property
+    def sensitivity(self) -> float:
+        return 2.0 * self.weight
+
+    def protect(self, votes: Array, chance: Chance) -> Array:
+        return sampler_for(chance).gumbel_max(votes, 1 / self.gamma)
+
+    def flips(self, margin: Array) -> Array:
+        """The difference of two Gumbel variables is logistic."""
+        return np.asarray(special.expit(self.gamma * margin))
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """GNMax: noisy max with N(0, sigma^2) on each count (Papernot et al. 2018); L2 sensitivity sqrt(2) s."""
+
+    sigma: float
+    unit: Unit = "party"
+    weight: int = 1
+    adjacency: str = "any"
+    name: ClassVar[str] = "gaussian"
+    noisy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_scale("sigma", self.sigma, least=0.0)
+
+    @property
+    def sensitivity(self) -> float:
+        return math.sqrt(2) * self.weight
+
+    def protect(self, votes: Array, chance: Chance) -> Array:
+        return sampler_for(chance).gaussian_max(votes, self.sigma)
+
+    def flips(self, margin: Array) -> Array:
+        return np.asarray(special.ndtr(margin / (math.sqrt(2) * self.sigma)))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidentGaussian:
+    """Confident-GNMax: answer only where the largest count plus N(0, check^2) reaches the threshold.
+
+    The check has sensitivity s, the answer sqrt(2) s; both are paid for at every query, answered or not.
+    """
+
+    sigma: float
+    check: float
+    threshold: float
+    unit: Unit = "party"
+    weight: int = 1
+    adjacency: str = "any"
+    name: ClassVar[str] = "confident-gaussian"
+    noisy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_scale("sigma", self.sigma, least=0.0)
+        check_scale("check", self.check, least=0.0)
+        if not math.isfinite(self.threshold):
+            raise LimbeckError(f"threshold must be a number of votes, not {self.threshold}")
+
+    @property
+    def sensitivity(self) -> float:
+        return math.sqrt(2) * self.weight
+
+    def protect(self, votes: Array, chance: Chance) -> Array:
+        """Labels; UNANSWERED where the threshold is not reached."""
+        sampler = sampler_for(chance)
+        reached = sampler.gaussian(votes.max(axis=1), self.check) >= self.threshold
+        labels = sampler.gaussian_max(votes, self.sigma)
+        return np.where(reached, labels, UNANSWERED)
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedGaussian:
+    """Scores clipped to [-bound, bound] with N(0, sigma^2) on each: one example may move all C scores of a row."""
+
+    bound: float
+    sigma: float
+    classes: int
+    unit: Unit = "example"
+    adjacency: str = "any"
+    name: ClassVar[str] = "clipped-gaussian"
+    noisy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_scale("sigma", self.sigma, least=0.0)
+        check_scale("bound", self.bound)
+        if not math.isfinite(self.bound) or self.classes < 1:
+            raise LimbeckError(f"bound must be finite and classes at least 1, not {self.bound} and {self.classes}")
+
+    @property
+    def sensitivity(self) -> float:
+        return 2 * self.bound * math.sqrt(self.classes)
+
+    def protect(self, scores: Array, chance: Chance) -> Array:
+        return sampler_for(chance).gaussian(np.clip(scores, -self.bound, self.bound), self.sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class Subsample:
+    """Noise-free: one random subset of the private rows, `rows` of `of`, is all that is ever learned from.
+
+    Towards whoever could see the subset, delta is never below 1/n: a sampled row may be exposed completely. It limits
+    how many rows are exposed, not whether a sampled one is.
+    """
+
+    rows: int
+    of: int
+    replacement: bool = True
+    unit: Unit = "example"
+    adjacency: str = "any"
+    name: ClassVar[str] = "subsample"
+    noisy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.rows >= 1 or self.of < 1 or (not self.replacement and self.rows > self.of):
+            how = "with" if self.replacement else "without"
+            raise LimbeckError(f"cannot draw {self.rows} of {self.of} rows {how} replacement")
+
+    @property
+    def sensitivity(self) -> float:
+        return 1.0
+
+    def protect(self, rows: Array, chance: Chance) -> Array:
+        return rows[sampler_for(chance).subset(len(rows), self.rows, self.replacement)]
+
+    def guarantee(self) -> tuple[float, float]:
+        """The theorems' (epsilon, delta) for one row added or removed (FedMD-NFDP, Theorems 1 and 2)."""
+        if self.replacement:
+            return self.rows * math.log((self.of + 1) / self.of), -math.expm1(self.rows * math.log1p(-1 / self.of))
+        return math.log((self.of + 1) / (self.of + 1 - self.rows)), self.rows / self.of
+
+    def exact_delta(self) -> float:
+        """The delta that holds at every epsilon from 0 on when one row is removed or replaced: it cannot be lowered."""
+        return self.guarantee()[1]
+
+
+PARTS = (Laplace, Gumbel, Gaussian, ConfidentGaussian, ClippedGaussian, Subsample, Unprotected, NothingPrivate)
+MECHANISMS: dict[str, Any] = {kind.name: kind for kind in PARTS}
+
+
+def parameters_of(mechanism: Any) -> dict[str, Any]:
+    """What a ledger's row says of a mechanism beside its name: enough to make it again."""
+    return asdict(mechanism)
+
+
+def mechanism_from(name: str, parameters: dict[str, Any]) -> Any:
+    if name not in MECHANISMS:
+        raise LimbeckError(f"no accountant knows the mechanism {name!r}")
+    try:
+        return MECHANISMS[name](**parameters)
+    except TypeError as error:
+        raise LimbeckError(f"the mechanism {name!r} has other parameters than {parameters}") from error
+
+
+def check_scale(name: str, value: float, least: float | None = None) -> None:
+    """Noise scales are positive; infinite gamma or zero sigma is no noise at all, and epsilon is then infinite."""
+    if math.isnan(value) or value < 0 or (least is None and value == 0):
+        raise LimbeckError(f"{name} must be above 0, not {value:g}")

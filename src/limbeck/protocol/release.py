@@ -1,46 +1,127 @@
 """The door out of a site: what a release is, and the row that it writes before anything leaves."""
 
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
 
-T = TypeVar("T")
+from limbeck.protocol.rows import Array
+
+V = TypeVar("V")
+W = TypeVar("W")
 Observer = Literal["server", "parties", "public"]
+Unit = Literal["example", "party"]
+Noise = Literal["simulated", "secure"]
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A row of the ledger: what left which site, how it was protected, and who sees it."""
+    """A row of the ledger: what left which site, how it was protected, who sees it, and how often it was asked.
+
+    What is public is seen by all. `unit` is who is protected (one example, one party, or any), `adjacency` the
+    neighbour relations that there is a theorem for. At most `voters` votes were counted, fewer where there are
+    `abstentions`.
+    """
 
     site: str
     turn: int
+    number: int  # of this site's releases in this turn
     what: str
     mechanism: str
+    parameters: Mapping[str, Any]
     sensitivity: float
+    unit: str
     adjacency: str
     observer: Observer
-    count: int
+    queries: int
+    classes: int
+    voters: int | None
+    abstentions: bool
+    noise: Noise
 
 
-class Mechanism(Protocol):
-    """How something is protected before it leaves; its neighbour relation is part of it."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Public facts of a release: how many queries, over how many classes, counted from how many voters."""
+
+    queries: int = 1
+    classes: int = 0
+    voters: int | None = None
+    abstentions: bool = False
+    noise: Noise = "simulated"
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """Where a release's noise comes from: a seeded stream of its own, or the operating system."""
+
+    noise: Noise
+    seed: int
+    purpose: tuple[str | int, ...]
+
+
+class Mechanism(Protocol[V, W]):  # type: ignore[misc]
+    """How something is protected before it leaves; what one neighbour can change is part of it."""
 
     @property
     def name(self) -> str: ...
 
     @property
+    def noisy(self) -> bool:
+        """Whether it draws chance; then what was drawn is kept, and a retry gives the same again."""
+
+    @property
     def sensitivity(self) -> float: ...
+
+    @property
+    def unit(self) -> str: ...
 
     @property
     def adjacency(self) -> str: ...
 
-    def protect(self, value: T) -> T: ...
+    def protect(self, value: V, chance: Chance) -> W: ...
+
+
+def release_row(
+    site: str, turn: int, number: int, what: str, mechanism: Mechanism[Any, Any], observer: Observer, asked: Asked
+) -> Release:
+    """The row that a release writes, or is planned to write."""
+    return Release(
+        site=site,
+        turn=turn,
+        number=number,
+        what=what,
+        mechanism=mechanism.name,
+        parameters=asdict(mechanism),  # type: ignore[call-overload]
+        sensitivity=mechanism.sensitivity,
+        unit=mechanism.unit,
+        adjacency=mechanism.adjacency,
+        observer=observer,
+        **asdict(asked),
+    )
+
+
+class Ledger(Protocol):
+    """What has left one site, in order. Append only."""
+
+    @property
+    def rows(self) -> list[Release]: ...
+
+    def write(self, row: Release) -> None:
+        """Write down what is about to leave; or refuse, then it must not."""
+
+    def draw(self, row: Release, noisy: Callable[[], Array]) -> Array:
+        """Write down the row with what the mechanism drew; where the row stands already, what it drew then."""
 
 
 @dataclass(slots=True)
-class Ledger:
-    """What has left one site, in order. Append only."""
+class MemoryLedger:
+    """A ledger that ends with its process: for simulations."""
 
     rows: list[Release] = field(default_factory=list)
 
     def write(self, row: Release) -> None:
         self.rows.append(row)
+
+    def draw(self, row: Release, noisy: Callable[[], Array]) -> Array:
+        self.write(row)
+        return noisy()

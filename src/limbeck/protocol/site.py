@@ -2,19 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.learning import FitError, Job, Model, Trainer
 from limbeck.protocol.messages import Done, Message, is_private
-from limbeck.protocol.release import Ledger, Mechanism, Observer, Release
+from limbeck.protocol.release import Asked, Chance, Ledger, Mechanism, MemoryLedger, Noise, Observer, release_row
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.streams import stream
 
 T = TypeVar("T")
-M = TypeVar("M", bound=Message)
+V = TypeVar("V")
+W = TypeVar("W")
+
+
+def _make_read_only(message: Message) -> None:
+    for part in fields(message):  # type: ignore[arg-type]
+        if isinstance(value := getattr(message, part.name), np.ndarray):
+            value.setflags(write=False)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,11 +33,13 @@ class Site:
     model: Model
     seed: int
     trainer: Trainer
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: Ledger = field(default_factory=MemoryLedger)
+    noise: Noise = "simulated"
     turn: int = 0
     rng: np.random.Generator = field(init=False)
     _released: list[Message] = field(default_factory=list, init=False)
     _trained: int = field(default=0, init=False)
+    _releases: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.begin(self.turn)
@@ -41,7 +50,7 @@ class Site:
 
     def begin(self, turn: int) -> None:
         """Start answering request number `turn`: chance depends on the seed, the site and the turn alone."""
-        self.turn, self._trained = turn, 0
+        self.turn, self._trained, self._releases = turn, 0, 0
         self.rng = stream(self.seed, *self._stream_key, turn)
         self._released = []
 
@@ -59,36 +68,48 @@ class Site:
             raise LimbeckError(f"{self.name}: {error}") from error
 
     def silo(self, rows: Rows) -> "Silo":
-        """One party that holds these rows, here at the server: what a federation of one would be."""
+        """One party that holds these rows, here at the server: what a federation of one would be.
+
+        What it releases, the server does; its chance is that of party 0.
+        """
         return Silo(
             public=self.public,
             classes=self.classes,
             model=self.model,
             seed=self.seed,
             trainer=self.trainer,
+            ledger=self.ledger,
+            noise=self.noise,
             party=0,
             private=rows,
+            title=self.name,
         )
 
-    def release(self, message: M, mechanism: Mechanism, observer: Observer, count: int = 1) -> M:
-        """The only door out: the ledger's row is written before the message may leave."""
-        self.ledger.write(
-            Release(
-                site=self.name,
-                turn=self.turn,
-                what=type(message).__name__,
-                mechanism=mechanism.name,
-                sensitivity=mechanism.sensitivity,
-                adjacency=mechanism.adjacency,
-                observer=observer,
-                count=count,
-            )
-        )
-        protected = mechanism.protect(message)
-        for part in fields(protected):  # type: ignore[arg-type]
-            if isinstance(value := getattr(protected, part.name), np.ndarray):
-                value.setflags(write=False)
-        self._released.append(protected)
+    def release(
+        self,
+        value: V,
+        mechanism: Mechanism[V, W],
+        observer: Observer,
+        queries: int = 1,
+        voters: int | None = None,
+        abstentions: bool = False,
+    ) -> W:
+        """The only door out: the ledger's row is written before what comes of the mechanism may leave.
+
+        `voters` (an upper bound where there are `abstentions`) is a public fact that accountants can use.
+        """
+        what = type(value).__name__ if isinstance(value, Message) else "labels"
+        asked = Asked(queries, self.classes, voters, abstentions, self.noise)
+        row = release_row(self.name, self.turn, self._releases, what, mechanism, observer, asked)
+        self._releases += 1
+        chance = Chance(self.noise, self.seed, (*self._stream_key, self.turn, "noise", row.number))
+        if mechanism.noisy:
+            return cast(W, self.ledger.draw(row, lambda: cast(Array, mechanism.protect(value, chance))))
+        self.ledger.write(row)
+        protected = mechanism.protect(value, chance)
+        if isinstance(protected, Message):
+            _make_read_only(protected)
+            self._released.append(protected)
         return protected
 
     def check_released(self, message: Message) -> None:
@@ -107,11 +128,12 @@ class Silo(Site):
 
     party: int
     private: Rows
+    title: str | None = None
     memory: dict[str, Array | bytes] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        return f"party {self.party}"
+        return self.title or f"party {self.party}"
 
     @property
     def _stream_key(self) -> tuple[str | int, ...]:

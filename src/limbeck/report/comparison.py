@@ -54,7 +54,9 @@ def as_csv(plan: Plan, summaries: Sequence[Summary]) -> str:
     for s in summaries:
         figures = [s.figures.get(name) for name in CSV_FIGURES]
         numbers = [number for f in figures for number in ((f.mean, f.deviation) if f else (None, None))]
-        out.writerow([s.method, *s.swept.values(), len(s.seeds), *numbers, _epsilon(s, "inf"), s.note])
+        out.writerow(
+            [s.method, *s.swept.values(), len(s.seeds), *numbers, _epsilon(s, "inf") if s.seeds else None, s.note]
+        )
     return text.getvalue()
 
 

@@ -1,0 +1,82 @@
+"""Rényi accounting: divergences of each query add up at every order; the tight conversion ends it."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from limbeck.privacy.accountants.conversion import ORDERS, epsilon_at, epsilon_of_curve, zcdp_epsilon
+from limbeck.privacy.accountants.votes import gaussian_data_dependent, pure_data_dependent
+from limbeck.privacy.mechanisms import Gumbel, Laplace
+from limbeck.privacy.spends import Spend, UnknownSpendError
+from limbeck.protocol.rows import Array
+
+
+def rdp(spends: Sequence[Spend], delta: float, votes: Array | None = None) -> float:
+    """Of any mixture of noisy maxima and Gaussian noise; with votes the data-dependent figure."""
+    if votes is not None:
+        return _with_votes(spends, delta, votes)
+    curves = [_curve(spend) for spend in spends]
+    return epsilon_of_curve(lambda order: sum(curve(order) for curve in curves), delta)
+
+
+def bounded_range(spends: Sequence[Spend], delta: float) -> float:
+    """Of Gumbel noise alone: the worst divergence of losses whose range is bounded (Dong, Durfee & Rogers 2020)."""
+    for spend in spends:
+        if not isinstance(spend.mechanism, Gumbel):
+            raise UnknownSpendError(f"{spend.mechanism.name} is not known to have a bounded range")
+    return rdp(spends, delta)
+
+
+def zcdp(spends: Sequence[Spend], delta: float) -> float:
+    """Concentrated privacy: pure e gives e^2/2, a bounded range e^2/8, Gaussian noise mu^2/2; they add up."""
+    return zcdp_epsilon(sum(spend.queries * _rho(spend) for spend in spends), delta)
+
+
+def _rho(spend: Spend) -> float:
+    match spend.mechanism:
+        case Laplace():
+            return spend.pure**2 / 2
+        case Gumbel():
+            return spend.pure**2 / 8
+    return spend.gaussian / 2
+
+
+def _curve(spend: Spend) -> Callable[[float], float]:
+    match spend.mechanism:
+        case Laplace():
+            return lambda order: spend.queries * pure_divergence(spend.pure, order)
+        case Gumbel():
+            return lambda order: spend.queries * bounded_range_divergence(spend.pure, order)
+    rate = spend.queries * spend.gaussian / 2
+    return lambda order: rate * order
+
+
+def pure_divergence(pure: float, order: float) -> float:
+    """The worst of all purely private mechanisms: randomised response."""
+    yes, no = -math.log1p(math.exp(-pure)), -pure - math.log1p(math.exp(-pure))
+    both = np.logaddexp(order * yes + (1 - order) * no, order * no + (1 - order) * yes)
+    return float(both) / (order - 1)
+
+
+def bounded_range_divergence(width: float, order: float) -> float:
+    """The worst over where the range lies: losses t and t - width, at the t where the divergence is largest.
+
+    u^(a-1) (A - B u) / (1 - e^-w) with u = e^t, A = 1 - e^(-a w), B = e^-w (1 - e^(-(a-1) w)) has its maximum at
+    u = (a-1) A / (a B).
+    """
+    top = -math.expm1(-order * width)
+    slope = math.exp(-width) * -math.expm1(-(order - 1) * width)
+    where = math.log((order - 1) * top / (order * slope))
+    return where + math.log(top / order / -math.expm1(-width)) / (order - 1)
+
+
+def _with_votes(spends: Sequence[Spend], delta: float, votes: Array) -> float:
+    [spend] = spends
+    order = ORDERS[ORDERS < 1e4]
+    if isinstance(spend.mechanism, Laplace | Gumbel):
+        plain = np.array([_curve(spend)(a) for a in order]) / spend.queries
+        divergence = np.minimum(plain, pure_data_dependent(spend, order - 1, votes)).sum(axis=0)
+    else:
+        divergence = gaussian_data_dependent(spend, order, votes).sum(axis=0)
+    return max(0.0, float(np.nanmin(epsilon_at(order, divergence, delta))))

@@ -1,0 +1,111 @@
+"""`limbeck privacy epsilon`: what so much noise is worth, by every accountant that knows."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.privacy.accountants import check_delta, epsilon_by, every_epsilon, least
+from limbeck.privacy.accountants.votes import check_votes
+from limbeck.privacy.mechanisms import ConfidentGaussian, Gaussian, Gumbel, Laplace
+from limbeck.privacy.planner import CHECK
+from limbeck.privacy.spends import Adjacency, Spend
+from limbeck.protocol.release import Noise, Unit
+from limbeck.protocol.rows import Array
+
+BEST = "best"
+WITH_VOTES = ("moments", "rdp")
+NAMES = ("laplace", "gumbel", "gaussian", "confident-gaussian")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enquiry:
+    """A mechanism, how often it is asked, and what is known of the votes."""
+
+    mechanism: str
+    gamma: float | None = None
+    sigma: float | None = None
+    check: float | None = None
+    threshold: float | None = None
+    queries: int | None = None
+    partitions: int = 1
+    unit: Unit = "party"
+    adjacency: Adjacency = "replace"
+    classes: int | None = None
+    voters: int | None = None
+    votes: Path | None = None
+    orders: int = 8
+    delta: float = 1e-5
+    noise: Noise = "simulated"
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """The answer: by the chosen accountant, and by all that apply."""
+
+    epsilon: float
+    delta: float
+    accountant: str
+    data_dependent: bool
+    all: dict[str, float]
+
+
+def worth(enquiry: Enquiry, accountant: str = BEST) -> Worth:
+    """`best` is the least data-independent figure; votes give moments and rdp their data-dependent ones."""
+    check_delta(enquiry.delta)
+    for name in ("partitions", "orders", "queries", "classes", "voters"):
+        if (value := getattr(enquiry, name)) is not None and value < 1:
+            raise LimbeckError(f"{name} must be at least 1, not {value}")
+    votes = None if enquiry.votes is None else _read_votes(enquiry.votes)
+    spend = _spend(enquiry, votes)
+    everything = every_epsilon([spend], enquiry.delta, enquiry.orders, votes)
+    if accountant == BEST:
+        plain = everything if votes is None else every_epsilon([spend], enquiry.delta, enquiry.orders)
+        epsilon, name = least(plain)
+        return Worth(epsilon, enquiry.delta, name, False, everything)
+    epsilon = epsilon_by(accountant, [spend], enquiry.delta, enquiry.orders, votes)
+    return Worth(epsilon, enquiry.delta, accountant, votes is not None and accountant in WITH_VOTES, everything)
+
+
+def _spend(enquiry: Enquiry, votes: Array | None) -> Spend:
+    composed = enquiry.partitions if enquiry.unit == "example" else 1
+    if enquiry.queries is None and votes is None:
+        raise LimbeckError("say how many --queries")
+    queries = len(votes) if enquiry.queries is None and votes is not None else composed * (enquiry.queries or 0)
+    if votes is not None and len(votes) != queries:
+        raise LimbeckError(f"{queries} queries, but {enquiry.votes} has {len(votes)} rows of votes")
+    classes = enquiry.classes or (votes.shape[1] if votes is not None else None)
+    if votes is not None and votes.shape[1] != classes:
+        raise LimbeckError(f"--classes {classes}, but {enquiry.votes} has {votes.shape[1]} columns")
+    return Spend(_mechanism(enquiry), queries, enquiry.adjacency, classes, enquiry.voters, False, enquiry.noise)
+
+
+def _mechanism(enquiry: Enquiry) -> Any:
+    weight = enquiry.partitions if enquiry.unit == "party" else 1
+    if enquiry.mechanism not in NAMES:
+        raise LimbeckError(f"unknown mechanism {enquiry.mechanism!r}; {did_you_mean(enquiry.mechanism, NAMES)}")
+    wanted, other = ("sigma", "gamma") if "gaussian" in enquiry.mechanism else ("gamma", "sigma")
+    scale = getattr(enquiry, wanted)
+    if scale is None or getattr(enquiry, other) is not None:
+        raise LimbeckError(f"{enquiry.mechanism} takes --{wanted}")
+    match enquiry.mechanism:
+        case "laplace":
+            return Laplace(scale, enquiry.unit, weight)
+        case "gumbel":
+            return Gumbel(scale, enquiry.unit, weight)
+        case "gaussian":
+            return Gaussian(scale, enquiry.unit, weight)
+    check = CHECK * scale if enquiry.check is None else enquiry.check
+    return ConfidentGaussian(scale, check, enquiry.threshold or 0.0, enquiry.unit, weight)
+
+
+def _read_votes(path: Path) -> Array:
+    try:
+        votes = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise LimbeckError(f"{path} is not an NPY file of counts") from error
+    if not isinstance(votes, np.ndarray):
+        raise LimbeckError(f"{path} is not an NPY file of counts")
+    return check_votes(votes, str(path))

@@ -1,0 +1,110 @@
+"""The planner: what an algorithm's `privacy` table asks for, and how much noise an epsilon takes."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+from scipy import optimize
+
+from limbeck.errors import LimbeckError
+from limbeck.privacy.accountants import best_epsilon, check_delta
+from limbeck.privacy.mechanisms import ConfidentGaussian, Gaussian, Gumbel, Laplace, check_scale
+from limbeck.privacy.spends import Adjacency, Spend
+from limbeck.protocol.release import Asked, Unit
+
+Level = Literal["L0", "L1", "L2"]
+NoisyMaxName = Literal["gumbel", "laplace", "gaussian", "confident-gaussian"]
+CHECK = 2.0  # of Confident-GNMax: how many times the answer's noise its check has, unless told
+AGREEMENT = 0.6  # of Confident-GNMax: the share of all votes that the leading class needs, unless told
+CLOSE = 1e-4  # how near calibrated noise comes to what would just do
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """`[algorithm.privacy]`: L0 is none, L1 protects a party by the server's noise, L2 an example by its party's.
+
+    Give `gamma` (laplace, gumbel), `sigma` (gaussian, confident-gaussian), or `epsilon`: then the noise is calibrated
+    to it, towards the public. `adjacency` add-remove assigns rows to teachers by a keyed hash of the row.
+    """
+
+    level: Level = "L0"
+    mechanism: NoisyMaxName = "gumbel"
+    gamma: float | None = None
+    sigma: float | None = None
+    epsilon: float | None = None
+    delta: float = 1e-5
+    check: float | None = None  # confident-gaussian: the noise of its check
+    threshold: float | None = None  # confident-gaussian: votes that the leading class needs
+    adjacency: Adjacency = "replace"
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        if self.epsilon is not None and not 0 < self.epsilon < math.inf:
+            raise LimbeckError(f"epsilon must be above 0 and finite, not {self.epsilon:g}")
+        wanted, other = ("sigma", "gamma") if self._is_gaussian else ("gamma", "sigma")
+        if getattr(self, other) is not None:
+            raise LimbeckError(f"{self.mechanism} takes {wanted}, not {other}")
+        for name in (wanted, "check"):
+            if (value := getattr(self, name)) is not None:
+                check_scale(name, value)
+        if self.level != "L0" and (getattr(self, wanted) is None) == (self.epsilon is None):
+            raise LimbeckError(f"level {self.level} with {self.mechanism} needs one of {wanted} and epsilon")
+        if self.mechanism != "confident-gaussian" and (self.check or self.threshold) is not None:
+            raise LimbeckError(f"check and threshold are for confident-gaussian, not for {self.mechanism}")
+
+    @property
+    def _is_gaussian(self) -> bool:
+        return self.mechanism in ("gaussian", "confident-gaussian")
+
+    def noisy_max(self, unit: Unit, weight: int, asked: Asked) -> Any:
+        """The mechanism for these queries."""
+        if self.epsilon is not None:
+            return calibrated(replace(self, level="L0"), unit, weight, asked)
+        return self._mechanism(float(self.sigma or self.gamma or 0), unit, weight, asked)
+
+    def _mechanism(self, scale: float, unit: Unit, weight: int, asked: Asked) -> Any:
+        match self.mechanism:
+            case "laplace":
+                return Laplace(scale, unit, weight, self._relation(unit))
+            case "gumbel":
+                return Gumbel(scale, unit, weight, self._relation(unit))
+            case "gaussian":
+                return Gaussian(scale, unit, weight, self._relation(unit))
+        threshold = AGREEMENT * (asked.voters or 0) * weight if self.threshold is None else self.threshold
+        return ConfidentGaussian(scale, self.check or CHECK * scale, threshold, unit, weight, self._relation(unit))
+
+    def _relation(self, unit: Unit) -> str:
+        return "any" if unit == "party" else self.adjacency
+
+
+L0 = Privacy()
+
+
+@lru_cache(maxsize=256)
+def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked) -> Any:
+    """The least noise that keeps to `privacy.epsilon`."""
+
+    def mechanism(x: float) -> Any:
+        scale = math.exp(-x if privacy._is_gaussian else x)
+        return privacy._mechanism(scale, unit, weight, asked)
+
+    def excess(x: float) -> float:
+        spend = Spend(
+            mechanism(x), asked.queries, "replace", asked.classes, asked.voters, asked.abstentions, asked.noise
+        )
+        return math.log(best_epsilon([spend], privacy.delta)[0] + 1e-12) - math.log(float(privacy.epsilon or 0))
+
+    low = high = math.log(1 / weight / math.sqrt(asked.queries))
+    for _ in range(60):
+        if excess(low) <= 0:
+            break
+        low -= 1
+    else:
+        raise LimbeckError(f"no noise keeps {asked.queries} queries to epsilon = {privacy.epsilon:g}")
+    while excess(high) <= 0:
+        high += 1
+    found = optimize.brentq(excess, low, high, xtol=CLOSE / 4, rtol=1e-8)
+    while excess(found) > 0:
+        found -= CLOSE / 2
+    return mechanism(found)

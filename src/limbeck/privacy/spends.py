@@ -1,0 +1,63 @@
+"""What an accountant sees of a release: so many queries to one mechanism, and what one neighbour can change."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from limbeck.errors import LimbeckError
+from limbeck.privacy.mechanisms import ClippedGaussian, ConfidentGaussian, Gaussian, Gumbel, Laplace
+from limbeck.privacy.sampling import GRID
+from limbeck.protocol.release import Noise
+
+Adjacency = Literal["replace", "add-remove"]
+
+
+class UnknownSpendError(LimbeckError):
+    """An accountant has no theorem for this spend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """Queries to one mechanism under one neighbour relation.
+
+    `classes` and `voters` are public facts that some theorems can use; with `abstentions` the number of voters is only
+    an upper bound. A replaced neighbour moves two counts, and so does an added example, whose teacher may change its
+    vote; an added party moves one.
+    """
+
+    mechanism: Any
+    queries: int
+    adjacency: Adjacency = "replace"
+    classes: int | None = None
+    voters: int | None = None
+    abstentions: bool = False
+    noise: Noise = "simulated"
+
+    @property
+    def moved(self) -> int:
+        """How many counts one neighbour can move."""
+        return 1 if self.adjacency == "add-remove" and self.mechanism.unit == "party" else 2
+
+    @property
+    def pure(self) -> float:
+        """The pure epsilon of one query; of Gumbel noise it is also the width of the range of its losses."""
+        if not isinstance(self.mechanism, Laplace | Gumbel):
+            raise UnknownSpendError(f"{self.mechanism.name} is not purely private")
+        return self.moved * self.mechanism.weight * self.mechanism.gamma
+
+    @property
+    def gaussian(self) -> float:
+        """mu^2 of one query: the squared ratio of sensitivity to noise, added up over what is noised."""
+        match self.mechanism:
+            case Gaussian(sigma, _, weight):
+                return self.moved * _ratio(weight, sigma)
+            case ConfidentGaussian(sigma, check, _, _, weight):
+                return self.moved * _ratio(weight, sigma) + _ratio(weight, check)
+            case ClippedGaussian(bound, sigma, classes):
+                grid = GRID if self.noise == "secure" else 0.0  # rounding may move a score by half a step
+                return classes * _ratio(2 * bound + grid, sigma)
+        raise UnknownSpendError(f"{self.mechanism.name} adds no Gaussian noise")
+
+
+def _ratio(sensitivity: float, sigma: float) -> float:
+    return (sensitivity / sigma) ** 2 if sigma else math.inf

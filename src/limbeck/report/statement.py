@@ -1,0 +1,121 @@
+"""privacy.md: what a run protects and what it does not, for a data-protection officer to read and sign."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from limbeck.experiments.record import RunRecord
+
+WHO = {"server": "the server", "parties": "the other parties", "public": "the public"}
+UNITS = {"example": "one row", "party": "a whole party"}
+RELATIONS = {"replace": "replaced by another", "add-remove": "added or removed"}
+
+
+def statement(record: RunRecord) -> str:
+    """Plain words first; every figure is a theorem with its assumptions, or infinite."""
+    parts = [
+        f"# Privacy statement: {record.algorithm}, {len(record.parties)} parties",
+        _noise(record),
+        "## What is protected, against whom\n\n" + _protection(record),
+        "## What is not protected\n\n" + _bare(record),
+        "## What this rests on\n\n" + _assumptions(record),
+        "## What left which site\n\n" + _ledger(record.ledger),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _noise(record: RunRecord) -> str:
+    if not record.delta:
+        return "No noise was added anywhere: whoever sees something sees it bare."
+    if record.noise == "secure":
+        return (
+            "The noise came from the operating system's generator, in whole numbers or by exact comparison, and was "
+            "written down nowhere."
+        )
+    return (
+        "**This was a simulation.** The noise came from a seed: whoever knows the seed can take it away again, so this "
+        "run protects nobody. The figures are those of ideal noise of the same size; for real rows set "
+        '`noise = "secure"`.'
+    )
+
+
+def _protection(record: RunRecord) -> str:
+    if not record.privacy:
+        return "Nothing left any site."
+    lines = ["| towards | who | is | epsilon | by | the papers' own accountant |", "|---|---|---|---|---|---|"]
+    lines += [
+        f"| {WHO[f['observer']]} | {UNITS[f['unit']]} | {RELATIONS[f['adjacency']]} | {_number(f['epsilon'])} "
+        f"| {f['accountant'] or 'no theorem'} | {_number(f['paper']) if f['paper'] is not None else '–'} |"
+        for f in record.privacy
+    ]
+    finite = [f for f in record.privacy if math.isfinite(f["epsilon"]) and f["epsilon"] > 0]
+    words = "No finite guarantee holds towards anybody."
+    if finite:
+        least = min(finite, key=lambda f: f["epsilon"])
+        factor = math.exp(least["epsilon"])
+        times = f"{factor:.3g} times" if factor < 1e6 else "very many times"
+        words = (
+            f"Epsilon {_number(least['epsilon'])} at delta {record.delta:g} means: whatever {WHO[least['observer']]} "
+            f"sees, it is at most {times} as likely as it would be had {UNITS[least['unit']]} been "
+            f"{RELATIONS[least['adjacency']]}, but for a chance of {record.delta:g}."
+        )
+    return "\n".join(lines) + f"\n\nDelta is {record.delta:g}. {words}"
+
+
+def _bare(record: RunRecord) -> str:
+    bare: dict[tuple[str, str], int] = {}
+    for row in record.ledger:
+        if row["mechanism"] == "unprotected":
+            key = (str(row["what"]), str(row["observer"]))
+            bare[key] = bare.get(key, 0) + 1
+    told = [
+        f"- {what} reach {WHO[observer]} bare, from {count} site{'s' * (count > 1)}: no guarantee holds towards them."
+        for (what, observer), count in bare.items()
+    ]
+    told.append(
+        "- `record.json` itself: it counts each party's rows by class and tells how good the models are. It is for "
+        "those who may know that."
+    )
+    told.append("- That a party took part, how many rows were asked about, and what all parties agreed on beforehand.")
+    return "\n".join(told)
+
+
+def _assumptions(record: RunRecord) -> str:
+    sees = any(r["mechanism"] == "unprotected" and r["observer"] == "server" for r in record.ledger)
+    server = (
+        "The server is trusted: it sees what the parties send bare, adds the noise itself, and shows nobody the rest."
+        if sees
+        else "The server need not be trusted: what reaches it is protected already."
+    )
+    told = [
+        server,
+        "Nobody has rows in two parties. A person who has adds up what each of them spends.",
+        "The public rows are public: no private row was used to choose them.",
+        "Nothing else about the private rows leaves: no log, no second run outside this ledger. Another run adds up.",
+        "Which of a party's rows teaches which teacher depends on the row's number and on chance alone (where rows are "
+        "replaced), or on a keyed hash of the row (where they are added or removed).",
+        "The model, and all that is made of released labels and public rows, tells nothing more (post-processing).",
+    ]
+    return "\n".join(f"- {line}" for line in told)
+
+
+def _ledger(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return "Nothing."
+    counted: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        kind = "server" if row["site"] == "server" else "each party"
+        scales = {k: v for k, v in row["parameters"].items() if k in ("gamma", "sigma", "check", "threshold", "weight")}
+        how = ", ".join(f"{k} {v:.4g}" for k, v in scales.items())
+        key = (kind, row["what"], row["mechanism"], how, row["observer"], row["queries"])
+        counted[key] = counted.get(key, 0) + 1
+    lines = ["| from | what | mechanism | to | queries | times |", "|---|---|---|---|---|---|"]
+    lines += [
+        f"| {kind} | {what} | {mechanism}{f' ({how})' if how else ''} | {WHO[observer]} | {queries} | {times} |"
+        for (kind, what, mechanism, how, observer, queries), times in counted.items()
+    ]
+    return "\n".join(lines)
+
+
+def _number(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.4g}"
