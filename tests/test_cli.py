@@ -357,3 +357,80 @@ def test_results_from_elsewhere_are_merged_and_not_run_again(here: Path) -> None
 def test_wrong_comparisons_get_one_line(here: Path, arguments: list[str], words: list[str]) -> None:
     check_refused(limbeck(here, *arguments), *words)
     assert sorted(path.name for path in here.iterdir()) == ["e.toml"]
+
+
+def test_epsilon_by_every_accountant(here: Path) -> None:
+    arguments = ["privacy", "epsilon", "--mechanism", "laplace", "--gamma", "0.05", "--queries", "40"]
+    answer = json.loads(limbeck(here, *arguments, "--json").stdout)
+    assert (answer["accountant"], answer["delta"], answer["data_dependent"]) == ("pld", 1e-5, False)
+    assert answer["epsilon"] == min(answer["all"].values()) == answer["all"]["pld"]
+    assert answer["all"]["moments"] == pytest.approx(3.2391, abs=5e-5)
+    twice = json.loads(
+        limbeck(here, *arguments, "--partitions", "2", "--unit", "example", "--orders", "32", "--json").stdout
+    )
+    assert twice["all"]["moments"] == pytest.approx(4.7026, abs=5e-5)
+    heavy = json.loads(limbeck(here, *arguments, "--partitions", "2", "--json").stdout)
+    assert heavy["all"]["kov"] > twice["all"]["kov"]
+    shown = limbeck(here, *arguments, "--classes", "2", "--voters", "25").stdout
+    assert "binary" in shown
+    assert "1.178" in shown
+
+
+def test_epsilon_from_votes_is_marked_as_private(here: Path) -> None:
+    np.save(here / "votes.npy", np.array([[50, 0]] * 30 + [[45, 5]] * 40 + [[35, 15]] * 30))
+    arguments = ["privacy", "epsilon", "--mechanism", "laplace", "--gamma", "0.1", "--votes", "votes.npy"]
+    moments = json.loads(limbeck(here, *arguments, "--accountant", "moments", "--json").stdout)
+    assert moments["epsilon"] == pytest.approx(4.6604, abs=5e-5)
+    assert moments["data_dependent"] is True
+    best = json.loads(limbeck(here, *arguments, "--json").stdout)
+    assert best["data_dependent"] is False
+    assert "as private as they are" in limbeck(here, *arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--mechanism", "laplace", "--gamma", "0", "--queries", "4"], ["gamma must be above 0"]),
+        (["--mechanism", "laplace", "--gamma", "-1", "--queries", "4"], ["gamma must be above 0"]),
+        (["--mechanism", "laplace", "--gamma", "nan", "--queries", "4"], ["gamma must be above 0"]),
+        (["--mechanism", "laplace", "--gamma", "1", "--queries", "4", "--delta", "0"], ["delta must lie"]),
+        (["--mechanism", "laplace", "--gamma", "1", "--queries", "4", "--delta", "1"], ["delta must lie"]),
+        (["--mechanism", "laplace", "--gamma", "1", "--queries", "0"], ["queries must be at least 1"]),
+        (["--mechanism", "laplace", "--gamma", "1"], ["--queries"]),
+        (["--mechanism", "laplace", "--sigma", "1", "--queries", "4"], ["laplace takes --gamma"]),
+        (["--mechanism", "laplce", "--gamma", "1", "--queries", "4"], ["unknown mechanism 'laplce'", "'laplace'"]),
+        (
+            ["--mechanism", "laplace", "--gamma", "1", "--queries", "4", "--accountant", "kof"],
+            ["unknown accountant", "'kov'"],
+        ),
+        (["--mechanism", "gaussian", "--sigma", "1", "--queries", "4", "--accountant", "kov"], ["kov: gaussian"]),
+        (["--mechanism", "laplace", "--gamma", "1", "--queries", "9", "--votes", "good.npy"], ["9 queries", "2 rows"]),
+        (["--mechanism", "laplace", "--gamma", "1", "--votes", "nan.npy"], ["nan.npy: row 1"]),
+        (["--mechanism", "laplace", "--gamma", "1", "--votes", "minus.npy"], ["minus.npy: row 0"]),
+        (["--mechanism", "laplace", "--gamma", "1", "--votes", "no.npy"], ["no.npy is not an NPY file"]),
+    ],
+)
+def test_wrong_privacy_enquiries_get_one_line(here: Path, arguments: list[str], words: list[str]) -> None:
+    np.save(here / "good.npy", np.array([[3, 4], [5, 6]]))
+    np.save(here / "nan.npy", np.array([[3, 4], [5, np.nan]]))
+    np.save(here / "minus.npy", np.array([[3, -4], [5, 6]]))
+    check_refused(limbeck(here, "privacy", "epsilon", *arguments), *words)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("algorithm.privacy={level='L1', gamma=0.0}", ["algorithm", "gamma must be above 0"]),
+        ("algorithm.privacy={level='L1', gamma=0.1, delta=1.0}", ["delta must lie"]),
+        ("algorithm.privacy={level='L3', gamma=0.1}", ["privacy", "level", "'L1'"]),
+        ("algorithm.privacy={levl='L1'}", ["privacy", "'levl'", "'level'"]),
+        ("algorithm.queries=999", ["queries = 999", "45 public rows"]),
+        ("budget={epsilon=0.0}", ["budget"]),
+        ("budget={epsilon=1.0, towards='nobody'}", ["budget", "towards"]),
+        ("budget=3", ["budget = {"]),
+        ("noise='quiet'", ["noise"]),
+    ],
+)
+def test_wrong_privacy_settings_get_one_line_and_spend_nothing(here: Path, setting: str, words: list[str]) -> None:
+    check_refused(limbeck(here, "run", "e.toml", "--set", setting), *words)
+    assert sorted(path.name for path in here.iterdir()) == ["e.toml"]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -50,6 +50,15 @@ def figures(releases: Iterable[Release], delta: float) -> list[Figure]:
     ]
 
 
+def epsilon_towards(observer: str, releases: Iterable[Release], delta: float) -> float:
+    """The headline towards one observer; 0 where he sees nothing."""
+    rows = [row for row in releases if row.observer in (observer, "public")]
+    if not rows:
+        return 0.0
+    party = _figure(rows, observer, "party", "replace", delta).epsilon
+    return party if math.isfinite(party) else _figure(rows, observer, "example", "replace", delta).epsilon
+
+
 def epsilon_by_observer(found: Iterable[Figure]) -> dict[str, float]:
     """The headline towards each observer: for a replaced party where there is such a guarantee, else example."""
     plain = {(f.observer, f.unit): f.epsilon for f in found if f.adjacency == "replace"}
@@ -63,7 +72,7 @@ def epsilon_by_observer(found: Iterable[Figure]) -> dict[str, float]:
 def _figure(rows: Sequence[Release], observer: str, unit: Unit, adjacency: Adjacency, delta: float) -> Figure:
     sites = dict.fromkeys(row.site for row in rows if row.site != SERVER) or {SERVER: None}
     shares = [[row for row in rows if row.site in (site, SERVER)] for site in sites]
-    costs = [_cost(tuple(_spends(share, unit, adjacency)), delta) for share in shares]
+    costs = [_cost(_merged(_spends(share, unit, adjacency)), delta) for share in shares]
     epsilon, accountant, paper = max(costs, key=lambda cost: cost[0])
     return Figure(observer, unit, adjacency, epsilon, accountant, paper)
 
@@ -80,6 +89,15 @@ def _spends(rows: Sequence[Release], unit: Unit, adjacency: Adjacency) -> Iterab
             case _:
                 relation = _relation(row, unit, adjacency)
                 yield relation and _spend(row, mechanism, relation)
+
+
+def _merged(spends: Iterable[Spend | None]) -> tuple[Spend | None, ...]:
+    """Queries to the same mechanism counted together."""
+    counted: dict[Spend | None, int] = {}
+    for spend in spends:
+        key = spend and replace(spend, queries=0)
+        counted[key] = counted.get(key, 0) + (spend.queries if spend else 0)
+    return tuple(key and replace(key, queries=queries) for key, queries in counted.items())
 
 
 def _relation(row: Release, unit: Unit, adjacency: Adjacency) -> Adjacency | None:

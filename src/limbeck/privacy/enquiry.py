@@ -76,10 +76,10 @@ def _spend(enquiry: Enquiry, votes: Array | None) -> Spend:
     queries = len(votes) if enquiry.queries is None and votes is not None else composed * (enquiry.queries or 0)
     if votes is not None and len(votes) != queries:
         raise LimbeckError(f"{queries} queries, but {enquiry.votes} has {len(votes)} rows of votes")
-    classes = enquiry.classes or (votes.shape[1] if votes is not None else None)
-    if votes is not None and votes.shape[1] != classes:
-        raise LimbeckError(f"--classes {classes}, but {enquiry.votes} has {votes.shape[1]} columns")
-    return Spend(_mechanism(enquiry), queries, enquiry.adjacency, classes, enquiry.voters, False, enquiry.noise)
+    if votes is not None and enquiry.classes not in (None, votes.shape[1]):
+        raise LimbeckError(f"--classes {enquiry.classes}, but {enquiry.votes} has {votes.shape[1]} columns")
+    known = (enquiry.classes, enquiry.voters, False, enquiry.noise)
+    return Spend(_mechanism(enquiry), queries, enquiry.adjacency, *known)
 
 
 def _mechanism(enquiry: Enquiry) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.accounting import epsilon_by_observer, figures
+from limbeck.privacy.accounting import epsilon_towards
 from limbeck.protocol.release import Observer, Release
 from limbeck.protocol.rows import Array
 
@@ -47,7 +47,7 @@ class Budget:
             raise LimbeckError(f"budget.delta must lie between 0 and 1, not {self.delta:g}")
 
     def spent(self, releases: Sequence[Release]) -> float:
-        return epsilon_by_observer(figures(releases, self.delta)).get(self.towards, 0.0)
+        return epsilon_towards(self.towards, releases, self.delta)
 
     def check(self, spent: Sequence[Release], more: Sequence[Release], what: str) -> None:
         """Refuse what would pass the budget, and say what is left."""

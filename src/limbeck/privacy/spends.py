@@ -46,6 +46,12 @@ class Spend:
         return self.moved * self.mechanism.weight * self.mechanism.gamma
 
     @property
+    def bare(self) -> bool:
+        """Whether there is no noise to speak of."""
+        known = self.pure if isinstance(self.mechanism, Laplace | Gumbel) else self.gaussian
+        return math.isinf(known)
+
+    @property
     def gaussian(self) -> float:
         """mu^2 of one query: the squared ratio of sensitivity to noise, added up over what is noised."""
         match self.mechanism:
@@ -60,4 +66,5 @@ class Spend:
 
 
 def _ratio(sensitivity: float, sigma: float) -> float:
-    return (sensitivity / sigma) ** 2 if sigma else math.inf
+    ratio = sensitivity / sigma if sigma else math.inf
+    return ratio * ratio

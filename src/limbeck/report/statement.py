@@ -8,6 +8,7 @@ from limbeck.experiments.record import RunRecord
 
 WHO = {"server": "the server", "parties": "the other parties", "public": "the public"}
 UNITS = {"example": "one row", "party": "a whole party"}
+LARGE = 10.0
 RELATIONS = {"replace": "replaced by another", "add-remove": "added or removed"}
 
 
@@ -48,18 +49,23 @@ def _protection(record: RunRecord) -> str:
         f"| {f['accountant'] or 'no theorem'} | {_number(f['paper']) if f['paper'] is not None else '–'} |"
         for f in record.privacy
     ]
-    finite = [f for f in record.privacy if math.isfinite(f["epsilon"]) and f["epsilon"] > 0]
-    words = "No finite guarantee holds towards anybody."
-    if finite:
-        least = min(finite, key=lambda f: f["epsilon"])
-        factor = math.exp(least["epsilon"])
-        times = f"{factor:.3g} times" if factor < 1e6 else "very many times"
-        words = (
-            f"Epsilon {_number(least['epsilon'])} at delta {record.delta:g} means: whatever {WHO[least['observer']]} "
-            f"sees, it is at most {times} as likely as it would be had {UNITS[least['unit']]} been "
-            f"{RELATIONS[least['adjacency']]}, but for a chance of {record.delta:g}."
-        )
-    return "\n".join(lines) + f"\n\nDelta is {record.delta:g}. {words}"
+    return "\n".join(lines) + f"\n\n{_words(record)}"
+
+
+def _words(record: RunRecord) -> str:
+    """What the last finite figure, the public's where there is one, means; a party's comes before a row's."""
+    replaced = [f for f in record.privacy if f["adjacency"] == "replace" and 0 < f["epsilon"] < math.inf]
+    if not replaced:
+        return "No finite guarantee holds towards anybody who sees something private."
+    told = next((f for f in replaced if f["observer"] == "public"), replaced[0])
+    factor = math.exp(told["epsilon"])
+    times = f"{factor:.3g}" if factor < 1e6 else f"e^{told['epsilon']:.4g}"
+    worth = "" if told["epsilon"] < LARGE else " That is little protection."
+    return (
+        f"Towards {WHO[told['observer']]}, epsilon {_number(told['epsilon'])} at delta {record.delta:g} means: what is "
+        f"seen is at most {times} times as likely as it would be had {UNITS[told['unit']]} been replaced by another, "
+        f"but for a chance of {record.delta:g}.{worth}"
+    )
 
 
 def _bare(record: RunRecord) -> str:

@@ -34,7 +34,7 @@ def epsilon_by(
     check_delta(delta)
     if not sum(spend.queries for spend in spends):
         return 0.0
-    if any(_bare(spend) for spend in spends):
+    if any(spend.bare for spend in spends):
         return math.inf
     special = {
         "moments": partial(moments, orders=orders, votes=votes),
@@ -75,10 +75,3 @@ def least(found: Mapping[str, float]) -> tuple[float, str]:
 def check_delta(delta: float) -> None:
     if not 0 < delta < 1:
         raise LimbeckError(f"delta must lie between 0 and 1, not {delta:g}")
-
-
-def _bare(spend: Spend) -> bool:
-    return math.inf in (getattr(spend.mechanism, "gamma", 0.0), spend.mechanism.sensitivity) or 0.0 in (
-        getattr(spend.mechanism, "sigma", 1.0),
-        getattr(spend.mechanism, "check", 1.0),
-    )

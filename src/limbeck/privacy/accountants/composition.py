@@ -15,6 +15,7 @@ from limbeck.protocol.rows import Array
 
 STEPS = 80  # of a loss distribution in one query's largest loss
 BINS = 256  # where the range of a Gumbel query's losses may lie
+SMALLEST = 1e-9  # step of a loss: below it rounding counts
 MOST_WORK = 3e9  # queries x pairs x grid points of an exact composition: a few seconds
 UNLIKELY = 1e-4  # the share of delta that margins beyond all likelihood may take
 
@@ -103,12 +104,15 @@ def optimal(families: Sequence[Pairs], delta: float, ceiling: float) -> float:
     With x = e^-loss, value(x) = the largest over cases of p value(x q/p) + (1-p) value(x (1-q)/(1-p)) is convex in x,
     so that chords between grid points only overstate it. `ceiling` bounds the answer.
     """
-    finest = min(float(np.log(f.here / f.there).max()) for f in families) / STEPS
-    low, high = -(1.1 * ceiling + 1), ceiling + 12
-    grid = np.arange(math.floor(low / finest), math.ceil(high / finest) + 1) * finest
-    work = sum(f.queries * len(f.here) for f in families) * len(grid)
-    if work > MOST_WORK:
+    largest = [float(np.log(f.here / f.there).max()) for f in families]
+    finest = min(largest) / STEPS
+    if finest < SMALLEST:
+        raise UnknownSpendError("too much noise for the exact composition")
+    farthest = sum(f.queries * loss for f, loss in zip(families, largest, strict=True)) + finest
+    low, high = -min(1.1 * ceiling + 1, farthest), min(ceiling + 12, farthest)
+    if sum(f.queries * len(f.here) for f in families) * (high - low) / finest > MOST_WORK:
         raise UnknownSpendError("too many queries for the exact composition")
+    grid = np.arange(math.floor(low / finest), math.ceil(high / finest) + 1) * finest
     value = np.maximum(0, -np.expm1(-grid))
     for family in families:
         value = _composed(value, family, finest)
@@ -152,7 +156,7 @@ def _range_pairs(width: float) -> tuple[Array, Array]:
     """Losses that fall into [t - width, t]: for each bin of t the pair that dominates all in the bin."""
     edges = np.linspace(0, width, BINS + 1)
     low, high = edges[:-1], edges[1:]
-    here = np.expm1(width - low) / (np.exp(width - low) - np.exp(-high))
+    here = np.expm1(width - low) / (np.exp(-high) * np.expm1(width - low + high))
     return here, here * np.exp(-high)
 
 

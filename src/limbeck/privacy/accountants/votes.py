@@ -72,9 +72,9 @@ def gaussian_data_dependent(spend: Spend, order: Array, votes: Array) -> Array:
 def _theorem_6(logq: Array, rate: float, order: Array) -> Array:
     """Divergence at most rate * order without the data; less where another outcome than the usual one is unlikely."""
     plain = rate * order * np.ones_like(logq)
-    high2 = np.sqrt(np.maximum(-logq, 0) / (2 * rate))
+    high2 = np.sqrt(np.maximum(-logq, 0) / rate)  # Proposition 10
     high1 = high2 + 1
-    at1, at2 = 2 * rate * high1 / 2, 2 * rate * high2 / 2
+    at1, at2 = rate * high1, rate * high2
     with np.errstate(all="ignore"):
         small = logq <= (high2 - 1) * at2 - high2 * (np.log1p(1 / (high1 - 1)) + np.log1p(1 / (high2 - 1)))
         applies = (high1 > order) & (high2 > 1) & (-logq > at2) & small
