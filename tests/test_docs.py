@@ -1,5 +1,6 @@
 """What the documents say works: their code is run."""
 
+import json
 import re
 import subprocess
 import sys
@@ -36,15 +37,25 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
 
 
 def test_the_experiment_of_the_readme_runs(tmp_path: Path) -> None:
-    experiment, _ = code("README.md", "toml")
+    experiment, *_ = code("README.md", "toml")
     (tmp_path / "consortium.toml").write_text(experiment)
     command = [sys.executable, "-m", "limbeck", "run", "consortium.toml", "--json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
+def test_the_privacy_of_the_readme_keeps_to_its_epsilon(tmp_path: Path) -> None:
+    experiment, private, _ = code("README.md", "toml")
+    (tmp_path / "private.toml").write_text(experiment.partition("[algorithm]")[0] + private)
+    command = [sys.executable, "-m", "limbeck", "run", "private.toml", "--json", "--out", "run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert 2.9 < json.loads(done.stdout)["epsilon"] <= 3.0
+    assert "epsilon 3 at delta 1e-05" in (tmp_path / "run/privacy.md").read_text()
+
+
 def test_the_files_of_the_readme_federate(tmp_path: Path) -> None:
-    _, experiment = code("README.md", "toml")
+    *_, experiment = code("README.md", "toml")
     (tmp_path / "sites.toml").write_text(experiment)
     rng = np.random.default_rng(0)
     jobs = {"site-a.csv": "ab", "site-b.parquet": "bc", "site-c.csv": "ac", "public.csv": "abc", "test.csv": "abc"}

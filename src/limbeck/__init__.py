@@ -6,7 +6,10 @@ from limbeck._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from limbeck.algorithms.centralized import Centralized as Centralized
+    from limbeck.algorithms.ensemble import Ensemble as Ensemble
     from limbeck.algorithms.fedkt import FedKT as FedKT
+    from limbeck.algorithms.pate import Pate as Pate
+    from limbeck.algorithms.public_only import PublicOnly as PublicOnly
     from limbeck.algorithms.solo import Solo as Solo
     from limbeck.checks import check_algorithm as check_algorithm
     from limbeck.errors import LimbeckError as LimbeckError
@@ -15,11 +18,15 @@ if TYPE_CHECKING:
     from limbeck.experiments.run import run as run
     from limbeck.experiments.run import run_file as run_file
     from limbeck.models.torch import TorchModel as TorchModel
+    from limbeck.privacy.ledger import Budget as Budget
+    from limbeck.privacy.planner import Privacy as Privacy
     from limbeck.protocol.recipe import Recipe as Recipe
 
 _ELSEWHERE = {
+    "Budget": "limbeck.privacy.ledger",
     "LimbeckError": "limbeck.errors",
     "LimbeckWarning": "limbeck.errors",
+    "Privacy": "limbeck.privacy.planner",
     "Recipe": "limbeck.protocol.recipe",
     "TorchModel": "limbeck.models.torch",
     "check_algorithm": "limbeck.checks",

@@ -19,9 +19,10 @@ from limbeck.experiments.overrides import override
 from limbeck.experiments.result import Result
 from limbeck.models.named import adapted, model_from
 from limbeck.models.training import PoolTrainer, Watch, unwatched
-from limbeck.privacy.ledger import Book
+from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, Rows
 
 
@@ -95,6 +96,8 @@ def run(
     server_model: Any = None,
     test: tuple[Any, Any] | None = None,
     seed: int = 0,
+    noise: Noise = "simulated",
+    budget: Budget | None = None,
     processes: int | None = None,
     watch: Watch = unwatched,
 ) -> Result:
@@ -102,7 +105,7 @@ def run(
 
     `parties` are (X, y) pairs; y may hold any labels. `models` is a scikit-learn estimator, a model's name or its
     table, for all parties or one for each; `server_model` is the final model's, by default the first party's.
-    `public` are rows without labels.
+    `public` are rows without labels. Where noise is to protect real rows it must be `secure`.
     """
     if not parties:
         raise LimbeckError("parties is empty: give at least one (X, y) pair")
@@ -139,6 +142,8 @@ def run(
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
             "server": {"model": dict(server.description)},
         },
+        noise=noise,
+        book=Book(budget=budget),
     )
     return federation.run(PoolTrainer(processes, watch))
 

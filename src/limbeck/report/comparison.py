@@ -50,13 +50,12 @@ def as_csv(plan: Plan, summaries: Sequence[Summary]) -> str:
     spread = [f"{name}{end}" for name in CSV_FIGURES for end in ("", "_deviation")]
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
-    out.writerow(["method", *plan.swept, "seeds", *spread, "epsilon", "why_not"])
+    out.writerow(["method", *plan.swept, "seeds", *spread, "epsilon", "epsilon_public", "why_not"])
     for s in summaries:
         figures = [s.figures.get(name) for name in CSV_FIGURES]
+        epsilons = [_worst(s, "inf"), _public(s, "inf")] if s.seeds else [None, None]
         numbers = [number for f in figures for number in ((f.mean, f.deviation) if f else (None, None))]
-        out.writerow(
-            [s.method, *s.swept.values(), len(s.seeds), *numbers, _epsilon(s, "inf") if s.seeds else None, s.note]
-        )
+        out.writerow([s.method, *s.swept.values(), len(s.seeds), *numbers, *epsilons, s.note])
     return text.getvalue()
 
 
@@ -97,7 +96,7 @@ def _cells(summary: Summary) -> list[str]:
         _weight(figure("up")),
         _weight(figure("down")),
         _mean(figure("seconds"), "{:.1f}"),
-        _epsilon(summary, "∞") if summary.seeds else "–",
+        _epsilon(summary) if summary.seeds else "–",
     ]
 
 
@@ -117,11 +116,23 @@ def _weight(figure: Spread | None) -> str:
     return "–" if figure is None else weight(figure.mean)
 
 
-def _epsilon(summary: Summary, infinite: str) -> str:
+def _epsilon(summary: Summary) -> str:
+    """Towards whoever sees most, and towards the public where that is less."""
+    worst, public = _worst(summary, "∞"), _public(summary, "∞")
+    return worst if public in (worst, "") else f"{worst}, public {public}"
+
+
+def _worst(summary: Summary, infinite: str) -> str:
     """Towards whoever sees most; 0 when nobody sees anything."""
-    if None in summary.epsilon.values():
-        return infinite
-    return f"{max((value for value in summary.epsilon.values() if value is not None), default=0.0):.3g}"
+    known = [value for value in summary.epsilon.values() if value is not None]
+    return infinite if len(known) < len(summary.epsilon) else f"{max(known, default=0.0):.3g}"
+
+
+def _public(summary: Summary, infinite: str) -> str:
+    if "public" not in summary.epsilon:
+        return ""
+    value = summary.epsilon["public"]
+    return infinite if value is None else f"{value:.3g}"
 
 
 def _title(plan: Plan) -> str:
