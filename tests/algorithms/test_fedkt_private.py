@@ -140,6 +140,14 @@ def test_no_other_row_moves_when_one_is_replaced_or_removed(changed: int) -> Non
     ]
 
 
+def test_a_teacher_that_the_hash_leaves_without_rows_votes_all_the_same() -> None:
+    """30 rows a party and 25 teachers: some hold none."""
+    found = record(FedKT(subsets=25, partitions=1, privacy=private("L2", adjacency="add-remove")))
+    added = [f for f in found.privacy if (f["observer"], f["unit"]) == ("server", "example")]
+    assert {f["adjacency"]: math.isfinite(f["epsilon"]) for f in added} == {"replace": False, "add-remove": True}
+    assert math.isfinite(found.epsilon["public"])
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [

@@ -20,15 +20,15 @@ def students(silo: Silo, asked: Array, partitions: int, subsets: int, privacy: P
     At level L2 the labels are released with noise; every private row is in all partitions, so that it pays for all
     their queries. What is learned from released labels tells nothing more.
     """
-    teachers = [
-        FitAndVote(silo.model, silo.private.x[subset], silo.private.y[subset], asked)
-        for _ in range(partitions)
-        for subset in cut(silo, subsets, privacy)
-    ]
-    labels = np.stack(silo.train(teachers)).reshape(partitions, subsets, len(asked))
-    votes = np.concatenate([tally(partition, silo.classes) for partition in labels])
-    taught = _labels(silo, votes, subsets, privacy).reshape(partitions, len(asked))
-    return tuple(silo.train([Fit(silo.model, *answered(asked, targets, silo)) for targets in taught]))
+    held = [subset for _ in range(partitions) for subset in cut(silo, subsets, privacy)]
+    taught = [FitAndVote(silo.model, silo.private.x[rows], silo.private.y[rows], asked) for rows in held if len(rows)]
+    labels = np.zeros(
+        (len(held), len(asked)), np.int64
+    )  # a teacher without rows, as a hash may leave one, says class 0
+    labels[[len(rows) > 0 for rows in held]] = silo.train(taught)
+    votes = np.concatenate([tally(each, silo.classes) for each in labels.reshape(partitions, subsets, len(asked))])
+    learned = _labels(silo, votes, subsets, privacy).reshape(partitions, len(asked))
+    return tuple(silo.train([Fit(silo.model, *answered(asked, targets, silo)) for targets in learned]))
 
 
 def _labels(silo: Silo, votes: Array, subsets: int, privacy: Privacy) -> Array:

@@ -15,6 +15,11 @@ from limbeck.protocol.release import Release, Unit
 OBSERVERS = ("server", "parties", "public")
 UNITS: tuple[Unit, ...] = ("party", "example")
 ADJACENCIES: tuple[Adjacency, ...] = ("replace", "add-remove")
+HEADLINES: tuple[tuple[Unit, Adjacency], ...] = (
+    ("party", "replace"),
+    ("example", "replace"),
+    ("example", "add-remove"),
+)
 SERVER = "server"
 
 
@@ -55,17 +60,16 @@ def epsilon_towards(observer: str, releases: Iterable[Release], delta: float) ->
     rows = [row for row in releases if row.observer in (observer, "public")]
     if not rows:
         return 0.0
-    party = _figure(rows, observer, "party", "replace", delta).epsilon
-    return party if math.isfinite(party) else _figure(rows, observer, "example", "replace", delta).epsilon
+    found = (_figure(rows, observer, unit, adjacency, delta).epsilon for unit, adjacency in HEADLINES)
+    return next(filter(math.isfinite, found), math.inf)
 
 
 def epsilon_by_observer(found: Iterable[Figure]) -> dict[str, float]:
-    """The headline towards each observer: for a replaced party where there is such a guarantee, else example."""
-    plain = {(f.observer, f.unit): f.epsilon for f in found if f.adjacency == "replace"}
-    observers = dict.fromkeys(observer for observer, _ in plain)
+    """The headline towards each observer: the strongest relation that there is a guarantee for."""
+    known = {(f.observer, f.unit, f.adjacency): f.epsilon for f in found}
     return {
-        observer: plain[observer, "party"] if math.isfinite(plain[observer, "party"]) else plain[observer, "example"]
-        for observer in observers
+        observer: next(filter(math.isfinite, (known[observer, *relation] for relation in HEADLINES)), math.inf)
+        for observer in dict.fromkeys(observer for observer, _, _ in known)
     }
 
 

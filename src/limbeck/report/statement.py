@@ -53,18 +53,18 @@ def _protection(record: RunRecord) -> str:
 
 
 def _words(record: RunRecord) -> str:
-    """What the last finite figure, the public's where there is one, means; a party's comes before a row's."""
-    replaced = [f for f in record.privacy if f["adjacency"] == "replace" and 0 < f["epsilon"] < math.inf]
-    if not replaced:
+    """What the first finite figure, the public's where there is one, means; a party's comes before a row's."""
+    finite = [f for f in record.privacy if 0 < f["epsilon"] < math.inf]
+    if not finite:
         return "No finite guarantee holds towards anybody who sees something private."
-    told = next((f for f in replaced if f["observer"] == "public"), replaced[0])
-    factor = math.exp(told["epsilon"])
+    told = next((f for f in finite if f["observer"] == "public"), finite[0])
+    factor = math.exp(min(told["epsilon"], 100.0))
     times = f"{factor:.3g}" if factor < 1e6 else f"e^{told['epsilon']:.4g}"
     worth = "" if told["epsilon"] < LARGE else " That is little protection."
     return (
         f"Towards {WHO[told['observer']]}, epsilon {_number(told['epsilon'])} at delta {record.delta:g} means: what is "
-        f"seen is at most {times} times as likely as it would be had {UNITS[told['unit']]} been replaced by another, "
-        f"but for a chance of {record.delta:g}.{worth}"
+        f"seen is at most {times} times as likely as it would be had {UNITS[told['unit']]} been "
+        f"{RELATIONS[told['adjacency']]}, but for a chance of {record.delta:g}.{worth}"
     )
 
 
