@@ -153,9 +153,11 @@ def run(
     kept = ledger_of(experiment, file.parent)
     with RunFolder(where) as folder, ledger_beside(where, kept) as ledger:
         result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
-        where = folder.write({**result.files(), "privacy.md": statement(result.record).encode()})
+        told = statement(result.record, _all_together(ledger, result.record))
+        own = {} if kept else {"ledger.sqlite": ledger.read_bytes()}
+        where = folder.write({**result.files(), **own, "privacy.md": told.encode()})
         if kept is None:
-            os.replace(ledger, where / "ledger.sqlite")
+            ledger.unlink()
     if as_json:
         answer.write(json.dumps(result.record.summary(str(where)), allow_nan=False) + "\n")
         answer.flush()
@@ -450,6 +452,16 @@ def _form(as_json: bool, as_markdown: bool, as_csv: bool) -> str:
     if len(chosen) > 1:
         raise LimbeckError("--json, --markdown and --csv: choose one")
     return chosen[0] if chosen else "table"
+
+
+def _all_together(ledger: Path, record: Any) -> Any:
+    """What all runs in a ledger cost, where there are others than this one."""
+    from limbeck.privacy.accounting import figures
+    from limbeck.privacy.ledger import read_ledger
+
+    rows = read_ledger(ledger)
+    several = len({run for _, run, _ in rows}) > 1
+    return figures([row for _, _, row in rows], record.delta) if several and record.delta else []
 
 
 def _private_stdout() -> TextIO:

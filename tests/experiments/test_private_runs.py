@@ -110,6 +110,70 @@ def test_a_run_that_cannot_fit_its_budget_is_refused_before_training(here: Path)
     assert [path.name for path in here.iterdir()] == ["e.toml"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["algorithm.privacy.level=L1", "budget={ epsilon = 9.0, towards = 'server' }"], "towards server to inf"),
+        (["algorithm.privacy={level='L0'}", "budget={ epsilon = 9.0, towards = 'parties' }"], "towards parties to inf"),
+        (["algorithm.privacy={level='L2', epsilon=1.0, mechanism='confident-gaussian', check=0.1}"], "no noise keeps"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_training(here: Path, settings: list[str], told: str) -> None:
+    done = run(here, "--out", "r", *(part for setting in settings for part in ("--set", setting)))
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "fitting" not in done.stderr
+    assert [path.name for path in here.iterdir()] == ["e.toml"]
+
+
+def test_comparisons_never_touch_real_noise(here: Path) -> None:
+    command = [sys.executable, "-m", "limbeck", "compare", "e.toml", "--seeds", "1"]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "--set noise=simulated" in done.stderr
+
+
+def test_the_statement_adds_up_the_other_runs_of_its_ledger(here: Path) -> None:
+    for seed in (0, 1):
+        assert run(here, "--out", f"r{seed}", "--set", f"seed={seed}", "--set", "ledger=book.sqlite").returncode == 0
+    assert "All runs in this ledger together" not in (here / "r0/privacy.md").read_text()
+    assert "All runs in this ledger together" in (here / "r1/privacy.md").read_text()
+
+
+def test_classes_are_not_read_off_private_rows_where_noise_is_real(here: Path) -> None:
+    for name in ("a", "b", "public"):
+        lines = ["age,income", *(f"{i},{'high' if i % 3 else 'low'}" for i in range(40))]
+        (here / f"{name}.csv").write_text("\n".join(lines))
+    (here / "e.toml").write_text(
+        """
+[data]
+label = "income"
+public = { path = "public.csv" }
+[model]
+name = "decision-tree"
+[[party]]
+index = 0
+data = "a.csv"
+[[party]]
+index = 1
+data = "b.csv"
+[algorithm]
+name = "fedkt"
+subsets = 3
+privacy = { level = "L2", gamma = 0.1 }
+"""
+    )
+    refused = run(here, "--out", "r")
+    assert refused.returncode == 1
+    assert "data.classes or data.schema" in refused.stderr
+    named = run(here, "--out", "r", "--set", 'data.classes=["high", "low", "none"]')
+    assert named.returncode == 0, named.stderr
+    assert "operating system's generator" in (here / "r/privacy.md").read_text()
+    wrong = run(here, "--out", "w", "--set", 'data.classes=["high", "none"]')
+    assert wrong.returncode == 1
+    assert "'low'" in wrong.stderr
+
+
 def test_a_kept_ledger_adds_runs_up_until_its_budget_is_spent(here: Path) -> None:
     settings = ["--set", "ledger=book.sqlite", "--set", "budget={ epsilon = 3.5 }"]
     first, same = (run(here, "--out", name, "--json", *settings) for name in ("a", "b"))

@@ -51,17 +51,26 @@ def test_epsilon_falls_with_delta(kind: str, gamma: float, queries: int, delta: 
     assert all(lax[name] <= strict[name] + 1e-6 for name in strict)
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["laplace", "gumbel", "gaussian"]), gammas, st.integers(1, 30)),
-        min_size=2,
-        max_size=4,
-    )
+mixtures = st.lists(
+    st.tuples(st.sampled_from(["laplace", "gumbel", "gaussian"]), gammas, st.integers(1, 30)), min_size=2, max_size=4
 )
-def test_composition_does_not_depend_on_order(parts: list[tuple[str, float, int]]) -> None:
-    spends = [spend(*part) for part in parts]
+
+
+@given(mixtures, st.sampled_from([{}, {"classes": 2, "voters": 9}]))
+def test_composition_does_not_depend_on_order(parts: list[tuple[str, float, int]], known: dict[str, Any]) -> None:
+    spends = [spend(*part, **known) for part in parts]
     there, back = every_epsilon(spends, DELTA), every_epsilon(spends[::-1], DELTA)
     assert there == pytest.approx(back, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gumbel"])
+def test_unlike_queries_are_not_composed_as_if_their_order_were_known(kind: str) -> None:
+    """An adversary who sees 30 quiet answers first chooses better where the 3 loud ones hurt most."""
+    mixed = [spend(kind, 0.05, 30, classes=2, voters=25), spend(kind, 0.3, 3, classes=2, voters=25)]
+    for accountant in ("binary", *(["pld"] if kind == "gumbel" else [])):
+        with pytest.raises(UnknownSpendError, match="different kinds"):
+            epsilon_by(accountant, mixed, DELTA)
+    assert best_epsilon(mixed, DELTA)[0] > 2.0098
 
 
 @given(kinds, gammas, st.integers(2, 60))
@@ -125,6 +134,38 @@ def test_no_accountant_claims_less_than_an_attack_achieves(
     for known in [*facts, {"classes": 2, "voters": voters, "abstentions": True}]:
         found = every_epsilon([Spend(mechanism, queries, noise=noise, **known)], DELTA)
         assert min(found.values()) >= floor - 1e-9
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("noise", ["simulated", "secure"])
+@pytest.mark.parametrize("queries", [1, 8, 3000])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Laplace(5.0),
+        Laplace(400.0),
+        Laplace(1e-6),
+        Gumbel(5.0),
+        Gumbel(400.0),
+        Gumbel(1e-6),
+        Gaussian(0.02),
+        Gaussian(0.5),
+        Gaussian(1e6),
+    ],
+    ids=str,
+)
+def test_much_and_little_noise_is_accounted_for_soundly(mechanism: Any, queries: int, noise: Any) -> None:
+    """Chances so near 0 or 1 that they round to it must not pass for certainty about nothing."""
+    flips = mechanism.discrete_flips if noise == "secure" and isinstance(mechanism, Laplace) else mechanism.flips
+    here, there = float(flips(np.array([-1]))[0]), float(flips(np.array([1]))[0])
+    apart = there - here  # one query told apart: delta of epsilon e is at least there - e^e here
+    facts: list[dict[str, Any]] = [{}, {"classes": 2}, {"classes": 2, "voters": 25}]
+    for known in facts:
+        found = every_epsilon([Spend(mechanism, queries, noise=noise, **known)], DELTA)
+        if apart > 2 * DELTA:
+            floor = math.log((there - DELTA) / here) if here > 0 else math.inf
+            assert min(found.values()) >= min(floor, 600) - 1e-9
+        assert min(found.values()) >= 0
 
 
 def test_the_exact_composition_of_two_classes_is_nearly_the_attack() -> None:

@@ -83,8 +83,9 @@ def test_a_subsample_is_worth_something_only_at_its_own_delta() -> None:
     """k of n = 60 of 300 with replacement: (0.1997, 0.1815); at delta 1e-5 the guarantee is empty."""
     sampled = [row(Subsample(60, 300), "server")]
     assert figure(sampled, "example", "add-remove", "server") == math.inf
-    [found] = [f for f in figures(sampled, 0.2) if (f.unit, f.adjacency) == ("example", "add-remove")]
-    assert found.epsilon == pytest.approx(0.19967, abs=1e-5)
+    for rows, delta, epsilon in ((sampled, 0.2, 0.19967), (sampled * 2, 0.2, math.inf), (sampled * 2, 0.4, 0.39933)):
+        [found] = [f for f in figures(rows, delta) if (f.unit, f.adjacency) == ("example", "add-remove")]
+        assert found.epsilon == pytest.approx(epsilon, abs=1e-5)
 
 
 def test_noise_without_a_delta_is_refused() -> None:

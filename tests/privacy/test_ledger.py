@@ -4,6 +4,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +52,8 @@ def test_a_run_that_says_something_else_at_the_same_place_is_refused(tmp_path: P
 def test_a_ledger_is_never_changed(tmp_path: Path) -> None:
     Book(tmp_path / "l.sqlite", "run").of("server").write(row())
     connection = sqlite3.connect(tmp_path / "l.sqlite")
-    for statement in ("DELETE FROM releases", "UPDATE releases SET turn = 9"):
+    copy = "REPLACE INTO releases SELECT id, at, run, site, turn, number, '{}', drawn FROM releases"
+    for statement in ("DELETE FROM releases", "UPDATE releases SET turn = 9", copy):
         with pytest.raises(sqlite3.IntegrityError, match="never changed"):
             connection.execute(statement)
 
@@ -115,3 +118,28 @@ def test_a_kill_between_the_write_and_the_send_counts_as_spent_and_sends_the_sam
     first = Book(path, "run").of("server").draw(row(), lambda: pytest.fail("drawn again"))
     again = Book(path, "run").of("server").draw(row(), lambda: pytest.fail("drawn again"))
     assert np.array_equal(first, again)
+
+
+def test_two_programs_cannot_both_take_the_last_of_a_budget(tmp_path: Path) -> None:
+    """While one draws between its look at the budget and its commit, the other waits, and is then refused."""
+    path, budget = tmp_path / "l.sqlite", Budget(2.0)
+    one, two = Book(path, "one", budget), Book(path, "two", budget)
+    refused: list[Exception] = []
+
+    def other() -> None:
+        try:
+            two.of("server").draw(row(), draws)
+        except LimbeckError as error:
+            refused.append(error)
+
+    rival = threading.Thread(target=other)
+
+    def slowly() -> np.ndarray:
+        rival.start()
+        time.sleep(0.5)
+        return draws()
+
+    one.of("server").draw(row(), slowly)
+    rival.join()
+    assert len(refused) == 1
+    assert len(one.releases()) == 1

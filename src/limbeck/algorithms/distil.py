@@ -35,7 +35,7 @@ def _labels(silo: Silo, votes: Array, subsets: int, privacy: Privacy) -> Array:
     if privacy.level != "L2":
         return winners(votes)
     noisy_max = privacy.noisy_max("example", 1, Asked(len(votes), silo.classes, subsets, False, silo.noise))
-    return silo.release(votes, noisy_max, observer="public", queries=len(votes), voters=subsets)
+    return silo.release(votes, noisy_max, observer="public", voters=subsets)
 
 
 def answered(asked: Array, labels: Array, site: Site) -> tuple[Array, Array]:
@@ -52,7 +52,7 @@ def cut(silo: Silo, subsets: int, privacy: Privacy) -> list[Array]:
     Where one row may be replaced, by row number and chance alone; where one may be added or removed, by a keyed hash
     of the row itself: no other row ever moves.
     """
-    if len(silo.private) < subsets:
+    if len(silo.private) < subsets and privacy.adjacency == "replace":
         raise LimbeckError(
             f"{silo.name} holds {len(silo.private)} rows, too few for {subsets} subsets: "
             f"subsets = {len(silo.private)} would fit"

@@ -95,30 +95,32 @@ class FedKT:
                 raise unanswerable(request, silo)
 
     def planned(self, public: int, classes: int, parties: int, noise: Noise) -> list[Release]:
-        """What a run will release, for a budget that is checked before anyone trains."""
-        queries = number_of_queries(self.queries, public)
+        """What a run will release: its noise is calibrated and its budget checked before anyone trains."""
+        queries, everyone = number_of_queries(self.queries, public), [f"party {party}" for party in range(parties)]
         match self.privacy.level:
             case "L0":
-                return []
+                bare = [release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]
+                return [*self._bare_students(everyone, queries), *bare]
             case "L1":
-                asked = self._asked(queries, classes, parties, noise)
+                asked = Asked(queries, classes, parties, True, noise)
                 noisy_max = self.privacy.noisy_max("party", self.partitions, asked)
-                return [release_row("server", 1, 0, "labels", noisy_max, "public", asked)]
+                labels = release_row("server", 1, 0, "labels", noisy_max, "public", asked)
+                return [*self._bare_students(everyone, queries), labels]
             case "L2":
                 asked = Asked(self.partitions * queries, classes, self.subsets, False, noise)
                 noisy_max = self.privacy.noisy_max("example", 1, asked)
-                return [release_row(f"party {p}", 0, 0, "labels", noisy_max, "public", asked) for p in range(parties)]
+                return [release_row(party, 0, 0, "labels", noisy_max, "public", asked) for party in everyone]
+
+    def _bare_students(self, everyone: list[str], queries: int) -> list[Release]:
+        asked = Asked(queries)
+        return [release_row(party, 0, 0, "Students", Unprotected(), "server", asked) for party in everyone]
 
     def _labels(self, votes: Array, parties: int, site: Site) -> Array:
         if self.privacy.level != "L1":
             return winners(votes)
-        asked = self._asked(len(votes), site.classes, parties, site.noise)
+        asked = Asked(len(votes), site.classes, parties, True, site.noise)  # who falls silent or disagrees abstains
         noisy_max = self.privacy.noisy_max("party", self.partitions, asked)
-        return site.release(votes, noisy_max, "public", len(votes), asked.voters, asked.abstentions)
-
-    def _asked(self, queries: int, classes: int, parties: int, noise: Noise) -> Asked:
-        """A party may fall silent, and its students may disagree: it then abstains."""
-        return Asked(queries, classes, parties, True, noise)
+        return site.release(votes, noisy_max, observer="public", voters=parties, abstentions=True)
 
     def _votes(self, replies: Replies[Students], asked: Array, classes: int) -> Array:
         """[parties, partitions, queries] predictions, tallied."""

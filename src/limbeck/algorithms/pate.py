@@ -14,6 +14,7 @@ from limbeck.privacy.mechanisms import NothingPrivate, Unprotected
 from limbeck.privacy.planner import L0, Privacy
 from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, unanswerable
+from limbeck.protocol.release import Asked, Noise, Release, release_row
 from limbeck.protocol.site import Silo, Site
 
 
@@ -50,6 +51,19 @@ class Pate:
         else:
             parties.ask(site.release(Adopt(student), NothingPrivate(), observer="public"))
         return Outcome(student)
+
+    def planned(self, public: int, classes: int, parties: int, noise: Noise) -> list[Release]:
+        """What a run will release: its noise is calibrated and its budget checked before anyone trains."""
+        bare = [
+            release_row(f"party {party}", 0, 0, "PrivateRows", Unprotected(), "server", Asked())
+            for party in range(parties)
+        ]
+        if self.privacy.level == "L0":
+            return [*bare, release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]
+        queries = number_of_queries(self.queries, public)
+        asked = Asked(queries, classes, self.teachers or parties, False, noise)
+        noisy_max = self.privacy.noisy_max("example", 1, asked)
+        return [*bare, release_row("server", 0, 0, "labels", noisy_max, "public", asked)]
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:

@@ -26,6 +26,7 @@ class Files:
 
     private: Sequence[Path]
     label: str | None = None
+    classes: tuple[str, ...] | None = None
     schema: Path | None = None
     public: Path | None = None
     test: Path | None = None
@@ -68,7 +69,7 @@ def _tables(files: Files, public: Draw | None, seed: int) -> OwnRows:
     if schema is None:
         if open_rows is None:
             raise LimbeckError("data.public is missing: categories come from the public rows, or from data.schema")
-        classes = classes_of([*private, *([test] if test else [])], label)
+        classes = files.classes or classes_of([*private, *([test] if test else [])], label)
         schema = schema_of(open_rows, label, classes)
     return OwnRows(
         private=[_labelled(table, schema) for table in private],
@@ -106,7 +107,11 @@ def _arrays(files: Files) -> OwnRows:
     for data in every:
         if data.x.shape[1:] != sets[0].x.shape[1:]:
             raise LimbeckError(f"{data.name} has rows of {data.x.shape[1:]}, {sets[0].name} of {sets[0].x.shape[1:]}")
-    classes = tuple(sorted({name for data in every if data is not public for name in data.classes}, key=_by_number))
+    found = {name: data.name for data in every if data is not public for name in data.classes}
+    classes = files.classes or tuple(sorted(found, key=_by_number))
+    for name, where in found.items():
+        if name not in classes:
+            raise LimbeckError(f"{where} holds the class {name!r}, which data.classes does not name")
     return OwnRows(
         private=[_renumbered(data, classes) for data in sets],
         public=Rows(as_float(public.x), np.zeros(len(public.x), np.int64)) if public else None,

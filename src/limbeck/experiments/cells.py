@@ -18,6 +18,7 @@ from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord, finite
 from limbeck.imports import is_own, name_of, source_of
 from limbeck.protocol.learning import Model
+from limbeck.protocol.parties import delta_of
 
 FORMAT = 1  # of kept results: raised when the same configuration would give another result
 
@@ -46,7 +47,7 @@ class Cell:
             "algorithm": {"name": experiment.algorithm.name, **_chosen(experiment.algorithm)},
             "code": self._own_code([*models, experiment.server_model]),
         }
-        if experiment.noise_source == "secure" and bool(getattr(experiment.algorithm, "delta", False)):
+        if experiment.noise_source == "secure" and delta_of(experiment.algorithm):
             said["noise"] = "secure"
         return cast(dict[str, Any], json.loads(json.dumps(said, default=str)))
 

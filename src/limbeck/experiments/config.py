@@ -111,6 +111,7 @@ class Data(Table):
     name: str | None = None
     path: str | None = None
     label: str | None = None
+    classes: list[str] | None = Field(None, min_length=2)
     schema_file: str | None = Field(None, alias="schema")
     parties: StrictInt = Field(10, ge=1)
     split: Annotated[Split, PlainValidator(_split)] = Iid()
@@ -153,6 +154,10 @@ class Source(Table):
     def _one_source(self) -> "Source":
         sources = {"data.name": self.data.name, "data.path": self.data.path, "[[party]] data": self.files or None}
         given = [key for key, value in sources.items() if value is not None]
+        if self.data.name and self.data.classes:
+            raise LimbeckError("data.classes is for files of your own: a named data set has its classes")
+        if self.data.schema_file and self.data.classes:
+            raise LimbeckError("data.classes and data.schema: the schema names the classes already")
         if len(given) != 1:
             raise LimbeckError(f"rows come from one of {', '.join(sources)}; given: {', '.join(given) or 'none'}")
         if self.files and len(self.files) != len(self.party):

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from limbeck.data.draw import Draw, FromFile, cut
 from limbeck.data.own import Files, read_files
 from limbeck.data.schema import Schema
@@ -22,6 +24,7 @@ class Dealt:
     public: Rows | None
     test: Rows | None
     schema: Schema | None = None
+    classes_are_private: bool = False  # read off the labels of private rows
 
 
 def deal(experiment: Source, base: Path = Path()) -> Dealt:
@@ -31,26 +34,41 @@ def deal(experiment: Source, base: Path = Path()) -> Dealt:
         return _data_set(load(config.name), config, seed, base)
     if config.path is not None and Path(config.path).suffix.lower() == ".npz":
         data = replace(load_file(base / config.path), name=Path(config.path).name)
-        return _data_set(data, config, seed, base)
+        dealt = _data_set(_named_classes(data, config.classes), config, seed, base)
+        return replace(dealt, classes_are_private=config.classes is None)
     files = Files(
         private=[base / path for path in experiment.files or [str(config.path)]],
         label=config.label,
+        classes=tuple(config.classes) if config.classes else None,
         schema=base / config.schema_file if config.schema_file else None,
         public=base / config.public.path if isinstance(config.public, FromFile) else None,
         test=base / config.test.path if isinstance(config.test, FromFile) else None,
     )
     drawn = config.public if isinstance(config.public, Draw) else None
     own = read_files(files, drawn, seed)
+    unnamed = not (config.classes or config.schema_file)
     if experiment.files:
         for key, source in (("public", config.public), ("test", config.test)):
             if isinstance(source, Draw):
                 raise LimbeckError(f'data.{key}: with a file a party it must be a file too, {{ path = "{key}.csv" }}')
-        return Dealt(own.classes, own.private, own.public, own.test, own.schema)
+        return Dealt(own.classes, own.private, own.public, own.test, own.schema, unnamed)
     [rows] = own.private
     test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
     data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y)
     dealt = _split(data, config, seed)
-    return replace(dealt, public=own.public or dealt.public, schema=own.schema)
+    return replace(dealt, public=own.public or dealt.public, schema=own.schema, classes_are_private=unnamed)
+
+
+def _named_classes(data: DataSet, classes: list[str] | None) -> DataSet:
+    """The same rows, numbered by the classes that the experiment names."""
+    if classes is None:
+        return data
+    for name in data.classes:
+        if name not in classes:
+            raise LimbeckError(f"{data.name} holds the class {name!r}, which data.classes does not name")
+    numbers = np.array([classes.index(name) for name in data.classes])
+    test_y = None if data.test_y is None else numbers[data.test_y]
+    return replace(data, classes=tuple(classes), y=numbers[data.y], test_y=test_y)
 
 
 def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> Dealt:

@@ -22,7 +22,7 @@ from limbeck.models.rehearsal import rehearse
 from limbeck.privacy.accounting import epsilon_by_observer, figures
 from limbeck.privacy.ledger import Book
 from limbeck.protocol.learning import Model, Trainer
-from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.parties import Algorithm, delta_of
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
@@ -42,6 +42,7 @@ class Federation:
     test: Rows | None = None
     schema: Schema | None = None
     public_is_kindred: bool = False  # drawn at random from the same rows as the private ones
+    classes_are_private: bool = False  # read off the labels of private rows
     config: Mapping[str, Any]
     noise: Noise = "simulated"
     book: Book = field(default_factory=Book)
@@ -49,6 +50,11 @@ class Federation:
     def __post_init__(self) -> None:
         if self.algorithm.needs_public_rows and self.public is None:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
+        if self.delta and self.noise == "secure" and self.classes_are_private:
+            raise LimbeckError(
+                "the names of the classes would be read off private rows and stand in the model: name them with "
+                "data.classes or data.schema (Python: classes=[...])"
+            )
         if self.algorithm.needs_public_labels and not self.public_is_kindred:
             raise LimbeckError(f"{self.algorithm.name} needs labelled public rows: draw them from the data set itself")
 
@@ -67,16 +73,24 @@ class Federation:
         ]
         return Site(model=self.server_model, ledger=self.book.of("server"), **shared), silos
 
-    def check_budget(self) -> None:
-        """Refuse a run that cannot fit into its budget, before anyone trains."""
-        if self.book.budget is None:
+    def check_plan(self) -> None:
+        """Refuse, before anyone trains, noise that cannot be had and a run that cannot fit into its budget."""
+        planned = getattr(self.algorithm, "planned", None)
+        if planned is None:
+            if self.book.budget:
+                name = self.algorithm.name
+                raise LimbeckError(f"{name} does not say what it will release: no budget can be kept with it")
             return
-        if not hasattr(self.algorithm, "planned"):
-            raise LimbeckError(
-                f"{self.algorithm.name} does not say what it will release: no budget can be kept with it"
-            )
         public = len(self.public) if self.public else 0
-        self.book.check_plan(self.algorithm.planned(public, len(self.classes), len(self.private), self.noise))
+        releases = planned(public, len(self.classes), len(self.private), self.noise)
+        figures(releases, self.delta)
+        self.book.check_plan(releases)
+        if self.book.budget and not self.delta:
+            warnings.warn("there is a budget, but nothing is noised: see privacy.md", LimbeckWarning, stacklevel=2)
+
+    @property
+    def delta(self) -> float:
+        return delta_of(self.algorithm)
 
     def rehearse(self, known: set[str] | None = None) -> None:
         """Refuse models that cannot be fitted or packed, before anyone trains.
@@ -107,7 +121,7 @@ class Federation:
         """Run in this process; the trainer decides on how many cores."""
         clock = clock or Clock()
         with clock.phase("rehearse"):
-            self.check_budget()
+            self.check_plan()
             self.rehearse(rehearsed)
             self.warn_of_strange_public_rows()
         engine = InProcess(self.algorithm, *self.sites(trainer), trainer)
@@ -142,8 +156,7 @@ class Federation:
     ) -> RunRecord:
         traffic = engine.traffic
         releases = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
-        delta = getattr(self.algorithm, "delta", 0.0)
-        found = figures(releases, delta)
+        found = figures(releases, self.delta)
         steps = [{"request": e.request, "seconds": e.seconds} for e in traffic.exchanges]
         return RunRecord(
             algorithm=self.algorithm.name,
@@ -155,6 +168,7 @@ class Federation:
                 "public": len(self.public) if self.public else 0,
                 "test": len(self.test) if self.test else 0,
                 "public_hash": engine.server.public.hash,
+                "classes_are_private": self.classes_are_private,
             },
             parties=[
                 PartyRecord(
@@ -173,7 +187,7 @@ class Federation:
             missing=traffic.missing,
             ledger=[asdict(row) for row in releases],
             epsilon=epsilon_by_observer(found),
-            delta=delta,
+            delta=self.delta,
             privacy=[asdict(figure) for figure in found],
             noise=self.noise,
             metrics=metrics,

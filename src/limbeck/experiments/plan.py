@@ -10,6 +10,7 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.cells import Cell
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.overrides import override, value_of
+from limbeck.protocol.parties import delta_of
 
 OPENING, CLOSING, QUOTES = "[{", "]}", "\"'"
 
@@ -92,7 +93,13 @@ def _cell(file: Path, table: dict[str, Any], method: str, seed: int) -> Cell:
     changed, _ = override(table, [f"seed={seed}", *other])
     changed, _ = override(changed, [f"algorithm.{parameter}" for parameter in parameters])
     where = str(file) if method == name else f"{file}, {method}"
-    return Cell(check_table(Experiment, changed, where), changed, file.parent)
+    experiment = check_table(Experiment, changed, where)
+    if experiment.ledger or (experiment.noise_source == "secure" and delta_of(experiment.algorithm)):
+        raise LimbeckError(
+            f"{where}: a comparison keeps no ledger, so that it must not touch real noise: --set noise=simulated, and "
+            "take `ledger` out of the file"
+        )
+    return Cell(experiment, changed, file.parent)
 
 
 def _method(method: str) -> tuple[str, list[str]]:

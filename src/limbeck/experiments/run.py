@@ -1,5 +1,7 @@
 """Run an experiment: from a TOML table, or from arrays in Python."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,9 +23,9 @@ from limbeck.models.named import adapted, model_from
 from limbeck.models.training import PoolTrainer, Watch, unwatched
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.learning import Model
-from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.parties import Algorithm, delta_of
 from limbeck.protocol.release import Noise
-from limbeck.protocol.rows import Array, Rows
+from limbeck.protocol.rows import Array, Rows, content_hash
 
 
 def federation_of(
@@ -43,6 +45,7 @@ def federation_of(
         public=dealt.public,
         test=dealt.test,
         schema=dealt.schema,
+        classes_are_private=dealt.classes_are_private,
         public_is_kindred=isinstance(experiment.data.public, Draw) and experiment.data.public.name is None,
         config=config,
         noise=experiment.noise_source,
@@ -96,8 +99,10 @@ def run(
     server_model: Any = None,
     test: tuple[Any, Any] | None = None,
     seed: int = 0,
-    noise: Noise = "simulated",
+    classes: Sequence[Any] | None = None,
+    noise: Noise | None = None,
     budget: Budget | None = None,
+    ledger: str | Path | None = None,
     processes: int | None = None,
     watch: Watch = unwatched,
 ) -> Result:
@@ -105,7 +110,8 @@ def run(
 
     `parties` are (X, y) pairs; y may hold any labels. `models` is a scikit-learn estimator, a model's name or its
     table, for all parties or one for each; `server_model` is the final model's, by default the first party's.
-    `public` are rows without labels. Where noise is to protect real rows it must be `secure`.
+    `public` are rows without labels. `noise` is secure where the algorithm adds any, unless told to be simulated;
+    then the `classes` must be named, for labels are private. A `ledger` is a file that outlives the run.
     """
     if not parties:
         raise LimbeckError("parties is empty: give at least one (X, y) pair")
@@ -118,12 +124,15 @@ def run(
     if len({each.dtype.kind == "U" for each in labels.values()}) > 1:
         text = next(where for where, each in labels.items() if each.dtype.kind == "U")
         raise LimbeckError(f"{text}: y holds text, others hold numbers")
-    classes = np.unique(np.concatenate(list(labels.values())))
-    private = [_rows(x, y, classes, f"party {index}") for index, (x, y) in enumerate(parties)]
+    found = np.unique(np.concatenate(list(labels.values())))
+    names = found if classes is None else np.asarray(classes)
+    if unknown := sorted(set(found.tolist()) - set(names.tolist())):
+        raise LimbeckError(f"classes does not name {unknown[0]!r}, which y holds")
+    private = [_rows(x, y, names, f"party {index}") for index, (x, y) in enumerate(parties)]
     shape = private[0].x.shape[1:]
     for index, rows in enumerate(private):
         _check_shape(rows.x, shape, f"party {index}")
-    tested = None if test is None else _rows(*test, classes, "test")
+    tested = None if test is None else _rows(*test, names, "test")
     if tested is not None:
         _check_shape(tested.x, shape, "test")
     chosen = _models(models, len(parties))
@@ -131,7 +140,8 @@ def run(
     federation = Federation(
         algorithm=algorithm,
         seed=int(seed),
-        classes=classes,
+        classes=names,
+        classes_are_private=classes is None,
         private=private,
         models=chosen,
         server_model=server,
@@ -142,10 +152,17 @@ def run(
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
             "server": {"model": dict(server.description)},
         },
-        noise=noise,
-        book=Book(budget=budget),
+        noise=noise or ("secure" if delta_of(algorithm) else "simulated"),
+        book=Book(Path(ledger) if ledger else None, _run_key(algorithm, seed, private, chosen), budget),
     )
     return federation.run(PoolTrainer(processes, watch))
+
+
+def _run_key(algorithm: Algorithm, seed: int, private: Sequence[Rows], models: Sequence[Model]) -> str:
+    """What tells one run from another in a ledger."""
+    rows = [content_hash(array) for party in private for array in (party.x, party.y)]
+    told = [repr(algorithm), int(seed), rows, [dict(model.description) for model in models]]
+    return hashlib.sha256(json.dumps(told, default=repr).encode()).hexdigest()
 
 
 def _labels(pair: Any, where: str) -> Array:
@@ -184,7 +201,8 @@ def _rows(x: Any, y: Any, classes: Array, where: str) -> Rows:
         raise LimbeckError(f"{where}: {len(rows)} rows need as many labels, not y of shape {labels.shape}")
     if not len(rows):
         raise LimbeckError(f"{where} has no rows")
-    return Rows(rows, np.searchsorted(classes, labels))
+    order = np.argsort(classes)
+    return Rows(rows, order[np.searchsorted(classes, labels, sorter=order)])
 
 
 def _public(x: Any, shape: tuple[int, ...]) -> Rows:

@@ -128,7 +128,7 @@ def _cost(spends: tuple[Spend | None, ...], delta: float) -> tuple[float, str | 
         return 0.0, "nothing-private", None
     if len(known) < len(spends):
         return math.inf, None, None
-    samples = [spend.mechanism for spend in known if isinstance(spend.mechanism, Subsample)]
+    samples = [spend for spend in known if isinstance(spend.mechanism, Subsample)]
     if samples:
         return _sampled(samples, delta) if len(samples) == len(known) else (math.inf, None, None)
     if not 0 < delta < 1:
@@ -137,12 +137,12 @@ def _cost(spends: tuple[Spend | None, ...], delta: float) -> tuple[float, str | 
     return epsilon, accountant, _papers(known, delta)
 
 
-def _sampled(samples: Sequence[Subsample], delta: float) -> tuple[float, str | None, float | None]:
+def _sampled(samples: Sequence[Spend], delta: float) -> tuple[float, str | None, float | None]:
     """Subsets add up in both; below its own delta the guarantee is empty."""
-    pairs = [sample.guarantee() for sample in samples]
-    if sum(d for _, d in pairs) > delta:
+    pairs = [(sample.queries, *sample.mechanism.guarantee()) for sample in samples]
+    if sum(times * d for times, _, d in pairs) > delta:
         return math.inf, None, None
-    return sum(e for e, _ in pairs), "subsample", None
+    return sum(times * e for times, e, _ in pairs), "subsample", None
 
 
 def _papers(spends: Sequence[Spend], delta: float) -> float | None:

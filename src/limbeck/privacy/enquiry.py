@@ -1,5 +1,6 @@
 """`limbeck privacy epsilon`: what so much noise is worth, by every accountant that knows."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ def worth(enquiry: Enquiry, accountant: str = BEST) -> Worth:
             raise LimbeckError(f"{name} must be at least 1, not {value}")
     votes = None if enquiry.votes is None else _read_votes(enquiry.votes)
     spend = _spend(enquiry, votes)
+    votes = None if votes is None else np.tile(votes, (_repeated(enquiry), 1))
     everything = every_epsilon([spend], enquiry.delta, enquiry.orders, votes)
     if accountant == BEST:
         plain = everything if votes is None else every_epsilon([spend], enquiry.delta, enquiry.orders)
@@ -70,16 +72,20 @@ def worth(enquiry: Enquiry, accountant: str = BEST) -> Worth:
 
 
 def _spend(enquiry: Enquiry, votes: Array | None) -> Spend:
-    composed = enquiry.partitions if enquiry.unit == "example" else 1
     if enquiry.queries is None and votes is None:
         raise LimbeckError("say how many --queries")
-    queries = len(votes) if enquiry.queries is None and votes is not None else composed * (enquiry.queries or 0)
+    queries = enquiry.queries or (0 if votes is None else len(votes))
     if votes is not None and len(votes) != queries:
         raise LimbeckError(f"{queries} queries, but {enquiry.votes} has {len(votes)} rows of votes")
     if votes is not None and enquiry.classes not in (None, votes.shape[1]):
         raise LimbeckError(f"--classes {enquiry.classes}, but {enquiry.votes} has {votes.shape[1]} columns")
     known = (enquiry.classes, enquiry.voters, False, enquiry.noise)
-    return Spend(_mechanism(enquiry), queries, enquiry.adjacency, *known)
+    return Spend(_mechanism(enquiry), _repeated(enquiry) * queries, enquiry.adjacency, *known)
+
+
+def _repeated(enquiry: Enquiry) -> int:
+    """How often an example is asked about: once in each partition; votes count as if all partitions voted alike."""
+    return enquiry.partitions if enquiry.unit == "example" else 1
 
 
 def _mechanism(enquiry: Enquiry) -> Any:
@@ -90,6 +96,8 @@ def _mechanism(enquiry: Enquiry) -> Any:
     scale = getattr(enquiry, wanted)
     if scale is None or getattr(enquiry, other) is not None:
         raise LimbeckError(f"{enquiry.mechanism} takes --{wanted}")
+    if not 0 < scale < math.inf:
+        raise LimbeckError(f"{wanted} must be above 0 and finite, not {scale:g}")
     match enquiry.mechanism:
         case "laplace":
             return Laplace(scale, enquiry.unit, weight)

@@ -4,7 +4,8 @@ import json
 import math
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,12 +30,17 @@ CREATE TRIGGER IF NOT EXISTS never_changed BEFORE UPDATE ON releases
 BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
 CREATE TRIGGER IF NOT EXISTS never_deleted BEFORE DELETE ON releases
 BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
+CREATE TRIGGER IF NOT EXISTS never_replaced BEFORE INSERT ON releases
+WHEN EXISTS (SELECT 1 FROM releases WHERE id = NEW.id
+    OR (run = NEW.run AND site = NEW.site AND turn = NEW.turn AND number = NEW.number))
+BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
 """
+PATIENCE = 60.0  # seconds that a release waits for another program that writes to the same ledger
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`budget = { epsilon, delta, towards }`: no more than that may ever be spent towards this observer."""
+    """`budget = { epsilon, delta, towards }`: a ledger takes no release that would spend more towards this observer."""
 
     epsilon: float
     delta: float = 1e-5
@@ -72,7 +78,9 @@ class Book:
         try:
             if self.path:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self.path or ":memory:", check_same_thread=False)
+            self._connection = sqlite3.connect(
+                self.path or ":memory:", timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            )
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.executescript(SCHEMA)
         except (sqlite3.Error, OSError) as error:
@@ -100,7 +108,7 @@ class Book:
         """Write a row, with what its mechanism drew; where it stands already, give what it drew then."""
         place = (self.run, row.site, row.turn, row.number)
         text = json.dumps(asdict(row), sort_keys=True)
-        with self._lock, self._connection:
+        with self._lock, self._alone():
             where = "SELECT row, drawn FROM releases WHERE run = ? AND site = ? AND turn = ? AND number = ?"
             found = self._connection.execute(where, place).fetchone()
             if found is None:
@@ -115,6 +123,20 @@ class Book:
             else:
                 drawn = found[1]
         return None if drawn is None else load(drawn)["drawn"]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """From the look at what is spent to the commit nobody else spends: other programs wait."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise LimbeckError(f"{self.path} cannot be written to: {error}") from error
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
 
     def close(self) -> None:
         self._connection.close()

@@ -34,6 +34,9 @@ class NothingPrivate:
     def protect(self, value: T, chance: Chance) -> T:
         return value
 
+    def asked(self, value: object, classes: int) -> int:
+        return 1
+
 
 @dataclass(frozen=True, slots=True)
 class Unprotected:
@@ -47,6 +50,9 @@ class Unprotected:
 
     def protect(self, value: T, chance: Chance) -> T:
         return value
+
+    def asked(self, value: object, classes: int) -> int:
+        return 1
 
 
 class NoisyMax(Protocol):
@@ -80,6 +86,9 @@ class Laplace:
 
     def protect(self, votes: Array, chance: Chance) -> Array:
         return sampler_for(chance).laplace_max(votes, 1 / self.gamma)
+
+    def asked(self, votes: Array, classes: int) -> int:
+        return _rows_of(votes, classes)
 
     def flips(self, margin: Array) -> Array:
         """The difference of two Laplace variables; Lemma 7 of FedKT is its tail."""
@@ -120,6 +129,9 @@ class Gumbel:
     def protect(self, votes: Array, chance: Chance) -> Array:
         return sampler_for(chance).gumbel_max(votes, 1 / self.gamma)
 
+    def asked(self, votes: Array, classes: int) -> int:
+        return _rows_of(votes, classes)
+
     def flips(self, margin: Array) -> Array:
         """The difference of two Gumbel variables is logistic."""
         return np.asarray(special.expit(self.gamma * margin))
@@ -145,6 +157,9 @@ class Gaussian:
 
     def protect(self, votes: Array, chance: Chance) -> Array:
         return sampler_for(chance).gaussian_max(votes, self.sigma)
+
+    def asked(self, votes: Array, classes: int) -> int:
+        return _rows_of(votes, classes)
 
     def flips(self, margin: Array) -> Array:
         return np.asarray(special.ndtr(margin / (math.sqrt(2) * self.sigma)))
@@ -183,6 +198,9 @@ class ConfidentGaussian:
         labels = sampler.gaussian_max(votes, self.sigma)
         return np.where(reached, labels, UNANSWERED)
 
+    def asked(self, votes: Array, classes: int) -> int:
+        return _rows_of(votes, classes)
+
 
 @dataclass(frozen=True, slots=True)
 class ClippedGaussian:
@@ -208,6 +226,9 @@ class ClippedGaussian:
 
     def protect(self, scores: Array, chance: Chance) -> Array:
         return sampler_for(chance).gaussian(np.clip(scores, -self.bound, self.bound), self.sigma)
+
+    def asked(self, scores: Array, classes: int) -> int:
+        return _rows_of(scores, self.classes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +259,11 @@ class Subsample:
     def protect(self, rows: Array, chance: Chance) -> Array:
         return rows[sampler_for(chance).subset(len(rows), self.rows, self.replacement)]
 
+    def asked(self, rows: Array, classes: int) -> int:
+        if len(rows) != self.of:
+            raise LimbeckError(f"a subsample of {self.of} rows was described, but there are {len(rows)}")
+        return 1
+
     def guarantee(self) -> tuple[float, float]:
         """The theorems' (epsilon, delta) for one row added or removed (FedMD-NFDP, Theorems 1 and 2)."""
         if self.replacement:
@@ -245,7 +271,7 @@ class Subsample:
         return math.log((self.of + 1) / (self.of + 1 - self.rows)), self.rows / self.of
 
     def exact_delta(self) -> float:
-        """The delta that holds at every epsilon from 0 on when one row is removed or replaced: it cannot be lowered."""
+        """The delta of every epsilon from 0 on when one row is removed or replaced: no epsilon lowers it."""
         return self.guarantee()[1]
 
 
@@ -265,6 +291,13 @@ def mechanism_from(name: str, parameters: dict[str, Any]) -> Any:
         return MECHANISMS[name](**parameters)
     except TypeError as error:
         raise LimbeckError(f"the mechanism {name!r} has other parameters than {parameters}") from error
+
+
+def _rows_of(counts: Array, classes: int) -> int:
+    """A row a query, a column a class."""
+    if counts.ndim != 2 or counts.shape[1] != classes:
+        raise LimbeckError(f"{classes} columns of counts are noised, not {counts.shape}")
+    return len(counts)
 
 
 def check_scale(name: str, value: float, least: float | None = None) -> None:

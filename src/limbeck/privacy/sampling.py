@@ -5,6 +5,7 @@ numbers with discrete noise (Laplace, Gaussian) or exact comparisons (Gumbel), a
 figures for continuous noise are no theorems for discrete noise.
 """
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from limbeck.protocol.release import Chance, Noise
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
 
-GRID = 2.0**-20  # noisy real numbers are multiples of it
+STEPS = 2**20  # at least so many steps of the grid of noisy real numbers are in one standard deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,12 @@ class Secure:
         return _leader_at_random(_discrete("gaussian", _whole(votes), sigma))
 
     def gaussian(self, values: Array, sigma: float) -> Array:
-        """Discrete Gaussian noise: on whole numbers as they are, on others in steps of GRID."""
+        """Discrete Gaussian noise: on whole numbers as they are, on others in steps of a grid."""
         if values.dtype.kind in "iub":
             return _discrete("gaussian", values, sigma)
-        steps = np.rint(np.asarray(values, np.float64) / GRID).astype(np.int64)
-        return _discrete("gaussian", steps, sigma / GRID) * GRID
+        step = grid_of(sigma)
+        steps = np.rint(np.asarray(values, np.float64) / step).astype(np.int64)
+        return _discrete("gaussian", steps, sigma / step) * step
 
     def subset(self, size: int, count: int, replacement: bool) -> Array:
         if replacement:
@@ -79,6 +81,11 @@ class Secure:
 def sampler_for(chance: Chance) -> Simulated | Secure:
     """The sampler of one release; a simulated one depends on the seed and the purpose alone."""
     return Secure() if chance.noise == "secure" else Simulated(stream(chance.seed, *chance.purpose))
+
+
+def grid_of(sigma: float) -> float:
+    """The step of the grid that noisy real numbers lie on: a power of two, so that nothing rounds."""
+    return float(2.0 ** math.floor(math.log2(sigma)) / STEPS)
 
 
 def _leader(noisy: Array) -> Array:
@@ -114,9 +121,9 @@ def _whole(votes: Array) -> Array:
 
 def _discrete(kind: str, values: Array, scale: float) -> Array:
     dp = _opendp()
-    domain = dp.vector_domain(dp.atom_domain(T=int))
+    domain = dp.vector_domain(dp.atom_domain(T=dp.i64))
     if kind == "laplace":
-        add = dp.m.make_laplace(domain, dp.l1_distance(T=int), scale=scale)
+        add = dp.m.make_laplace(domain, dp.l1_distance(T=dp.i64), scale=scale)
     else:
         add = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
     return np.array(add(values.ravel().tolist()), np.int64).reshape(values.shape)

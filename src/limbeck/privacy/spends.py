@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.mechanisms import ClippedGaussian, ConfidentGaussian, Gaussian, Gumbel, Laplace
-from limbeck.privacy.sampling import GRID
+from limbeck.privacy.sampling import grid_of
 from limbeck.protocol.release import Noise
 
 Adjacency = Literal["replace", "add-remove"]
@@ -60,8 +60,8 @@ class Spend:
             case ConfidentGaussian(sigma, check, _, _, weight):
                 return self.moved * _ratio(weight, sigma) + _ratio(weight, check)
             case ClippedGaussian(bound, sigma, classes):
-                grid = GRID if self.noise == "secure" else 0.0  # rounding may move a score by half a step
-                return classes * _ratio(2 * bound + grid, sigma)
+                step = grid_of(sigma) if self.noise == "secure" and sigma else 0.0
+                return classes * _ratio(2 * bound + step, sigma)  # rounding may move a score by half a step
         raise UnknownSpendError(f"{self.mechanism.name} adds no Gaussian noise")
 
 

@@ -59,5 +59,10 @@ class Algorithm(Protocol):
     def answer(self, request: Request[Any], silo: Silo) -> Reply: ...
 
 
+def delta_of(algorithm: Algorithm) -> float:
+    """What an algorithm's epsilon leaves to chance; 0 where it adds no noise."""
+    return float(getattr(algorithm, "delta", 0.0))
+
+
 def unanswerable(request: Request[Any], silo: Silo) -> LimbeckError:
     return LimbeckError(f"{silo.name} was asked {type(request).__name__}, which this algorithm does not know")

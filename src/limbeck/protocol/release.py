@@ -80,6 +80,9 @@ class Mechanism(Protocol[V, W]):  # type: ignore[misc]
 
     def protect(self, value: V, chance: Chance) -> W: ...
 
+    def asked(self, value: V, classes: int) -> int:
+        """How many queries this value answers; or refuse one that the mechanism does not describe."""
+
 
 def release_row(
     site: str, turn: int, number: int, what: str, mechanism: Mechanism[Any, Any], observer: Observer, asked: Asked

@@ -96,9 +96,12 @@ class Site:
     ) -> W:
         """The only door out: the ledger's row is written before what comes of the mechanism may leave.
 
-        `voters` (an upper bound where there are `abstentions`) is a public fact that accountants can use.
+        `voters` (an upper bound where there are `abstentions`) is a public fact that accountants can use. How many
+        queries noise answers, the mechanism counts itself.
         """
         what = type(value).__name__ if isinstance(value, Message) else "labels"
+        if mechanism.noisy:
+            queries = mechanism.asked(value, self.classes)
         asked = Asked(queries, self.classes, voters, abstentions, self.noise)
         row = release_row(self.name, self.turn, self._releases, what, mechanism, observer, asked)
         self._releases += 1

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limbeck.experiments.record import RunRecord
+from limbeck.privacy.accounting import Figure
 
 WHO = {"server": "the server", "parties": "the other parties", "public": "the public"}
 UNITS = {"example": "one row", "party": "a whole party"}
@@ -12,12 +13,16 @@ LARGE = 10.0
 RELATIONS = {"replace": "replaced by another", "add-remove": "added or removed"}
 
 
-def statement(record: RunRecord) -> str:
-    """Plain words first; every figure is a theorem with its assumptions, or infinite."""
+def statement(record: RunRecord, ledger: Sequence[Figure] = ()) -> str:
+    """Plain words first; every figure is a theorem with its assumptions, or infinite.
+
+    `ledger` are the figures of all runs in the ledger, where there are others than this one.
+    """
     parts = [
         f"# Privacy statement: {record.algorithm}, {len(record.parties)} parties",
         _noise(record),
         "## What is protected, against whom\n\n" + _protection(record),
+        *(["## All runs in this ledger together\n\n" + _together(ledger, record.delta)] if ledger else []),
         "## What is not protected\n\n" + _bare(record),
         "## What this rests on\n\n" + _assumptions(record),
         "## What left which site\n\n" + _ledger(record.ledger),
@@ -43,13 +48,23 @@ def _noise(record: RunRecord) -> str:
 def _protection(record: RunRecord) -> str:
     if not record.privacy:
         return "Nothing left any site."
+    held = [f for f in record.privacy if math.isfinite(f["epsilon"])]
     lines = ["| towards | who | is | epsilon | by | the papers' own accountant |", "|---|---|---|---|---|---|"]
     lines += [
         f"| {WHO[f['observer']]} | {UNITS[f['unit']]} | {RELATIONS[f['adjacency']]} | {_number(f['epsilon'])} "
-        f"| {f['accountant'] or 'no theorem'} | {_number(f['paper']) if f['paper'] is not None else '–'} |"
-        for f in record.privacy
+        f"| {f['accountant']} | {_number(f['paper']) if f['paper'] is not None else '–'} |"
+        for f in held
     ]
-    return "\n".join(lines) + f"\n\n{_words(record)}"
+    return ("\n".join(lines) + "\n\n" if held else "") + _words(record)
+
+
+def _together(ledger: Sequence[Figure], delta: float) -> str:
+    lines = [
+        f"- towards {WHO[f.observer]}, {UNITS[f.unit]} {RELATIONS[f.adjacency]}: epsilon {_number(f.epsilon)}"
+        for f in ledger
+        if math.isfinite(f.epsilon)
+    ]
+    return f"At delta {delta:g}; this, not the run's own figure, is what has been spent.\n\n" + "\n".join(lines)
 
 
 def _words(record: RunRecord) -> str:
@@ -78,6 +93,17 @@ def _bare(record: RunRecord) -> str:
         f"- {what} reach {WHO[observer]} bare, from {count} site{'s' * (count > 1)}: no guarantee holds towards them."
         for (what, observer), count in bare.items()
     ]
+    none = [f for f in record.privacy if math.isinf(f["epsilon"])]
+    told += [
+        f"- {UNITS[unit].capitalize()} that is {RELATIONS[adjacency]}, towards {_and(who)}: no guarantee holds."
+        for unit in UNITS
+        for adjacency in RELATIONS
+        if (who := [WHO[f["observer"]] for f in none if (f["unit"], f["adjacency"]) == (unit, adjacency)])
+    ]
+    if record.delta and any(row["unit"] == "example" for row in record.ledger):
+        told.append("- A person with several rows in one party: the figures are for one row; his rows add up.")
+    if record.data.get("classes_are_private"):
+        told.append("- The names of the classes: they were read off the private rows and stand in the model, bare.")
     told.append(
         "- `record.json` itself: it counts each party's rows by class and tells how good the models are. It is for "
         "those who may know that."
@@ -97,12 +123,24 @@ def _assumptions(record: RunRecord) -> str:
         server,
         "Nobody has rows in two parties. A person who has adds up what each of them spends.",
         "The public rows are public: no private row was used to choose them.",
-        "Nothing else about the private rows leaves: no log, no second run outside this ledger. Another run adds up.",
-        "Which of a party's rows teaches which teacher depends on the row's number and on chance alone (where rows are "
-        "replaced), or on a keyed hash of the row (where they are added or removed).",
+        "Nothing else about the private rows leaves: no log, no run outside this ledger. Parties keep their numbers.",
+        *_dealing(record),
         "The model, and all that is made of released labels and public rows, tells nothing more (post-processing).",
     ]
     return "\n".join(f"- {line}" for line in told)
+
+
+def _dealing(record: RunRecord) -> list[str]:
+    relations = {row["adjacency"] for row in record.ledger if row["unit"] == "example"}
+    told = {
+        "replace": "Which of its party's teachers a row teaches depends on the row's number and on chance alone.",
+        "add-remove": "Which of its party's teachers a row teaches depends on a keyed hash of the row alone.",
+    }
+    return [told[relation] for relation in sorted(relations)]
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _ledger(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -79,9 +79,13 @@ def weight(count: float) -> str:
 
 
 def _epsilons(record: RunRecord) -> str:
-    """Who sees what, in one cell."""
-    told = [f"{_number(epsilon)} to {observer}" for observer, epsilon in record.epsilon.items()]
-    return ", ".join(told) or "0"
+    """Who sees what, in one cell, and what the finite figures are about."""
+    told = ", ".join(f"{_number(epsilon)} to {observer}" for observer, epsilon in record.epsilon.items()) or "0"
+    about = next((f for f in record.privacy if 0 < f["epsilon"] < math.inf), None)
+    if about is None:
+        return told
+    simulated = ", simulated" if record.noise == "simulated" else ""
+    return f"{told}\n(one {about['unit']}, {about['adjacency']}, delta {record.delta:g}{simulated})"
 
 
 def _number(epsilon: float) -> str:

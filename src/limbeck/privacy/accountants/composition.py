@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import optimize, special
@@ -13,10 +13,15 @@ from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace
 from limbeck.privacy.spends import Spend, UnknownSpendError
 from limbeck.protocol.rows import Array
 
-STEPS = 80  # of a loss distribution in one query's largest loss
+STEPS = 80  # of a Laplace loss distribution in one count's largest loss
+COARSEST, FINEST = 20, 160  # steps of an exact composition in the loss of its clearest case
 BINS = 256  # where the range of a Gumbel query's losses may lie
+TINY = 5e-324
+MOST_MARGINS = 20_000
+MOST_APART = 100  # Laplace losses of one composition
+LARGEST = 200.0  # epsilon that is composed exactly; beyond it there is no privacy to speak of
 SMALLEST = 1e-9  # step of a loss: below it rounding counts
-MOST_WORK = 3e9  # queries x pairs x grid points of an exact composition: a few seconds
+ENOUGH_WORK, MOST_WORK = 2e8, 2e9  # queries x pairs x grid points of an exact composition: tenths and a few seconds
 UNLIKELY = 1e-4  # the share of delta that margins beyond all likelihood may take
 
 
@@ -66,16 +71,17 @@ def pld(spends: Sequence[Spend], delta: float) -> float:
     if all(isinstance(spend.mechanism, Laplace) for spend in spends):
         return _laplace_pld(spends, delta)
     if all(isinstance(spend.mechanism, Gumbel) for spend in spends):
-        pairs = [Pairs(*_range_pairs(spend.pure), spend.queries) for spend in spends]
-        return optimal(pairs, delta, rdp(spends, delta))
+        spend = _alike(spends)
+        if spend.pure > LARGEST:
+            raise UnknownSpendError("too little noise for the exact composition")
+        return optimal(Pairs(*_range_pairs(spend.pure), spend.queries), delta, rdp(spends, delta))
     raise UnknownSpendError("pld composes Laplace noise, or Gumbel noise, alone")
 
 
 def binary(spends: Sequence[Spend], delta: float) -> float:
     """Two classes: the optimal adaptive composition over all margins that the voters allow."""
-    families = [_margin_pairs(spend, delta) for spend in spends]
-    slack = sum(family.slack for family in families)
-    return optimal(families, delta - slack, binary_rdp(spends, delta))
+    family = _margin_pairs(_alike(spends), delta)
+    return optimal(family, delta - family.slack, min(binary_rdp(spends, delta), rdp(spends, delta)))
 
 
 def binary_rdp(spends: Sequence[Spend], delta: float) -> float:
@@ -85,58 +91,76 @@ def binary_rdp(spends: Sequence[Spend], delta: float) -> float:
     return epsilon_of_curve(lambda order: sum(f.queries * _worst(f, order) for f in families), delta - slack)
 
 
+def _alike(spends: Sequence[Spend]) -> Spend:
+    """All queries as one spend: an adversary who may choose their order makes unlike ones worth more than either."""
+    queries = sum(spend.queries for spend in spends)
+    [alike, *others] = {replace(spend, queries=queries) for spend in spends}
+    if others:
+        raise UnknownSpendError("queries of different kinds have no exact composition here")
+    return alike
+
+
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """What a query may be to a neighbour: the chance of an answer under each of two neighbours, for each case.
 
-    `slack` is the delta that cases left out can take over all queries.
+    `not_here` and `not_there` are the chances of the other answer, each computed for itself: near certainty one minus
+    the other would be lost. `slack` is the delta that cases left out can take over all queries.
     """
 
     here: Array
     there: Array
+    not_here: Array
+    not_there: Array
     queries: int
     slack: float = 0.0
 
+    @property
+    def loss(self) -> float:
+        """Of the answer in the case that tells most."""
+        clearest = int(np.abs(self.here - self.there).argmax())
+        return abs(float(_log_ratio(self.here, self.there)[clearest]))
 
-def optimal(families: Sequence[Pairs], delta: float, ceiling: float) -> float:
+
+def optimal(family: Pairs, delta: float, ceiling: float) -> float:
     """The epsilon of the best that an adversary can do who picks each query's case by what he has seen.
 
     With x = e^-loss, value(x) = the largest over cases of p value(x q/p) + (1-p) value(x (1-q)/(1-p)) is convex in x,
     so that chords between grid points only overstate it. `ceiling` bounds the answer.
     """
-    largest = [float(np.log(f.here / f.there).max()) for f in families]
-    finest = min(largest) / STEPS
-    if finest < SMALLEST:
-        raise UnknownSpendError("too much noise for the exact composition")
-    farthest = sum(f.queries * loss for f, loss in zip(families, largest, strict=True)) + finest
-    low, high = -min(1.1 * ceiling + 1, farthest), min(ceiling + 12, farthest)
-    if sum(f.queries * len(f.here) for f in families) * (high - low) / finest > MOST_WORK:
+    loss = family.loss
+    if loss < SMALLEST or not ceiling < LARGEST:
+        raise UnknownSpendError("too much or too little noise for the exact composition")
+    low, high = -(1.1 * ceiling + 1), ceiling + 12
+    work = family.queries * len(family.here) * (high - low) / loss
+    steps = min(FINEST, ENOUGH_WORK / work)
+    if steps < COARSEST and work * COARSEST > MOST_WORK:
         raise UnknownSpendError("too many queries for the exact composition")
+    finest = loss / max(steps, COARSEST)
     grid = np.arange(math.floor(low / finest), math.ceil(high / finest) + 1) * finest
-    value = np.maximum(0, -np.expm1(-grid))
-    for family in families:
-        value = _composed(value, family, finest)
-    under = int(np.flatnonzero(value <= delta)[-1]) if value[0] <= delta else -1
-    if under < 0:
+    value = _composed(np.maximum(0, -np.expm1(-grid)), family, finest)
+    if value[0] > delta:
         return ceiling
+    under = int(np.flatnonzero(value <= delta)[-1])
     x0, x1 = math.exp(-grid[under]), math.exp(-grid[under + 1])
     x = x0 + (x1 - x0) * (delta - value[under]) / (value[under + 1] - value[under])
     return min(ceiling, max(0.0, math.log(x)))
 
 
 def _composed(value: Array, family: Pairs, step: float) -> Array:
-    p, q = family.here, family.there
-    (near, near_weight), (far, far_weight) = (_taps(np.log(a / b), step) for a, b in ((p, q), (1 - p, 1 - q)))
-    pad = int(max(np.abs(near).max(), np.abs(far).max())) + 2
-    taps = list(zip(pad + near, p * (1 - near_weight), p * near_weight, pad + far, strict=True))
-    rest = list(zip((1 - p) * (1 - far_weight), (1 - p) * far_weight, strict=True))
     size = len(value)
+    yes, no = family.here, family.not_here
+    near, near_weight = _taps(_log_ratio(family.here, family.there), step, size)
+    far, far_weight = _taps(_log_ratio(family.not_here, family.not_there), step, size)
+    pad = size + 2
+    taps = list(zip(pad + near, yes * (1 - near_weight), yes * near_weight, strict=True))
+    rest = list(zip(pad + far, no * (1 - far_weight), no * far_weight, strict=True))
     padded = np.concatenate([np.empty(pad), value, np.ones(pad)])  # above the grid a value is at most 1
     for _ in range(family.queries):
         padded[:pad] = value[0]  # below it, at most the lowest
         padded[pad : pad + size] = value
         best = value.copy()
-        for (a, a0, a1, b), (b0, b1) in zip(taps, rest, strict=True):
+        for (a, a0, a1), (b, b0, b1) in zip(taps, rest, strict=True):
             case = a0 * padded[a : a + size]
             case += a1 * padded[a + 1 : a + 1 + size]
             case += b0 * padded[b : b + size]
@@ -146,22 +170,36 @@ def _composed(value: Array, family: Pairs, step: float) -> Array:
     return value
 
 
-def _taps(shift: Array, step: float) -> tuple[Array, Array]:
-    """Between which grid points a shifted loss falls, and how near the upper one, linear in e^-loss."""
-    place = np.floor(shift / step)
-    return place.astype(int), np.expm1(place * step - shift) / math.expm1(-step)
+def _taps(shift: Array, step: float, size: int) -> tuple[Array, Array]:
+    """Between which grid points a shifted loss falls, and how near the upper one, linear in e^-loss.
+
+    A loss that leaves the grid from everywhere, an infinite one too, counts as leaving it.
+    """
+    inside = np.clip(shift, -size * step, size * step)
+    place = np.floor(inside / step)
+    return place.astype(int), np.expm1(place * step - inside) / math.expm1(-step)
 
 
-def _range_pairs(width: float) -> tuple[Array, Array]:
+def _log_ratio(one: Array, other: Array) -> Array:
+    """log(one / other); what never happens has no loss."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(one > 0, np.log(one) - np.log(other), -np.inf)
+
+
+def _range_pairs(width: float) -> tuple[Array, Array, Array, Array]:
     """Losses that fall into [t - width, t]: for each bin of t the pair that dominates all in the bin."""
     edges = np.linspace(0, width, BINS + 1)
     low, high = edges[:-1], edges[1:]
     here = np.expm1(width - low) / (np.exp(-high) * np.expm1(width - low + high))
-    return here, here * np.exp(-high)
+    not_here = -np.expm1(-high) / -np.expm1(low - high - width) * np.exp(low - width)
+    return here, here * np.exp(-high), not_here, not_here * np.exp(width - low)
 
 
 def _margin_pairs(spend: Spend, delta: float) -> Pairs:
-    """The second class leads by m to one neighbour and by m + shift to the other, for every margin m there can be."""
+    """The second class leads by m to one neighbour and by m + shift to the other, for every margin m there can be.
+
+    Margins at which both would overturn the lead less often than `slight` are left out and paid for in delta.
+    """
     mechanism = spend.mechanism
     if not isinstance(mechanism, Laplace | Gumbel | Gaussian):
         raise UnknownSpendError(f"{mechanism.name} is not a noisy maximum that binary knows")
@@ -171,39 +209,53 @@ def _margin_pairs(spend: Spend, delta: float) -> Pairs:
         raise UnknownSpendError("binary is for continuous Gaussian noise, not for discrete")
     discrete = spend.noise == "secure" and isinstance(mechanism, Laplace)
     flips = mechanism.discrete_flips if isinstance(mechanism, Laplace) and discrete else mechanism.flips
-    shift, slack = spend.moved * mechanism.weight, 0.0
-    if spend.voters is None:
-        most, tail = _beyond_likelihood(flips, UNLIKELY * delta / spend.queries)
-        slack = 2 * spend.queries * tail
-    else:
-        most = spend.voters * mechanism.weight
+    shift, slight = spend.moved * mechanism.weight, UNLIKELY * delta / spend.queries
+    unlikely = _beyond_likelihood(flips, slight)
+    most = unlikely + shift if spend.voters is None else spend.voters * mechanism.weight
     every = spend.voters is None or spend.abstentions or mechanism.weight > 1 or spend.moved == 1
     margin = np.arange(-most, most - shift + 1, 1 if every else 2)
     if not len(margin):
         raise UnknownSpendError(f"{spend.voters} voters cannot change by {shift}")
-    one, other = flips(margin), flips(margin + shift)
-    return Pairs(np.concatenate([1 - one, other]), np.concatenate([1 - other, one]), spend.queries, slack)
+    near = margin[(margin + shift >= -unlikely) & (margin <= unlikely)]
+    slack = 0.0 if spend.voters is not None and len(near) == len(margin) else spend.queries * slight
+    one, other = flips(near), flips(near + shift)
+    not_one, not_other = flips(-near), flips(-near - shift)
+    return Pairs(
+        here=np.concatenate([not_one, other]),
+        there=np.concatenate([not_other, one]),
+        not_here=np.concatenate([one, not_other]),
+        not_there=np.concatenate([other, not_one]),
+        queries=spend.queries,
+        slack=slack,
+    )
 
 
-def _beyond_likelihood(flips: Callable[[Array], Array], chance: float) -> tuple[int, float]:
+def _beyond_likelihood(flips: Callable[[Array], Array], chance: float) -> int:
     """The margin from which on a lead is overturned less often than that."""
     most = 1
-    while (tail := float(flips(np.array([-most]))[0])) > chance:
+    while float(flips(np.array([-most]))[0]) > chance:
         most = math.ceil(most * 1.1)
-    return most, tail
+        if most > MOST_MARGINS:
+            raise UnknownSpendError("too much noise for the exact composition")
+    return most
 
 
 def _worst(family: Pairs, order: float) -> float:
-    p, q = np.log(family.here), np.log(family.there)
-    p_, q_ = np.log1p(-family.here), np.log1p(-family.there)
-    both = np.logaddexp(order * p + (1 - order) * q, order * p_ + (1 - order) * q_)
-    return max(0.0, float(both.max())) / (order - 1)
+    """The largest Rényi divergence of any case; infinite where one neighbour rules an answer out."""
+    yes, no = (
+        np.where(one > 0, np.log(np.maximum(one, TINY)) + (order - 1) * _log_ratio(one, other), -np.inf)
+        for one, other in ((family.here, family.there), (family.not_here, family.not_there))
+    )
+    return max(0.0, float(np.logaddexp(yes, no).max())) / (order - 1)
 
 
 def _laplace_pld(spends: Sequence[Spend], delta: float) -> float:
     from dp_accounting.pld import privacy_loss_distribution as distributions
 
-    step = min(spend.mechanism.weight * spend.mechanism.gamma for spend in spends) / STEPS
+    losses = [spend.mechanism.weight * spend.mechanism.gamma for spend in spends]
+    if max(losses) > MOST_APART * min(losses):
+        raise UnknownSpendError("noise of such different sizes has no common grid")
+    step = min(losses) / STEPS
     total = distributions.identity(value_discretization_interval=step)
     for spend in spends:
         gamma, weight = spend.mechanism.gamma, spend.mechanism.weight

@@ -11,11 +11,13 @@ from limbeck.privacy.mechanisms import Gumbel, Laplace
 from limbeck.privacy.spends import Spend, UnknownSpendError
 from limbeck.protocol.rows import Array
 
+WIDE = 300.0  # a range beyond which the pure bound does
+
 
 def rdp(spends: Sequence[Spend], delta: float, votes: Array | None = None) -> float:
     """Of any mixture of noisy maxima and Gaussian noise; with votes the data-dependent figure."""
     if votes is not None:
-        return _with_votes(spends, delta, votes)
+        return min(rdp(spends, delta), _with_votes(spends, delta, votes))
     curves = [_curve(spend) for spend in spends]
     return epsilon_of_curve(lambda order: sum(curve(order) for curve in curves), delta)
 
@@ -65,10 +67,12 @@ def bounded_range_divergence(width: float, order: float) -> float:
     u^(a-1) (A - B u) / (1 - e^-w) with u = e^t, A = 1 - e^(-a w), B = e^-w (1 - e^(-(a-1) w)) has its maximum at
     u = (a-1) A / (a B).
     """
+    if width > WIDE:
+        return width
     top = -math.expm1(-order * width)
     slope = math.exp(-width) * -math.expm1(-(order - 1) * width)
     where = math.log((order - 1) * top / (order * slope))
-    return where + math.log(top / order / -math.expm1(-width)) / (order - 1)
+    return min(width, where + math.log(top / order / -math.expm1(-width)) / (order - 1))
 
 
 def _with_votes(spends: Sequence[Spend], delta: float, votes: Array) -> float:
