@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import warnings
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -143,6 +144,7 @@ def run(
     warm_up(processes)
     from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside
     from limbeck.experiments.run import ledger_of, run_experiment
+    from limbeck.protocol.parties import delta_of
     from limbeck.report.progress import Watcher
     from limbeck.report.statement import statement
     from limbeck.report.tables import party_table, run_table
@@ -151,12 +153,13 @@ def run(
     experiment, table = _experiment(file, settings or [])
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     kept = ledger_of(experiment, file.parent)
-    with RunFolder(where) as folder, ledger_beside(where, kept) as ledger:
+    beside = ledger_beside(where, kept) if kept or delta_of(experiment.algorithm) else nullcontext()
+    with RunFolder(where) as folder, beside as ledger:
         result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
-        told = statement(result.record, _all_together(ledger, result.record))
-        own = {} if kept else {"ledger.sqlite": ledger.read_bytes()}
+        told = statement(result.record, _all_together(ledger, result.record) if ledger else [])
+        own = {} if kept or ledger is None else {"ledger.sqlite": ledger.read_bytes()}
         where = folder.write({**result.files(), **own, "privacy.md": told.encode()})
-        if kept is None:
+        if ledger and not kept:
             ledger.unlink()
     if as_json:
         answer.write(json.dumps(result.record.summary(str(where)), allow_nan=False) + "\n")

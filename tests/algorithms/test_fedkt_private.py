@@ -44,8 +44,6 @@ def model(algorithm: Any) -> bytes:
     [
         private("L1"),
         private("L2"),
-        private("L1", "laplace"),
-        private("L2", "gaussian", 0.5),
         private("L1", "confident-gaussian", 0.5, threshold=1.0),
         private("L2", adjacency="add-remove"),
     ],

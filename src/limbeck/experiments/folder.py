@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.ledger import Book
+from limbeck.privacy.ledger import read_ledger
 
 
 class RunFolder:
@@ -71,11 +71,19 @@ def ledger_beside(folder: Path, kept: Path | None) -> Iterator[Path]:
     it; where nothing was released, nothing stays.
     """
     path = kept or folder.with_name(f"{folder.name}.ledger.sqlite")
+    began = path.exists()
     try:
         yield path
     finally:
-        if kept is None and path.exists() and not Book(path).releases():
+        if kept is None and not began and path.exists() and not _holds_releases(path):
             path.unlink()
+
+
+def _holds_releases(ledger: Path) -> bool:
+    try:
+        return bool(read_ledger(ledger))
+    except LimbeckError:
+        return False
 
 
 def free_folder(stem: str) -> Path:

@@ -17,7 +17,7 @@ Level = Literal["L0", "L1", "L2"]
 NoisyMaxName = Literal["gumbel", "laplace", "gaussian", "confident-gaussian"]
 CHECK = 2.0  # of Confident-GNMax: how many times the answer's noise its check has, unless told
 AGREEMENT = 0.6  # of Confident-GNMax: the share of all votes that the leading class needs, unless told
-CLOSE = 1e-4  # how near calibrated noise comes to what would just do
+CLOSE = 1e-3  # how near calibrated noise comes to what would just do
 
 
 @dataclass(frozen=True, slots=True)
