@@ -1,0 +1,60 @@
+"""The program `limbeck`: thin verbs over the library. Libraries are imported where a verb needs them."""
+
+import os
+import signal
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+from limbeck._version import __version__
+from limbeck.cli import comparisons, data, privacy, runs
+from limbeck.cli.shared import INTERRUPTED, stop
+from limbeck.errors import LimbeckError, LimbeckWarning
+
+app = typer.Typer(
+    name="limbeck",
+    help="Federated learning by knowledge transfer: share predictions and small students, never rows or weights.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for verbs in (runs, comparisons, privacy, data):
+    verbs.add(app)
+
+
+def main() -> None:
+    """Run the program; what a person can put right is told in one line."""
+    warnings.showwarning = _warn  # type: ignore[assignment]
+    sys.path.insert(0, os.getcwd())
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)  # ends as Ctrl-C does: nothing stays behind
+    try:
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:
+            stop("limbeck: interrupted; nothing was written", code)
+        sys.exit(code)
+    except LimbeckError as error:
+        stop(f"limbeck: {error}", 1)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # click's own complaints about the command line
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            sys.exit(2)  # the help was shown
+        stop(f"limbeck: {error.format_message()}", 2)
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """Our own warnings in one line each; those of libraries are for programmers."""
+    if issubclass(category, LimbeckWarning):
+        sys.stderr.write(f"limbeck: warning: {message}\n")
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"limbeck {__version__}")
+        raise typer.Exit

@@ -1,0 +1,143 @@
+"""`limbeck compare`, `sweep` and `results`."""
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from limbeck.cli.shared import INTERRUPTED, AsJson, Processes, Settings, console, private_stdout, stop
+from limbeck.errors import LimbeckError, LimbeckWarning
+
+Methods = Annotated[
+    str, typer.Option("--with", metavar="METHODS", help="Methods beside the file's own: solo,pate,fedkt:partitions=1")
+]
+Seeds = Annotated[int, typer.Option(min=1, help="How many seeds, from the file's own on.")]
+ResultsFolder = Annotated[Path, typer.Option("--out", help="The results folder: finished cells, tables, pictures.")]
+AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+
+
+def add(app: typer.Typer) -> None:
+    for verb in (compare, sweep):
+        app.command()(verb)
+    results = typer.Typer(help="Finished cells of comparisons.", no_args_is_help=True)
+    results.command("merge")(merge)
+    app.add_typer(results, name="results")
+
+
+def compare(
+    file: Annotated[Path, typer.Argument(help="An experiment (TOML): its rows, its models and its own method.")],
+    beside: Methods = "",
+    seeds: Seeds = 5,
+    settings: Settings = None,
+    out: ResultsFolder = Path("results"),
+    as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
+    as_csv: AsCsv = False,
+    processes: Processes = None,
+) -> None:
+    """Compare methods on the same rows, over seeds; what has run before is not run again."""
+    _compare("compare", file, beside, [], seeds, settings, out, _form(as_json, as_markdown, as_csv), processes)
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(help="An experiment (TOML).")],
+    over: Annotated[
+        list[str], typer.Option("--over", metavar="KEY=V,V,…", help="A key and its values; may be repeated.")
+    ],
+    beside: Methods = "",
+    seeds: Seeds = 5,
+    settings: Settings = None,
+    out: ResultsFolder = Path("results"),
+    as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
+    as_csv: AsCsv = False,
+    processes: Processes = None,
+) -> None:
+    """Run an experiment for every combination of values, over seeds; what has run before is not run again."""
+    _compare("sweep", file, beside, over, seeds, settings, out, _form(as_json, as_markdown, as_csv), processes)
+
+
+def merge(
+    others: Annotated[list[Path], typer.Argument(help="Results folders from elsewhere.")],
+    into: ResultsFolder = Path("results"),
+) -> None:
+    """Take in cells that were made on other machines."""
+    from limbeck.experiments.results import Results
+
+    for other in others:
+        merged = Results(into).merge(Results(other))
+        differ = f", {merged.different} with another outcome (ours was kept)" if merged.different else ""
+        typer.echo(f"{other}: {merged.new} new, {merged.same} here already{differ}")
+
+
+def _compare(
+    verb: str,
+    file: Path,
+    beside: str,
+    over: list[str],
+    seeds: int,
+    settings: list[str] | None,
+    out: Path,
+    form: str,
+    processes: int | None,
+) -> None:
+    sys.path.insert(0, str(file.parent.resolve()))
+    answer = sys.stdout if form == "table" else private_stdout()
+    from limbeck.experiments.compare import compare
+    from limbeck.experiments.plan import methods_in, plan
+    from limbeck.experiments.results import Results
+    from limbeck.report import comparison
+    from limbeck.report.progress import Watcher
+
+    planned = plan(file, methods_in(beside) if beside else [], over, seeds, settings or [])
+    try:
+        summaries = compare(planned, Results(out), processes, Watcher(console(stderr=True), "running", "cell"))
+    except KeyboardInterrupt:
+        stop(f"limbeck: interrupted; finished cells are kept in {out}, the same command goes on", INTERRUPTED)
+    forms = {
+        "json": comparison.as_json(planned, summaries) + "\n",
+        "md": comparison.as_markdown(planned, summaries),
+        "csv": comparison.as_csv(planned, summaries),
+    }
+    written = _keep_report(out / f"{file.stem}-{verb}", forms, planned, summaries)
+    if form != "table":
+        answer.write(forms[form])
+        answer.flush()
+        return
+    screen = console()
+    screen.print(comparison.comparison(planned, summaries))
+    screen.print(f"\nwritten: {written}")
+
+
+def _keep_report(stem: Path, forms: dict[str, str], planned: Any, summaries: Any) -> Path:
+    """The table in every form and its pictures, beside the cells; drawn anew only where something changed."""
+    from limbeck.drafts import Draft
+    from limbeck.report.curves import save_pictures
+
+    page, data, picture, sheet = (stem.with_name(stem.name + end) for end in (".md", ".json", "-bytes.png", ".csv"))
+    try:
+        drawn = all(path.exists() for path in (page, picture, sheet))
+        if drawn and data.exists() and data.read_bytes() == forms["json"].encode():
+            return page
+        try:
+            pictures = save_pictures(planned, summaries, stem)
+        except LimbeckError as error:
+            warnings.warn(str(error), LimbeckWarning, stacklevel=2)
+            pictures = []
+        shown = "".join(f"\n![{picture.stem}]({picture.name})\n" for picture in pictures)
+        for path, text in ((sheet, forms["csv"]), (page, forms["md"] + shown), (data, forms["json"])):
+            with Draft(path) as file:
+                file.write(text.encode())
+    except OSError as error:
+        raise LimbeckError(f"cannot write {error.filename}: {error.strerror}; the cells are kept") from error
+    return page
+
+
+def _form(as_json: bool, as_markdown: bool, as_csv: bool) -> str:
+    chosen = [name for name, given in (("json", as_json), ("md", as_markdown), ("csv", as_csv)) if given]
+    if len(chosen) > 1:
+        raise LimbeckError("--json, --markdown and --csv: choose one")
+    return chosen[0] if chosen else "table"

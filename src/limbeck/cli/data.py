@@ -1,0 +1,102 @@
+"""`limbeck data`: data sets, and who holds what."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from limbeck.cli.shared import Settings, console
+
+
+def add(app: typer.Typer) -> None:
+    data = typer.Typer(help="Data sets, and who holds what.", no_args_is_help=True)
+    verbs: dict[str, Any] = {"list": list_sets, "show": show, "split": split, "get": get, "fit": fit, "schema": schema}
+    for name, verb in verbs.items():
+        data.command(name)(verb)
+    app.add_typer(data, name="data")
+
+
+def list_sets() -> None:
+    """The data sets that are here."""
+    from limbeck.data.sets import names
+    from limbeck.report.datasets import list_table
+
+    console().print(list_table(names()))
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="A data set, as `limbeck data list` names it.")],
+) -> None:
+    """One data set: its rows, classes and groups."""
+    from limbeck.data.sets import load
+    from limbeck.report.datasets import show
+
+    console().print(show(load(name)))
+
+
+def split(
+    source: Annotated[str, typer.Argument(help="An experiment (TOML), or a data set's name.")],
+    settings: Settings = None,
+    picture: Annotated[Path | None, typer.Option(help="Also save a heat map as a PNG file.")] = None,
+) -> None:
+    """Who holds what: rows per party and class."""
+    from limbeck.experiments.deal import deal
+    from limbeck.report.pictures import class_counts, save_split_picture, split_table
+
+    dealt = deal(*_source(source, settings or []))
+    counts = class_counts(dealt.private, len(dealt.classes))
+    if picture:
+        save_split_picture(counts, dealt.classes, picture)
+    screen = console()
+    screen.print(split_table(counts, dealt.classes, screen.width))
+    sizes = [f"{len(rows) if rows else 0} {kind}" for kind, rows in (("public", dealt.public), ("test", dealt.test))]
+    screen.print(f"\n{counts.sum()} private, {', '.join(sizes)} rows")
+
+
+def get(
+    name: Annotated[str, typer.Argument(help="mnist, adult, cod-rna, cifar10, cifar100 or svhn.")],
+    mirror: Annotated[str | None, typer.Option(help="Another address that has the same files.")] = None,
+) -> None:
+    """Download a data set into the folder that LIMBECK_DATA names."""
+    from limbeck.data.downloads import get
+
+    typer.echo(f"written: {get(name, mirror)}")
+
+
+def fit(
+    public: Annotated[str, typer.Argument(help="The public rows: a data set's name, or a file.")],
+    private: Annotated[str, typer.Argument(help="The private rows: a data set's name, or a file.")],
+    label: Annotated[str | None, typer.Option(help="The column of tables that holds the classes.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Also save the distances as a PNG file.")] = None,
+) -> None:
+    """How well public rows suit private ones."""
+    from limbeck.data.suitability import suitability, two_sides
+    from limbeck.report.suitability import save_suitability_picture, told
+
+    fit = suitability(*two_sides(public, private, label))
+    if picture:
+        save_suitability_picture(fit, picture)
+    console(soft_wrap=True).print(told(fit))
+
+
+def schema(
+    public: Annotated[Path, typer.Argument(help="The public rows (CSV or Parquet).")],
+    label: Annotated[str, typer.Option(help="The column that holds the classes.")],
+    classes: Annotated[str, typer.Option(help="All classes, in order, with commas between them.")],
+) -> None:
+    """Print the schema that public rows give, for a consortium to agree on: data.schema = "schema.json"."""
+    from limbeck.data.files import read_table
+    from limbeck.data.schema import schema_of
+
+    typer.echo(schema_of(read_table(public), label, classes.split(",")).to_json())
+
+
+def _source(source: str, settings: list[str]) -> tuple[Any, Path]:
+    """The rows' part of a file, or a data set by name with ten equal parties; and where its paths start."""
+    from limbeck.experiments.config import Source, check_table, read_toml
+    from limbeck.experiments.overrides import override
+
+    named = not source.endswith(".toml") and not Path(source).exists()
+    table, _ = override({"data": {"name": source}} if named else read_toml(Path(source)), settings)
+    part = {key: value for key, value in table.items() if key in Source.model_fields}
+    return check_table(Source, part, source), Path() if named else Path(source).parent

@@ -1,0 +1,103 @@
+"""`limbeck privacy`: what noise is worth, and what has been spent."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from limbeck.cli.shared import AsJson, console
+
+
+class Unit(StrEnum):
+    EXAMPLE = "example"
+    PARTY = "party"
+
+
+class Adjacency(StrEnum):
+    REPLACE = "replace"
+    ADD_REMOVE = "add-remove"
+
+
+class Noise(StrEnum):
+    SIMULATED = "simulated"
+    SECURE = "secure"
+
+
+def add(app: typer.Typer) -> None:
+    privacy = typer.Typer(help="What noise is worth, and what has been spent.", no_args_is_help=True)
+    for verb in (epsilon, ledger):
+        privacy.command()(verb)
+    app.add_typer(privacy, name="privacy")
+
+
+def epsilon(
+    mechanism: Annotated[str, typer.Option(help="laplace, gumbel, gaussian or confident-gaussian.")],
+    gamma: Annotated[float | None, typer.Option(help="Inverse noise scale of laplace and gumbel.")] = None,
+    sigma: Annotated[float | None, typer.Option(help="Noise of gaussian and confident-gaussian.")] = None,
+    queries: Annotated[int | None, typer.Option(help="How many; default: the rows of --votes.")] = None,
+    partitions: Annotated[int, typer.Option(help="s: a party's weight, or how often an example is asked about.")] = 1,
+    unit: Annotated[Unit, typer.Option(help="Who is protected.")] = Unit.PARTY,
+    adjacency: Annotated[Adjacency, typer.Option(help="What neighbours are.")] = Adjacency.REPLACE,
+    classes: Annotated[int | None, typer.Option(help="Of two classes more is known.")] = None,
+    voters: Annotated[int | None, typer.Option(help="How many vote.")] = None,
+    votes: Annotated[Path | None, typer.Option(help="An NPY file of counts, a row a query.")] = None,
+    accountant: Annotated[str, typer.Option(help="Its name, or best.")] = "best",
+    orders: Annotated[int, typer.Option(help="L of moments: orders 1 to L.")] = 8,
+    delta: Annotated[float, typer.Option(help="The chance that epsilon leaves out.")] = 1e-5,
+    noise: Annotated[Noise, typer.Option(help="Continuous, or discrete from the operating system.")] = Noise.SIMULATED,
+    check: Annotated[float | None, typer.Option(help="confident-gaussian: noise of the check.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="confident-gaussian: votes needed.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Epsilon of noisy maxima, by every accountant that has a theorem for them."""
+    from dataclasses import asdict
+
+    from limbeck.privacy.enquiry import WITH_VOTES, Enquiry, worth
+
+    enquiry = Enquiry(
+        mechanism=mechanism,
+        gamma=gamma,
+        sigma=sigma,
+        check=check,
+        threshold=threshold,
+        queries=queries,
+        partitions=partitions,
+        unit=unit.value,
+        adjacency=adjacency.value,
+        classes=classes,
+        voters=voters,
+        votes=votes,
+        orders=orders,
+        delta=delta,
+        noise=noise.value,
+    )
+    answer = worth(enquiry, accountant)
+    if as_json:
+        from limbeck.experiments.record import finite
+
+        typer.echo(json.dumps(finite(asdict(answer)), allow_nan=False))
+        return
+    from limbeck.report.privacy import epsilon_table
+
+    title = f"{answer.epsilon:.4f} at delta {delta:g}, by {answer.accountant}"
+    dependent = [name for name in WITH_VOTES if votes is not None]
+    console().print(epsilon_table(title, answer.all, answer.accountant, dependent))
+
+
+def ledger(
+    file: Annotated[Path, typer.Argument(help="A ledger (SQLite) that runs wrote.")],
+    delta: Annotated[float, typer.Option(help="The chance that epsilon leaves out.")] = 1e-5,
+) -> None:
+    """What has left which site, and what all of it cost."""
+    from limbeck.privacy.accountants import check_delta
+    from limbeck.privacy.accounting import figures
+    from limbeck.privacy.ledger import read_ledger
+    from limbeck.report.privacy import figures_table, ledger_table
+
+    check_delta(delta)
+    rows = read_ledger(file)
+    screen = console()
+    screen.print(ledger_table(rows))
+    screen.print(figures_table(figures([row for _, _, row in rows], delta), delta))

@@ -1,0 +1,94 @@
+"""`limbeck demo`, `run` and `predict`."""
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from limbeck.cli.shared import AsJson, Processes, Settings, console, experiment_in, private_stdout
+
+
+def add(app: typer.Typer) -> None:
+    for verb in (demo, run, predict):
+        app.command()(verb)
+
+
+def demo(processes: Processes = None) -> None:
+    """Ten organisations with different models learn to read digits together; takes seconds."""
+    from limbeck.experiments.demo import demo_file, run_demo
+    from limbeck.report.progress import Watcher
+    from limbeck.report.tables import comparison_table, party_table
+
+    out, err = console(), console(stderr=True)
+    records, folder = run_demo(processes, Watcher(err))
+    solo = next(record for record in records if record.algorithm == "solo")
+    out.print(party_table(solo))
+    out.print(comparison_table(records))
+    out.print(f"\nThe federation's model: {folder}/model.onnx\nThe experiment: {demo_file()}")
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="An experiment (TOML).")],
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; default: a new one in runs/.")] = None,
+    as_json: AsJson = False,
+    processes: Processes = None,
+) -> None:
+    """Run an experiment and write its folder: record.json and the model as ONNX."""
+    from limbeck.models.training import warm_up
+
+    sys.path.insert(0, str(file.parent.resolve()))  # where a user's own models lie: name = "python:module:factory"
+    answer = private_stdout() if as_json else sys.stdout
+    warm_up(processes)
+    from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside
+    from limbeck.experiments.run import ledger_of, run_experiment
+    from limbeck.protocol.parties import delta_of
+    from limbeck.report.progress import Watcher
+    from limbeck.report.statement import statement
+    from limbeck.report.tables import party_table, run_table
+
+    err = console(stderr=True)
+    experiment, table = experiment_in(file, settings or [])
+    where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
+    kept = ledger_of(experiment, file.parent)
+    beside = ledger_beside(where, kept) if kept or delta_of(experiment.algorithm) else nullcontext()
+    with RunFolder(where) as folder, beside as ledger:
+        result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
+        told = statement(result.record, _all_together(ledger, result.record) if ledger else [])
+        own = {} if kept or ledger is None else {"ledger.sqlite": ledger.read_bytes()}
+        where = folder.write({**result.files(), **own, "privacy.md": told.encode()})
+        if ledger and not kept:
+            ledger.unlink()
+    if as_json:
+        answer.write(json.dumps(result.record.summary(str(where)), allow_nan=False) + "\n")
+        answer.flush()
+        return
+    screen = console()
+    screen.print(party_table(result.record))
+    screen.print(run_table(result.record))
+    screen.print(f"\nwritten: {where}")
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that a run wrote (ONNX).")],
+    rows: Annotated[Path, typer.Argument(help="Rows as the model learned from: CSV, Parquet or NPZ.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file; default: print.")] = None,
+) -> None:
+    """Predict the class of each row, with probabilities where the model has them."""
+    from limbeck.experiments.result import load
+    from limbeck.report.predictions import write_predictions
+
+    write_predictions(load(model), rows, out)
+
+
+def _all_together(ledger: Path, record: Any) -> Any:
+    """What all runs in a ledger cost, where there are others than this one."""
+    from limbeck.privacy.accounting import figures
+    from limbeck.privacy.ledger import read_ledger
+
+    rows = read_ledger(ledger)
+    several = len({run for _, run, _ in rows}) > 1
+    return figures([row for _, _, row in rows], record.delta) if several and record.delta else []

@@ -1,0 +1,51 @@
+"""What the program's verbs share: options, the console, and how it stops."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+WIDE = 200  # characters, where nobody looks: a file loses nothing
+INTERRUPTED = 130  # what typer returns after Ctrl-C
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be repeated."),
+]
+Processes = Annotated[int | None, typer.Option(min=1, help="Training processes; default: one per core.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def console(stderr: bool = False, soft_wrap: bool = False) -> Any:
+    """A console that takes what users named for text, never for markup."""
+    from rich.console import Console
+
+    console = Console(stderr=stderr, soft_wrap=soft_wrap, markup=False, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDE
+    return console
+
+
+def stop(line: str, code: int) -> None:
+    sys.stderr.write(line + "\n")
+    sys.exit(code)
+
+
+def private_stdout() -> TextIO:
+    """Stdout for us alone: what models print, here or in the pool, goes to stderr from now on."""
+    sys.stdout.flush()
+    ours = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return ours
+
+
+def experiment_in(file: Path, settings: list[str]) -> tuple[Any, dict[str, Any]]:
+    from limbeck.experiments.config import Experiment, check_table, read_toml
+    from limbeck.experiments.overrides import override
+
+    table, notes = override(read_toml(file), settings)
+    for note in notes:
+        typer.echo(note, err=True)
+    return check_table(Experiment, table, str(file)), table
