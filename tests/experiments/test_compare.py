@@ -118,7 +118,7 @@ class Logged(FedKT):
 
 
 @pytest.mark.parametrize(
-    ("kills", "seeds", "width"), [(2, 8, 2), (1, 1, 2), pytest.param(10, 60, 2, marks=pytest.mark.slow)]
+    ("kills", "seeds", "width"), [(1, 4, 2), (1, 1, 2), pytest.param(10, 60, 2, marks=pytest.mark.slow)]
 )
 def test_killed_again_and_again_no_cell_is_lost_or_run_twice(
     file: Path, tmp_path: Path, kills: int, seeds: int, width: int

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
@@ -33,18 +33,21 @@ def spend(kind: str, gamma: float, queries: int, **known: Any) -> Spend:
     return Spend(NOISY[kind](gamma), queries, **known)
 
 
+@settings(max_examples=15)
 @given(kinds, gammas, counts, st.integers(1, 20))
 def test_epsilon_grows_with_queries(kind: str, gamma: float, queries: int, more: int) -> None:
     few, many = (every_epsilon([spend(kind, gamma, n)], DELTA) for n in (queries, queries + more))
     assert all(few[name] <= many[name] + 1e-6 for name in few)
 
 
+@settings(max_examples=15)
 @given(kinds, gammas, counts, st.floats(1.01, 2))
 def test_epsilon_grows_as_noise_shrinks(kind: str, gamma: float, queries: int, factor: float) -> None:
     quiet, loud = (every_epsilon([spend(kind, g, queries)], DELTA) for g in (gamma, gamma * factor))
     assert all(quiet[name] <= loud[name] + 1e-6 for name in quiet)
 
 
+@settings(max_examples=15)
 @given(kinds, gammas, counts, st.floats(1e-9, 1e-3))
 def test_epsilon_falls_with_delta(kind: str, gamma: float, queries: int, delta: float) -> None:
     strict, lax = (every_epsilon([spend(kind, gamma, queries)], d) for d in (delta, 2 * delta))
@@ -56,6 +59,7 @@ mixtures = st.lists(
 )
 
 
+@settings(max_examples=15)
 @given(mixtures, st.sampled_from([{}, {"classes": 2, "voters": 9}]))
 def test_composition_does_not_depend_on_order(parts: list[tuple[str, float, int]], known: dict[str, Any]) -> None:
     spends = [spend(*part, **known) for part in parts]
@@ -73,6 +77,7 @@ def test_unlike_queries_are_not_composed_as_if_their_order_were_known(kind: str)
     assert best_epsilon(mixed, DELTA)[0] > 2.0098
 
 
+@settings(max_examples=15)
 @given(kinds, gammas, st.integers(2, 60))
 def test_queries_compose_the_same_in_one_spend_or_two(kind: str, gamma: float, queries: int) -> None:
     whole = every_epsilon([spend(kind, gamma, queries)], DELTA)
@@ -80,6 +85,7 @@ def test_queries_compose_the_same_in_one_spend_or_two(kind: str, gamma: float, q
     assert parts == pytest.approx(whole, rel=1e-5, abs=1e-6)
 
 
+@settings(max_examples=15)
 @given(st.sampled_from(["laplace", "gumbel"]), gammas, counts, st.integers(2, 4))
 def test_s_students_that_vote_as_one_are_s_times_the_gamma(
     kind: str, gamma: float, queries: int, students: int
@@ -89,6 +95,7 @@ def test_s_students_that_vote_as_one_are_s_times_the_gamma(
     assert heavy == pytest.approx(loud, rel=1e-9)
 
 
+@settings(max_examples=15)
 @given(kinds, gammas, counts)
 def test_an_added_party_costs_less_than_a_replaced_one(kind: str, gamma: float, queries: int) -> None:
     replaced, added = (
@@ -97,6 +104,7 @@ def test_an_added_party_costs_less_than_a_replaced_one(kind: str, gamma: float, 
     assert all(added[name] <= replaced[name] + 1e-9 for name in replaced)
 
 
+@settings(max_examples=15)
 @given(gammas, counts)
 def test_an_added_example_costs_as_much_as_a_replaced_one(gamma: float, queries: int) -> None:
     replaced, added = (
@@ -119,7 +127,10 @@ def attack(here: float, there: float, queries: int, delta: float) -> float:
 
 
 @pytest.mark.parametrize("kind", [Laplace, Gumbel, lambda gamma: Gaussian(1.3 / gamma)])
-@pytest.mark.parametrize(("gamma", "queries", "voters"), [(0.05, 40, 25), (0.2, 10, 7), (0.5, 3, 4), (0.1, 148, 50)])
+@pytest.mark.parametrize(
+    ("gamma", "queries", "voters"),
+    [(0.05, 40, 25), (0.2, 10, 7), (0.5, 3, 4), pytest.param(0.1, 148, 50, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("noise", ["simulated", "secure"])
 def test_no_accountant_claims_less_than_an_attack_achieves(
     kind: Any, gamma: float, queries: int, voters: int, noise: Any
@@ -138,7 +149,7 @@ def test_no_accountant_claims_less_than_an_attack_achieves(
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("noise", ["simulated", "secure"])
-@pytest.mark.parametrize("queries", [1, 8, 3000])
+@pytest.mark.parametrize("queries", [2, 3000])
 @pytest.mark.parametrize(
     "mechanism",
     [
