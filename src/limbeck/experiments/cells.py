@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -115,12 +115,17 @@ class Kept:
         try:
             table = json.loads(text)
             told = table.pop("key")
-            kept = TypeAdapter(cls).validate_json(json.dumps(table), strict=True, extra="forbid")
+            kept = _adapter().validate_json(json.dumps(table), strict=True, extra="forbid")
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise LimbeckError(f"{where} is not a kept result; delete it, and its cell is run again") from error
         if not told == key == kept.key:
             raise LimbeckError(f"{where} holds another configuration than its name says; delete it")
         return kept
+
+
+@cache
+def _adapter() -> TypeAdapter[Kept]:
+    return TypeAdapter(Kept)
 
 
 def kept_of(cell: Cell, record: RunRecord, seconds: float) -> Kept:
