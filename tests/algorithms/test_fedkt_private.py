@@ -42,8 +42,6 @@ def model(algorithm: Any) -> bytes:
 @pytest.mark.parametrize(
     "privacy",
     [
-        private("L1"),
-        private("L2"),
         private("L1", "confident-gaussian", 0.5, threshold=1.0),
         private("L2", adjacency="add-remove"),
     ],

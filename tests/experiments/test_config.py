@@ -11,6 +11,7 @@ from limbeck.data.draw import Draw
 from limbeck.data.splits import ByGroup, Dirichlet, Iid
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Experiment, check_table, read_toml
+from limbeck.experiments.overrides import override
 
 WHOLE = """
 seed = 3
@@ -125,3 +126,25 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(LimbeckError, match=line) as refusal:
             read_toml(tmp_path / name)
         assert name in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("algorithm.privacy={level='L1', gamma=0.1, delta=1.0}", "delta must lie"),
+        ("algorithm.privacy={level='L3', gamma=0.1}", "algorithm: privacy: level"),
+        ("algorithm.privacy={levl='L1'}", "did you mean 'level'"),
+        ("budget={epsilon=0.0}", "budget"),
+        ("budget={epsilon=1.0, towards='nobody'}", "budget: towards"),
+        ("noise='quiet'", "noise"),
+        ("data.classes=['a', 'b']", "a named data set has its classes"),
+    ],
+)
+def test_wrong_privacy_is_told(setting: str, told: str) -> None:
+    table: dict[str, Any] = {
+        "data": {"name": "iris", "public": 0.3, "test": 0.2},
+        "model": {"name": "naive-bayes"},
+        "algorithm": {"name": "fedkt"},
+    }
+    with pytest.raises(LimbeckError, match=told):
+        check_table(Experiment, override(table, [setting])[0], "e.toml")
