@@ -51,6 +51,7 @@ def test_private_fedkt_behaves(privacy: Privacy) -> None:
     check_algorithm(FedKT(privacy=privacy, subsets=3))
 
 
+@pytest.mark.slow
 def test_private_pate_behaves() -> None:
     check_algorithm(Pate(privacy=private("L2"), teachers=5))
 

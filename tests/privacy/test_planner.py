@@ -26,7 +26,7 @@ def test_confident_gnmax_has_defaults_that_depend_on_public_facts_alone() -> Non
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gumbel", "gaussian", "confident-gaussian"])
 @pytest.mark.parametrize("noise", ["simulated", "secure"])
-@pytest.mark.parametrize("epsilon", [0.1, 8.0])
+@pytest.mark.parametrize("epsilon", [8.0, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_calibrated_noise_just_keeps_to_epsilon(mechanism: Any, noise: Any, epsilon: float) -> None:
     asked = Asked(20, 3, 20, True, noise)
     chosen = Privacy("L1", mechanism, epsilon=epsilon).noisy_max("party", 1, asked)
