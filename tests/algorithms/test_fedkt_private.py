@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from limbeck.algorithms.distil import cut
+from limbeck.algorithms.distil import ballots, cut
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.pate import Pate
 from limbeck.checks import check_algorithm, small_federation
@@ -117,8 +117,8 @@ def test_a_plan_names_the_releases_that_the_run_makes(level: str) -> None:
 
 def silo(x: Any, y: Any) -> Silo:
     public = PublicRows(np.zeros((3, 2), np.float32))
-    tree = model_from({"name": "decision-tree"})
-    return Silo(party=0, private=Rows(x, y), public=public, classes=2, model=tree, seed=3, trainer=PoolTrainer(1))
+    forest = model_from({"name": "random-forest", "n_estimators": 2})
+    return Silo(party=0, private=Rows(x, y), public=public, classes=2, model=forest, seed=3, trainer=PoolTrainer(1))
 
 
 @pytest.mark.parametrize("changed", range(12))
@@ -135,6 +135,18 @@ def test_no_other_row_moves_when_one_is_replaced_or_removed(changed: int) -> Non
     assert [set(subset) - {changed} for subset in map(set, (s.tolist() for s in whole))] == [
         set(without[subset].tolist()) for subset in less
     ]
+
+
+@pytest.mark.parametrize("removed", range(12))
+def test_a_removed_row_changes_no_other_teachers_word(removed: int) -> None:
+    """12 rows and 10 teachers: most removals leave a teacher without rows; the others keep their seeds."""
+    rng = np.random.default_rng(1)
+    x, y = rng.random((12, 2)).astype(np.float32), np.arange(12) % 2
+    asked, hashed = rng.random((40, 2)).astype(np.float32), private("L2", adjacency="add-remove")
+    without = np.delete(np.arange(12), removed)
+    whole, less = (ballots(silo(x[rows], y[rows]), asked, 2, 10, hashed) for rows in (np.arange(12), without))
+    changed = (whole != less).any(axis=2).sum(axis=1)
+    assert (changed <= 1).all()
 
 
 def test_a_teacher_that_the_hash_leaves_without_rows_votes_all_the_same() -> None:

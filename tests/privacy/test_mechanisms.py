@@ -1,6 +1,7 @@
 """Mechanisms: what a neighbour can change, by brute force; what they draw, against the formula."""
 
 import math
+from dataclasses import asdict
 from itertools import product
 from typing import Any
 
@@ -18,7 +19,6 @@ from limbeck.privacy.mechanisms import (
     Laplace,
     Subsample,
     mechanism_from,
-    parameters_of,
 )
 from limbeck.privacy.sampling import Secure, Simulated
 from limbeck.protocol.release import Chance
@@ -99,7 +99,7 @@ def test_secure_draws_fit_the_formula(mechanism: Any, draws: int) -> None:
 @pytest.mark.parametrize("chance", [SIMULATED, SECURE], ids=lambda c: c.noise)
 @pytest.mark.parametrize("mechanism", NOISY_MAX, ids=lambda m: m.name)
 def test_halved_noise_is_found_out(mechanism: Any, chance: Chance) -> None:
-    parameters = parameters_of(mechanism)
+    parameters = asdict(mechanism)
     halved = {
         k: {"gamma": 2 * v, "sigma": v / 2}.get(k, v) if isinstance(v, float) else v for k, v in parameters.items()
     }

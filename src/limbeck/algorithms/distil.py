@@ -7,8 +7,10 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.votes import tally, winners
 from limbeck.models.training import Fit, FitAndVote
-from limbeck.privacy.mechanisms import UNANSWERED
+from limbeck.privacy.mechanisms import UNANSWERED, NothingPrivate, Unprotected
 from limbeck.privacy.planner import Privacy
+from limbeck.protocol.messages import Adopt
+from limbeck.protocol.parties import Outcome, Parties
 from limbeck.protocol.release import Asked
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
@@ -20,15 +22,23 @@ def students(silo: Silo, asked: Array, partitions: int, subsets: int, privacy: P
     At level L2 the labels are released with noise; every private row is in all partitions, so that it pays for all
     their queries. What is learned from released labels tells nothing more.
     """
-    held = [subset for _ in range(partitions) for subset in cut(silo, subsets, privacy)]
-    taught = [FitAndVote(silo.model, silo.private.x[rows], silo.private.y[rows], asked) for rows in held if len(rows)]
-    labels = np.zeros(
-        (len(held), len(asked)), np.int64
-    )  # a teacher without rows, as a hash may leave one, says class 0
-    labels[[len(rows) > 0 for rows in held]] = silo.train(taught)
-    votes = np.concatenate([tally(each, silo.classes) for each in labels.reshape(partitions, subsets, len(asked))])
-    learned = _labels(silo, votes, subsets, privacy).reshape(partitions, len(asked))
-    return tuple(silo.train([Fit(silo.model, *answered(asked, targets, silo)) for targets in learned]))
+    labels = ballots(silo, asked, partitions, subsets, privacy)
+    votes = np.concatenate([tally(partition, silo.classes) for partition in labels])
+    taught = _labels(silo, votes, subsets, privacy).reshape(partitions, len(asked))
+    return tuple(silo.train([Fit(silo.model, *answered(asked, targets, silo)) for targets in taught]))
+
+
+def ballots(silo: Silo, asked: Array, partitions: int, subsets: int, privacy: Privacy) -> Array:
+    """What each teacher says: [partitions, subsets, rows] labels.
+
+    A teacher keeps its place, and so its seed, whatever the others hold: one row changes one teacher's word.
+    """
+    teachers = [
+        FitAndVote(silo.model, silo.private.x[rows], silo.private.y[rows], asked)
+        for _ in range(partitions)
+        for rows in cut(silo, subsets, privacy)
+    ]
+    return np.stack(silo.train(teachers)).reshape(partitions, subsets, len(asked))
 
 
 def _labels(silo: Silo, votes: Array, subsets: int, privacy: Privacy) -> Array:
@@ -66,6 +76,15 @@ def cut(silo: Silo, subsets: int, privacy: Privacy) -> list[Array]:
 
 def _hash(key: bytes, x: Array, y: Array) -> int:
     return int.from_bytes(blake2b(x.tobytes() + y.tobytes(), key=key, digest_size=8).digest(), "big")
+
+
+def hand_out(final: bytes, privacy: Privacy, parties: Parties, site: Site) -> Outcome:
+    """The final model goes to all parties; where labels were noised it tells nothing more and may be public."""
+    if privacy.level == "L0":
+        parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
+    else:
+        parties.ask(site.release(Adopt(final), NothingPrivate(), observer="public"))
+    return Outcome(final)
 
 
 def check_queries(queries: int | float) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from limbeck.algorithms.distil import answered, check_queries, number_of_queries, students
+from limbeck.algorithms.distil import answered, check_queries, hand_out, number_of_queries, students
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.votes import consistent_votes, tally, winners
 from limbeck.models.onnx import PackedModel
@@ -67,7 +67,7 @@ class FedKT:
 
     @property
     def delta(self) -> float:
-        return 0.0 if self.privacy.level == "L0" else self.privacy.delta
+        return self.privacy.left_to_chance
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         queries = number_of_queries(self.queries, len(site.public))
@@ -76,11 +76,7 @@ class FedKT:
         votes = self._votes(replies, asked, site.classes)
         labels = self._labels(votes, len(replies) + len(replies.missing), site)
         [final] = site.train([Fit(site.model, *answered(asked, labels, site))])
-        if self.privacy.level == "L0":
-            parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
-        else:
-            parties.ask(site.release(Adopt(final), NothingPrivate(), observer="public"))
-        return Outcome(final)
+        return hand_out(final, self.privacy, parties, site)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from limbeck.algorithms.centralized import HandOver, hand_over, pooled
-from limbeck.algorithms.distil import check_queries, number_of_queries, students
+from limbeck.algorithms.distil import check_queries, hand_out, number_of_queries, students
 from limbeck.errors import LimbeckError
-from limbeck.privacy.mechanisms import NothingPrivate, Unprotected
+from limbeck.privacy.mechanisms import Unprotected
 from limbeck.privacy.planner import L0, Privacy
 from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, unanswerable
@@ -39,18 +39,14 @@ class Pate:
 
     @property
     def delta(self) -> float:
-        return 0.0 if self.privacy.level == "L0" else self.privacy.delta
+        return self.privacy.left_to_chance
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         asked = site.public.x[: number_of_queries(self.queries, len(site.public))]
         pools = parties.ask(HandOver()).at_least(1)
         everyone = site.silo(pooled(pools))
         [student] = students(everyone, asked, 1, self.teachers or len(pools), self.privacy)
-        if self.privacy.level == "L0":
-            parties.ask(site.release(Adopt(student), Unprotected(), observer="parties"))
-        else:
-            parties.ask(site.release(Adopt(student), NothingPrivate(), observer="public"))
-        return Outcome(student)
+        return hand_out(student, self.privacy, parties, site)
 
     def planned(self, public: int, classes: int, parties: int, noise: Noise) -> list[Release]:
         """What a run will release: its noise is calibrated and its budget checked before anyone trains."""

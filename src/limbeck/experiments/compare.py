@@ -44,9 +44,8 @@ class Summary:
 
 @dataclass(slots=True)
 class Ran:
-    """What became of the cells of one group: why some could not run, and what they warned of."""
+    """What became of a cell: why it could not run, and what it warned of."""
 
-    cells: int
     refused: dict[str, str] = field(default_factory=dict)
     warned: list[str] = field(default_factory=list)
 
@@ -95,10 +94,10 @@ def _group(cells: Sequence[Cell], results: Results, trainer: PoolTrainer) -> Ite
     try:
         dealt = _read_only(deal(cells[0].experiment, cells[0].base))
     except LimbeckError as error:
-        yield from (Ran(1, {cell.key: str(error)}) for cell in cells)
+        yield from (Ran({cell.key: str(error)}) for cell in cells)
         return
     for cell in cells:
-        ran = Ran(1)
+        ran = Ran()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", LimbeckWarning)
             try:
@@ -146,7 +145,7 @@ def _note(reasons: Mapping[str, list[int]], all_seeds: int) -> str:
     if len(stopped) == all_seeds:
         return reason
     more = sorted(seed for _, seeds in others for seed in seeds)
-    told = f"; seed {', '.join(map(str, more))} alike" if more else ""
+    told = f"; seed {', '.join(map(str, more))} could not run either" if more else ""
     return f"seed {', '.join(map(str, stopped))}: {reason}{told}"
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
+import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from joblib._parallel_backends import LokyBackend
 from joblib.externals.loky.backend import resource_tracker
@@ -45,7 +46,10 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class FitAndVote:
-    """Fit a model and ask it once; only its votes come back, the model itself stays where it was fitted."""
+    """Fit a model and ask it once; only its votes come back, the model itself stays where it was fitted.
+
+    Who has no rows to learn from says class 0.
+    """
 
     model: Model
     rows: Array
@@ -57,6 +61,8 @@ class FitAndVote:
         return f"{self.model.name} to {len(self.rows)} rows"
 
     def run(self, classes: int, seed: int) -> Array:
+        if not len(self.rows):
+            return np.zeros(len(self.asked), np.int64)
         return self.model.fit(self.rows, self.targets, classes, seed, self.recipe).vote(self.asked)
 
 

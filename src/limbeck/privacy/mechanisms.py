@@ -6,8 +6,8 @@ were made allows for: replace, add-remove, or any. Counts are noised once per qu
 """
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import special
@@ -55,17 +55,6 @@ class Unprotected:
         return 1
 
 
-class NoisyMax(Protocol):
-    """Publishes the class that leads after noise: [queries, classes] counts become [queries] labels."""
-
-    name: ClassVar[str]
-    unit: Unit
-    weight: int
-
-    def flips(self, margin: Array) -> Array:
-        """With two classes: how likely the second is published when it leads by `margin`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Laplace:
     """Noisy max with Lap(1/gamma) on each count: the papers' mechanism. Pure: 2 s gamma a query."""
@@ -91,7 +80,10 @@ class Laplace:
         return _rows_of(votes, classes)
 
     def flips(self, margin: Array) -> Array:
-        """The difference of two Laplace variables; Lemma 7 of FedKT is its tail."""
+        """With two classes: how likely the second is published when it leads by `margin`.
+
+        The difference of two Laplace variables; Lemma 7 of FedKT is its tail.
+        """
         lead = self.gamma * np.abs(margin)
         tail = (2 + lead) / 4 * np.exp(-lead)
         return np.where(margin > 0, 1 - tail, tail)
@@ -270,18 +262,9 @@ class Subsample:
             return self.rows * math.log((self.of + 1) / self.of), -math.expm1(self.rows * math.log1p(-1 / self.of))
         return math.log((self.of + 1) / (self.of + 1 - self.rows)), self.rows / self.of
 
-    def exact_delta(self) -> float:
-        """The delta of every epsilon from 0 on when one row is removed or replaced: no epsilon lowers it."""
-        return self.guarantee()[1]
-
 
 PARTS = (Laplace, Gumbel, Gaussian, ConfidentGaussian, ClippedGaussian, Subsample, Unprotected, NothingPrivate)
 MECHANISMS: dict[str, Any] = {kind.name: kind for kind in PARTS}
-
-
-def parameters_of(mechanism: Any) -> dict[str, Any]:
-    """What a ledger's row says of a mechanism beside its name: enough to make it again."""
-    return asdict(mechanism)
 
 
 def mechanism_from(name: str, parameters: dict[str, Any]) -> Any:

@@ -54,6 +54,11 @@ class Privacy:
             raise LimbeckError(f"check and threshold are for confident-gaussian, not for {self.mechanism}")
 
     @property
+    def left_to_chance(self) -> float:
+        """The delta of an algorithm at this level: 0 where nothing is noised."""
+        return 0.0 if self.level == "L0" else self.delta
+
+    @property
     def _is_gaussian(self) -> bool:
         return self.mechanism in ("gaussian", "confident-gaussian")
 
