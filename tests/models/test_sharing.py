@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,6 +17,8 @@ X, Y = RNG.random((40, 3)).astype(np.float32), np.arange(40) % 2
 
 class Counting:
     """A trainer that counts what it is asked for."""
+
+    said: ClassVar[dict[str, Any]] = {}
 
     def __init__(self) -> None:
         self.jobs = 0

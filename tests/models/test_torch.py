@@ -1,5 +1,6 @@
 """Networks as models: seeded, one thread, every loss; packed and native votes agree."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ from factories import small_network
 from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
 from limbeck.models.constant import Constant
+from limbeck.models.descent import LOSSES, train
 from limbeck.models.named import adapted, model_from
 from limbeck.models.onnx import PackedModel
-from limbeck.models.torch import LOSSES, FittedTorch, TorchModel, alone, channels_first, load_weights, train
+from limbeck.models.place import HERE
+from limbeck.models.steps import ABSENT, Steps
+from limbeck.models.torch import FittedTorch, TorchModel, alone, load_weights, on
 from limbeck.models.training import Fit, PoolTrainer
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
@@ -76,32 +80,50 @@ def test_losses_are_the_textbooks() -> None:
     rng = torch.Generator().manual_seed(0)
     ours, theirs = torch.randn(5, 3, generator=rng), torch.randn(5, 3, generator=rng)
     p, q = torch.softmax(theirs / 2, 1), torch.softmax(ours / 2, 1)
-    assert LOSSES["kl"](ours, theirs, 2.0).item() == pytest.approx(
-        4 * (p * (p / q).log()).sum(1).mean().item(), rel=1e-5
+    textbook = {
+        "kl": (theirs, 2.0, 4 * (p * (p / q).log()).sum(1)),
+        "mae": (theirs, 1.0, (ours - theirs).abs().mean(1)),
+        "mse": (theirs, 1.0, ((ours - theirs) ** 2).mean(1)),
+        "soft-cross-entropy": (p, 1.0, -(p * torch.log_softmax(ours, 1)).sum(1)),
+        "cross-entropy": (p.argmax(1), 1.0, -torch.log_softmax(ours, 1)[torch.arange(5), p.argmax(1)]),
+    }
+    for name, (targets, temperature, expected) in textbook.items():
+        assert torch.allclose(LOSSES[name](ours, targets, temperature), expected, rtol=1e-5), name
+    assert set(textbook) == set(LOSSES)
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "make"),
+    [
+        ("sgd", lambda net: torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, weight_decay=1e-2)),
+        ("adam", lambda net: torch.optim.Adam(net.parameters(), 0.1, weight_decay=1e-2)),
+    ],
+)
+def test_training_is_the_plain_loop(optimiser: Any, make: Any) -> None:
+    """Two epochs with decay and a cosine, against torch's own optimisers and schedule."""
+    recipe = Recipe(
+        epochs=2,
+        batch=16,
+        optimiser=optimiser,
+        learning_rate=0.1,
+        weight_decay=1e-2,
+        schedule="cosine",
     )
-    assert LOSSES["mae"](ours, theirs, 1.0).item() == pytest.approx((ours - theirs).abs().mean().item())
-    assert LOSSES["mse"](ours, theirs, 1.0).item() == pytest.approx(((ours - theirs) ** 2).mean().item())
-    soft = -(p * torch.log_softmax(ours, 1)).sum(1).mean().item()
-    assert LOSSES["soft-cross-entropy"](ours, p, 1.0).item() == pytest.approx(soft, rel=1e-5)
-
-
-def test_training_is_the_plain_loop() -> None:
-    """One epoch of SGD with momentum, decay and cosine, against torch's own pieces written out."""
-    recipe = Recipe(epochs=2, batch=16, optimiser="sgd", learning_rate=0.1, weight_decay=1e-2, schedule="cosine")
-    x, y = channels_first(X[:40]), torch.as_tensor(Y[:40])
+    x, y = on(HERE, X[:40], Y[:40])
     with alone(7):
         ours = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-        train(ours, x, y, recipe)
-    with alone(7):
-        plain = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-        optimiser = torch.optim.SGD(plain.parameters(), 0.1, momentum=0.9, weight_decay=1e-2)
-        rows = torch.randperm(40)
-        for rate in (0.1, 0.05):
-            optimiser.param_groups[0]["lr"] = rate
-            for batch in rows[torch.randperm(40)].split(16):
-                optimiser.zero_grad()
-                nn.functional.cross_entropy(plain(x[batch]), y[batch]).backward()
-                optimiser.step()
+        plain = copy.deepcopy(ours)
+    train(ours, x, y, recipe, 7, HERE)
+    steps = Steps(40, recipe, 7)
+    torchs = make(plain)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(torchs, 2)
+    for epoch in range(2):
+        for batch in steps.epoch(epoch):
+            rows = torch.from_numpy(batch[batch != ABSENT])
+            torchs.zero_grad()
+            nn.functional.cross_entropy(plain(x[rows]), y[rows]).backward()
+            torchs.step()
+        schedule.step()
     for one, other in zip(ours.parameters(), plain.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
 
@@ -129,9 +151,8 @@ def test_one_class_makes_a_constant_and_one_row_left_over_is_survived() -> None:
 
 
 def test_colours_come_first() -> None:
-    assert channels_first(np.zeros((2, 5, 6), np.float32)).shape == (2, 1, 5, 6)
-    assert channels_first(np.zeros((2, 5, 6, 3), np.float32)).shape == (2, 3, 5, 6)
-    assert channels_first(np.zeros((2, 7), np.float32)).shape == (2, 7)
+    for stored, wanted in (((5, 6), (1, 5, 6)), ((5, 6, 3), (3, 5, 6)), ((7,), (7,))):
+        assert on(HERE, np.zeros((2, *stored), np.float32))[0].shape == (2, *wanted)
 
 
 def test_weights_travel_as_safetensors() -> None:

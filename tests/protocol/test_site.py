@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -20,11 +21,15 @@ from limbeck.protocol.site import Silo
 class Recorder:
     """A trainer that hands back the seeds it was given."""
 
+    said: ClassVar[dict[str, Any]] = {}
+
     def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
         return list(seeds)  # type: ignore[arg-type]
 
 
 class Failing:
+    said: ClassVar[dict[str, Any]] = {}
+
     def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
         raise FitError("svm cannot learn", 0)
 

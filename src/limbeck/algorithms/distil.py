@@ -53,7 +53,7 @@ def answered(asked: Array, labels: Array, site: Site) -> tuple[Array, Array]:
     there = labels != UNANSWERED
     if not there.any():
         raise LimbeckError(f"{site.name}: no query passed the threshold; lower it, or ask about more rows")
-    return asked[there], labels[there]
+    return (asked, labels) if there.all() else (asked[there], labels[there])
 
 
 def cut(silo: Silo, subsets: int, privacy: Privacy) -> list[Array]:

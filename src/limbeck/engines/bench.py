@@ -1,7 +1,7 @@
 """The bench: fits of all parties meet here, so that one trainer sees them at once while their code stays plain."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -38,6 +38,10 @@ class Bench:
         self._orders: list[_Order] = []
         self._busy = 0
         self._failed = False
+
+    @property
+    def said(self) -> Mapping[str, Any]:
+        return self._trainer.said
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         """Hand in jobs from a party's thread and wait for their results."""

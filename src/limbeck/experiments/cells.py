@@ -20,7 +20,7 @@ from limbeck.imports import is_own, name_of, source_of
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import delta_of
 
-FORMAT = 1  # of kept results: raised when the same configuration would give another result
+FORMAT = 2  # of kept results: raised when the same configuration would give another result
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class Cell:
         }
         if experiment.noise_source == "secure" and delta_of(experiment.algorithm):
             said["noise"] = "secure"
+        if experiment.training.precision != "float32":
+            said["precision"] = experiment.training.precision
         return cast(dict[str, Any], json.loads(json.dumps(said, default=str)))
 
     @cached_property

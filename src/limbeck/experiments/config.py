@@ -20,6 +20,7 @@ from limbeck.algorithms import algorithm_named
 from limbeck.data.draw import Draw, FromFile
 from limbeck.data.splits import SPLITS, Iid, Split
 from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.models.choice import Training
 from limbeck.models.named import model_from
 from limbeck.privacy.ledger import Budget
 from limbeck.protocol.learning import Model
@@ -105,6 +106,12 @@ def _budget(value: Any) -> Budget:
     return from_table(Budget, value)
 
 
+def _training(value: Any) -> Training:
+    if not isinstance(value, dict):
+        raise LimbeckError('write training = { device = "auto", trainer = "auto" }')
+    return from_table(Training, value)
+
+
 class Data(Table):
     """`[data]`"""
 
@@ -183,6 +190,7 @@ class Experiment(Source):
     ledger: str | None = None
     model: Annotated[Model, PlainValidator(_model)]
     server: Server | None = None
+    training: Annotated[Training, PlainValidator(_training)] = Training()
     algorithm: Annotated[Algorithm, PlainValidator(_algorithm)]
 
     @property
@@ -193,6 +201,11 @@ class Experiment(Source):
     @property
     def server_model(self) -> Model:
         return self.server.model if self.server else self.model
+
+    @property
+    def models(self) -> list[Model]:
+        """Every party's and the server's."""
+        return [*(self.model_of(party) for party in range(self.parties)), self.server_model]
 
     def model_of(self, party: int) -> Model:
         return {entry.index: entry.model for entry in self.party}.get(party) or self.model

@@ -193,5 +193,10 @@ class Federation:
             metrics=metrics,
             constant=constant_accuracy(list(self.private), self.test, len(self.classes)) if self.test else None,
             versions=versions(),
-            timing={**clock.timing(), "engine": engine.name, "requests": steps},
+            timing={
+                **clock.timing(),
+                "engine": engine.name,
+                "training": dict(engine.server.trainer.said),
+                "requests": steps,
+            },
         )

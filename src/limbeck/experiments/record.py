@@ -12,7 +12,7 @@ from limbeck._version import __version__
 from limbeck.experiments.metrics import Metrics
 
 FORMAT = 1
-VERSIONED = ("numpy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "xgboost", "xgboost-cpu", "lightgbm")
+VERSIONED = ("numpy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "xgboost", "xgboost-cpu", "lightgbm", "torch")
 
 
 @dataclass(frozen=True, slots=True)

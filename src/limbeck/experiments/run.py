@@ -19,8 +19,9 @@ from limbeck.experiments.deal import Dealt, deal
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
 from limbeck.experiments.result import Result
+from limbeck.models.choice import Training, finish, trainer_for
 from limbeck.models.named import adapted, model_from
-from limbeck.models.training import PoolTrainer, Watch, unwatched
+from limbeck.models.training import Watch, unwatched
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import Algorithm, delta_of
@@ -70,10 +71,13 @@ def run_experiment(
         run = Cell(experiment, config, base).key if ledger else ""
         book = Book(ledger, run, experiment.budget)
         federation = federation_of(experiment, config, deal(experiment, base), book)
+    trainer = trainer_for(experiment.training, experiment.models, processes, watch, base)
     try:
-        return federation.run(PoolTrainer(processes, watch), clock)
+        result = federation.run(trainer, clock)
     finally:
         book.close()
+    finish(trainer)
+    return result
 
 
 def ledger_of(experiment: Experiment, base: Path) -> Path | None:
@@ -103,6 +107,7 @@ def run(
     noise: Noise | None = None,
     budget: Budget | None = None,
     ledger: str | Path | None = None,
+    training: Training | None = None,
     processes: int | None = None,
     watch: Watch = unwatched,
 ) -> Result:
@@ -111,7 +116,8 @@ def run(
     `parties` are (X, y) pairs; y may hold any labels. `models` is a scikit-learn estimator, a model's name or its
     table, for all parties or one for each; `server_model` is the final model's, by default the first party's.
     `public` are rows without labels. `noise` is secure where the algorithm adds any, unless told to be simulated;
-    then the `classes` must be named, for labels are private. A `ledger` is a file that outlives the run.
+    then the `classes` must be named, for labels are private. A `ledger` is a file that outlives the run. `training`
+    says on what device and by which trainer networks learn.
     """
     if not parties:
         raise LimbeckError("parties is empty: give at least one (X, y) pair")
@@ -155,7 +161,10 @@ def run(
         noise=noise or ("secure" if delta_of(algorithm) else "simulated"),
         book=Book(Path(ledger) if ledger else None, _run_key(algorithm, seed, private, chosen), budget),
     )
-    return federation.run(PoolTrainer(processes, watch))
+    trainer = trainer_for(training or Training(), [*federation.models, federation.server_model], processes, watch)
+    result = federation.run(trainer)
+    finish(trainer)
+    return result
 
 
 def _run_key(algorithm: Algorithm, seed: int, private: Sequence[Rows], models: Sequence[Model]) -> str:

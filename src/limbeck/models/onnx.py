@@ -4,11 +4,13 @@ In: `rows`, float32 [rows, ...]. Out: `label`, int64 [rows], and `scores`, float
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import onnx
+from joblib import cpu_count
 from onnx import TensorProto, helper, numpy_helper
 
 from limbeck.errors import LimbeckError
@@ -16,7 +18,7 @@ from limbeck.protocol.rows import Array
 
 OPSETS = {"": 21, "ai.onnx.ml": 3}
 IR_VERSION = 10
-MOST_VALUES = 2**20  # of rows that are asked about at once: a network holds hundreds of times as many
+MOST_VALUES = 2**18  # of rows that are asked about at once: a network holds hundreds of times as many
 SCORES = "limbeck.scores"  # metadata key: "probability", or "vote" where a model has no probabilities
 
 
@@ -66,7 +68,8 @@ class PackedModel:
             raise LimbeckError(f"the model takes rows of {np.prod(expected)} values, not {np.prod(rows.shape[1:])}")
         parts = np.array_split(rows.reshape(len(x), *expected), max(1, rows.size // MOST_VALUES))
         try:
-            answers = [self.session.run(["label", "scores"], {"rows": part}) for part in parts]
+            with ThreadPoolExecutor(min(cpu_count(), len(parts))) as pool:
+                answers = list(pool.map(lambda part: self.session.run(["label", "scores"], {"rows": part}), parts))
         except Exception as error:  # onnxruntime's own types, none of them in common
             raise LimbeckError(f"the packed model cannot answer: {' '.join(str(error).split())[:200]}") from error
         labels, scores = zip(*answers, strict=True)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Generic, TypeVar
 
@@ -24,8 +24,12 @@ class Timed(Generic[T]):
     job: Job[T]
 
     def run(self, classes: int, seed: int) -> tuple[T, float]:
+        return self.timed(lambda: self.job.run(classes, seed))
+
+    @staticmethod
+    def timed(work: Callable[[], T]) -> tuple[T, float]:
         began = time.process_time()
-        return self.job.run(classes, seed), time.process_time() - began
+        return work(), time.process_time() - began
 
     def __str__(self) -> str:
         return str(self.job)
@@ -43,9 +47,13 @@ class SharedTrainer:
     done: Done = field(default_factory=dict)
     seconds: float = 0.0
 
+    @property
+    def said(self) -> Mapping[str, Any]:
+        return self.trainer.said
+
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         known: dict[tuple[Any, ...], str] = {}
-        keys = [_key(job, classes, seed, known) or object() for job, seed in zip(jobs, seeds, strict=True)]
+        keys = [key_of_job(job, classes, seed, known) or object() for job, seed in zip(jobs, seeds, strict=True)]
         new = {key: i for i, key in enumerate(keys) if key not in self.done}
         results = self.trainer.run([Timed(jobs[i]) for i in new.values()], classes, [seeds[i] for i in new.values()])
         found = self.done | dict(zip(new, results, strict=True))
@@ -57,7 +65,7 @@ class SharedTrainer:
         return [found[key][0] for key in keys]
 
 
-def _key(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], str]) -> str | None:
+def key_of_job(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], str]) -> str | None:
     """A hash of all that the job depends on, None where that cannot be told.
 
     `known` holds the hashes of arrays that many jobs have in common.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
@@ -20,12 +20,35 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.learning import FitError, Job, Model
+from limbeck.protocol.learning import FitError, Fitted, Job, Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
+if TYPE_CHECKING:
+    from limbeck.models.torch import FittedTorch, TorchModel
+
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Watch = Callable[[Iterable[Any], int], Iterable[Any]]
+
+
+class FitJob(Protocol[T_co]):
+    """A job that is one fit and a question to what was fitted: a trainer may fit many such together."""
+
+    @property
+    def model(self) -> Model: ...
+    @property
+    def rows(self) -> Array: ...
+    @property
+    def targets(self) -> Array: ...
+    @property
+    def recipe(self) -> Recipe | None: ...
+    @property
+    def start(self) -> bytes | None: ...
+
+    def run(self, classes: int, seed: int) -> T_co: ...
+
+    def finish(self, fitted: Any) -> T_co: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +59,16 @@ class Fit:
     rows: Array
     targets: Array
     recipe: Recipe | None = None
+    start: ClassVar[bytes | None] = None
 
     def __str__(self) -> str:
-        return f"{self.model.name} to {len(self.rows)} rows"
+        return _told(self)
 
     def run(self, classes: int, seed: int) -> bytes:
-        return self.model.fit(self.rows, self.targets, classes, seed, self.recipe).pack()
+        return self.finish(self.model.fit(self.rows, self.targets, classes, seed, self.recipe))
+
+    def finish(self, fitted: Fitted) -> bytes:
+        return fitted.pack()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +83,49 @@ class FitAndVote:
     targets: Array
     asked: Array
     recipe: Recipe | None = None
+    start: ClassVar[bytes | None] = None
 
     def __str__(self) -> str:
-        return f"{self.model.name} to {len(self.rows)} rows"
+        return _told(self)
 
     def run(self, classes: int, seed: int) -> Array:
         if not len(self.rows):
             return np.zeros(len(self.asked), np.int64)
-        return self.model.fit(self.rows, self.targets, classes, seed, self.recipe).vote(self.asked)
+        return self.finish(self.model.fit(self.rows, self.targets, classes, seed, self.recipe))
+
+    def finish(self, fitted: Fitted) -> Array:
+        return fitted.vote(self.asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """Train a network on from given weights (safetensors); its weights come back."""
+
+    model: "TorchModel"
+    rows: Array
+    targets: Array
+    start: bytes
+    recipe: Recipe | None = None
+
+    def __str__(self) -> str:
+        return _told(self)
+
+    def run(self, classes: int, seed: int) -> bytes:
+        fitted = self.model.fit(self.rows, self.targets, classes, seed, self.recipe, self.start)
+        return self.finish(cast("FittedTorch", fitted))
+
+    def finish(self, fitted: "FittedTorch") -> bytes:
+        return fitted.weights()
+
+
+def _told(job: Any) -> str:
+    return f"{job.model.name} to {len(job.rows)} rows"
+
+
+def failed(job: Any, index: int, error: BaseException) -> FitError:
+    """What went wrong with a job, in one line."""
+    reason = " ".join(str(error).split())
+    return FitError(f"cannot fit {job}: {reason or type(error).__name__}", index)
 
 
 def unwatched(results: Iterable[Any], total: int) -> Iterable[Any]:
@@ -79,6 +141,11 @@ class PoolTrainer:
 
     processes: int | None = None
     watch: Watch = unwatched
+    why: str = ""
+
+    @property
+    def said(self) -> dict[str, Any]:
+        return {"trainer": "pool", "device": "cpu", "why": self.why}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         if not jobs:
@@ -141,8 +208,7 @@ def _attempt(program: int, index: int, job: Job[T], classes: int, seed: int) -> 
         with threadpool_limits(1):
             return job.run(classes, seed)
     except (Exception, SystemExit) as error:  # an estimator may raise anything; all of it is told in one line
-        reason = " ".join(str(error).split())
-        raise FitError(f"cannot fit {job}: {reason or type(error).__name__}", index) from None
+        raise failed(job, index, error) from None
 
 
 def _import(module: str, program: int) -> None:

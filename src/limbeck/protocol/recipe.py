@@ -8,6 +8,7 @@ from limbeck.errors import LimbeckError
 Optimiser = Literal["adam", "sgd"]
 Schedule = Literal["constant", "cosine"]
 Loss = Literal["cross-entropy", "soft-cross-entropy", "kl", "mse", "mae"]
+Augmentation = Literal["none", "flip", "crop", "crop-flip"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,8 @@ class Recipe:
 
     Targets are class numbers for `cross-entropy`, class probabilities for `soft-cross-entropy`, logits for `kl` (at
     the temperature), `mse` and `mae`. With `patience` a share `held_out` of the rows is not trained on; training stops
-    after so many epochs without a lower loss on them and keeps the weights of the best epoch.
+    after so many epochs without a lower loss on them and keeps the weights of the best epoch. `augmentation` moves
+    images by up to four pixels (`crop`) or mirrors them (`flip`), anew at every step.
     """
 
     epochs: int = 10
@@ -31,6 +33,7 @@ class Recipe:
     temperature: float = 1.0
     patience: int | None = None
     held_out: float = 0.1
+    augmentation: Augmentation = "none"
 
     def __post_init__(self) -> None:
         for key in ("epochs", "batch"):

@@ -1,0 +1,79 @@
+"""Chance inside a network: dropout and augmentation, drawn from a key and the place of each value alone.
+
+A generator draws what comes next; a key gives each step of each network its own values wherever it is trained, alone
+or in a stack, on any device.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from limbeck.errors import LimbeckError
+from limbeck.protocol.recipe import Augmentation
+
+FARTHEST = 4  # pixels that a crop moves an image
+
+
+def uniform(key: Tensor, shape: tuple[int, ...], purpose: int) -> Tensor:
+    """Values in [0, 1) by splitmix64 (Steele, Lea & Flood 2014) over the key, the purpose and the place."""
+    place = torch.arange(math.prod(shape), device=key.device)
+    mixed = _mix(_mix(key + purpose) + place * _signed(0x9E3779B97F4A7C15))
+    return ((mixed >> 40 & 0xFFFFFF).to(torch.float32) * 2**-24).reshape(shape)
+
+
+class Dropout(nn.Module):
+    """`nn.Dropout` by key; `number` tells the dropouts of a network apart."""
+
+    key: Tensor
+
+    def __init__(self, share: float, number: int) -> None:
+        super().__init__()
+        self.share, self.number = share, number
+        self.register_buffer("key", torch.zeros((), dtype=torch.int64), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.share == 0:
+            return x
+        kept = uniform(self.key, tuple(x.shape), self.number) >= self.share
+        return x * kept / (1 - self.share) if self.share < 1 else x * 0
+
+
+def augmented(x: Tensor, key: Tensor, how: Augmentation) -> Tensor:
+    """Images [rows, channels, height, width], each moved or mirrored in its own way; what was outside is black."""
+    if how == "none":
+        return x
+    if x.ndim != 4:
+        raise LimbeckError(f"augmentation = {how!r} is for images, not for rows of {tuple(x.shape[1:])} values")
+    chance = uniform(key, (len(x), 3), -1)
+    down, right = ((chance[:, i] * (2 * FARTHEST + 1)).floor().long() - FARTHEST for i in (0, 1))
+    mirrored = chance[:, 2] < 0.5
+    columns = torch.arange(x.shape[3], device=x.device).expand(len(x), -1)
+    if "flip" in how:
+        columns = torch.where(mirrored[:, None], x.shape[3] - 1 - columns, columns)
+    if "crop" not in how:
+        return x.gather(3, columns[:, None, None, :].expand(x.shape))
+    lines = torch.arange(x.shape[2], device=x.device) + down[:, None]
+    columns = columns + right[:, None]
+    inside = _inside(lines, x.shape[2])[:, None, :, None] & _inside(columns, x.shape[3])[:, None, None, :]
+    moved = x.gather(2, lines.clamp(0, x.shape[2] - 1)[:, None, :, None].expand(x.shape))
+    return moved.gather(3, columns.clamp(0, x.shape[3] - 1)[:, None, None, :].expand(x.shape)) * inside
+
+
+def _inside(at: Tensor, size: int) -> Tensor:
+    return (at >= 0) & (at < size)
+
+
+def _mix(z: Tensor) -> Tensor:
+    z = (z ^ _shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
+    z = (z ^ _shifted(z, 27)) * _signed(0x94D049BB133111EB)
+    return z ^ _shifted(z, 31)
+
+
+def _shifted(z: Tensor, by: int) -> Tensor:
+    """To the right, zeros from the left: torch has signed numbers only."""
+    return z >> by & (1 << 64 - by) - 1
+
+
+def _signed(constant: int) -> int:
+    return constant - (1 << 64) if constant >= 1 << 63 else constant

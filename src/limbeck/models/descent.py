@@ -1,0 +1,137 @@
+"""One network trained by its recipe: the plain loop that every faster way must equal."""
+
+import copy
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from limbeck.models.chance import Dropout, augmented
+from limbeck.models.place import Place
+from limbeck.models.steps import ABSENT, ADAM_BETAS, ADAM_EPSILON, Patience, Steps, rate
+from limbeck.protocol.recipe import Recipe
+
+ASK_AT_ONCE = 2048
+
+
+def train(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe, seed: int, place: Place) -> None:
+    """Train in place; `x`, `y` and the network are where they are to be trained."""
+    steps, patience = Steps(len(x), recipe, seed), Patience(recipe.patience)
+    keyed_dropout(network)
+    optimiser = _Optimiser(list(network.parameters()), recipe)
+    best = network.state_dict()
+    held_out = torch.from_numpy(steps.held_out).to(x.device)
+    for epoch in range(recipe.epochs):
+        network.train()
+        order, first = steps.epoch(epoch), epoch * steps.per_epoch
+        present = (order != ABSENT).sum(axis=1).tolist()
+        keys = steps.keys(first, first + len(order)).tolist()
+        for batch, size, key in zip(torch.from_numpy(order).to(x.device), present, keys, strict=True):
+            rows = batch[:size]
+            outputs = _outputs(network, x[rows], recipe, key, place)
+            LOSSES[recipe.loss](outputs, y[rows], recipe.temperature).mean().backward()
+            optimiser.step(rate(recipe, epoch))
+        if len(held_out):
+            if patience.sees(loss_on(network.eval(), x[held_out], y[held_out], recipe)):
+                best = copy.deepcopy(network.state_dict())
+            if patience.spent:
+                break
+    if len(held_out):
+        network.load_state_dict(best)
+
+
+def _outputs(network: nn.Module, x: Tensor, recipe: Recipe, key: int, place: Place) -> Tensor:
+    for part in network.modules():
+        if isinstance(part, Dropout):
+            part.key.fill_(key)
+    if recipe.augmentation != "none":
+        x = augmented(x, torch.tensor(key, device=x.device), recipe.augmentation)
+    with torch.autocast(place.device, torch.bfloat16, enabled=place.halves):
+        return cast(Tensor, network(x)).to(place.dtype)
+
+
+def keyed_dropout(network: nn.Module) -> None:
+    """Replace every dropout by one that draws by key."""
+    number = 0
+    for parent in list(network.modules()):
+        for name, child in parent.named_children():
+            if type(child) is nn.Dropout:
+                setattr(parent, name, Dropout(child.p, number).to(_device(network)))
+                number += 1
+
+
+def loss_on(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> float:
+    with torch.no_grad():
+        parts = [network(part) for part in x.split(ASK_AT_ONCE)]
+        return float(LOSSES[recipe.loss](torch.cat(parts), y, recipe.temperature).mean())
+
+
+def _device(network: nn.Module) -> torch.device:
+    return next((weight.device for weight in network.parameters()), torch.device("cpu"))
+
+
+class _Optimiser:
+    """Adam or SGD by torch's fused kernels, without `torch.optim`, whose first use imports a compiler for a second."""
+
+    def __init__(self, weights: list[nn.Parameter], recipe: Recipe) -> None:
+        self.weights, self.recipe = weights, recipe
+        self.first, self.second = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+        self.steps = [torch.zeros((), device=weight.device) for weight in weights]
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        """Move every weight against its gradient, and forget the gradients."""
+        used = [place for place, weight in enumerate(self.weights) if weight.grad is not None]
+        weights, first, second, steps = (
+            [values[place] for place in used] for values in (self.weights, self.first, self.second, self.steps)
+        )
+        gradients = [cast(Tensor, weight.grad) for weight in weights]
+        if self.recipe.optimiser == "sgd":
+            torch._fused_sgd_(
+                weights,
+                gradients,
+                first if self.recipe.momentum else [],
+                weight_decay=self.recipe.weight_decay,
+                momentum=self.recipe.momentum,
+                lr=rate,
+                dampening=0.0,
+                nesterov=False,
+                maximize=False,
+                is_first_step=False,
+            )
+        else:
+            torch._foreach_add_(steps, 1)
+            torch._fused_adam_(
+                weights,
+                gradients,
+                first,
+                second,
+                [],
+                steps,
+                lr=rate,
+                beta1=ADAM_BETAS[0],
+                beta2=ADAM_BETAS[1],
+                weight_decay=self.recipe.weight_decay,
+                eps=ADAM_EPSILON,
+                amsgrad=False,
+                maximize=False,
+            )
+        for weight in weights:
+            weight.grad = None
+
+
+def _kl(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
+    """KL at a temperature, times its square so that gradients keep their size (Hinton et al. 2015)."""
+    ours, theirs = F.log_softmax(logits / temperature, dim=1), F.log_softmax(targets / temperature, dim=1)
+    return F.kl_div(ours, theirs, reduction="none", log_target=True).sum(1) * temperature**2
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {  # logits, targets, temperature -> loss of each row
+    "cross-entropy": lambda logits, targets, _: F.cross_entropy(logits, targets.long(), reduction="none"),
+    "soft-cross-entropy": lambda logits, targets, _: F.cross_entropy(logits, targets, reduction="none"),
+    "kl": _kl,
+    "mse": lambda logits, targets, _: F.mse_loss(logits, targets, reduction="none").mean(1),
+    "mae": lambda logits, targets, _: F.l1_loss(logits, targets, reduction="none").mean(1),
+}

@@ -1,0 +1,90 @@
+"""Networks as ONNX. An architecture is exported once; other networks of it only bring their weights."""
+
+import copy
+import io
+import warnings
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Any, cast
+
+import onnx
+import torch
+from onnx import numpy_helper
+from torch import Tensor, nn
+
+from limbeck.models.onnx import packed
+
+OPSET = 17  # the TorchScript exporter's newest
+COLOURS = (1, 3, 4)
+
+
+def pack(network: nn.Module, row: tuple[int, ...], classes: int, architecture: Hashable) -> bytes:
+    """A trained network as a packed model; equal `architecture` means networks that differ in weights alone."""
+    blank = _Blank(network, architecture)
+    template = onnx.load_from_string(_template(blank, row, classes))
+    weights = network.state_dict(prefix="network.")
+    for place in template.graph.initializer:
+        if place.name in weights:
+            place.CopyFrom(numpy_helper.from_array(weights[place.name].cpu().numpy(), place.name))
+    return bytes(template.SerializeToString(deterministic=True))
+
+
+def channels_first(rows: Tensor) -> Tensor:
+    """Images of [H, W] or [H, W, colours] become [colours, H, W]."""
+    if rows.ndim == 3:
+        return rows.unsqueeze(1)
+    return rows.permute(0, 3, 1, 2) if rows.ndim == 4 and rows.shape[3] in COLOURS else rows
+
+
+class _Blank:
+    """Some network of an architecture; two are equal where their architectures are."""
+
+    def __init__(self, network: nn.Module, architecture: Hashable) -> None:
+        self.network, self.architecture = network, architecture
+
+    def __hash__(self) -> int:
+        return hash(self.architecture)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Blank) and self.architecture == other.architecture
+
+
+@lru_cache(maxsize=16)
+def _template(blank: _Blank, row: tuple[int, ...], classes: int) -> bytes:
+    """The graph with numbers in place of weights that are all different, lest equal ones be merged or folded."""
+    network = copy.deepcopy(blank.network).cpu().eval()
+    blank.network = nn.Identity()
+    chance = torch.Generator().manual_seed(0)
+    for weight in network.state_dict().values():
+        if weight.is_floating_point():
+            weight.copy_(torch.rand(weight.shape, generator=chance))
+    file = io.BytesIO()
+    names = ("rows", "label", "scores")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the TorchScript exporter is deprecated, and ten times faster
+        torch.onnx.export(
+            _Voter(network).eval(),
+            (torch.zeros(2, *row),),
+            cast(Any, file),
+            input_names=names[:1],
+            output_names=names[1:],
+            dynamic_axes={name: {0: "rows"} for name in names},
+            opset_version=OPSET,
+            training=torch.onnx.TrainingMode.PRESERVE,
+            do_constant_folding=False,
+            dynamo=False,
+        )
+    graph = onnx.load_from_string(file.getvalue()).graph
+    return packed(graph.node, graph.initializer, row, classes, probabilities=True, opsets={"": OPSET})
+
+
+class _Voter(nn.Module):
+    """A network as packed models are: from stored rows to label and scores."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self.network(channels_first(rows))
+        return logits.argmax(dim=1), torch.softmax(logits, dim=1)

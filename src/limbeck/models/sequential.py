@@ -1,0 +1,61 @@
+"""The sequential trainer: networks one after the other in this process, on any device."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from limbeck.models.place import HERE, Place
+from limbeck.models.sharing import Timed
+from limbeck.models.torch import TorchModel
+from limbeck.models.training import PoolTrainer, Watch, failed, unwatched
+from limbeck.protocol.learning import FitError, Job, Trainer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SequentialTrainer:
+    """Trains networks at `place`; `others` runs what is no network."""
+
+    place: Place = HERE
+    others: Trainer = field(default_factory=lambda: PoolTrainer(1))
+    watch: Watch = unwatched
+    why: str = ""
+
+    @property
+    def said(self) -> dict[str, Any]:
+        at = {"device": self.place.device, "precision": self.place.precision}
+        return {"trainer": "sequential", **at, "why": self.why}
+
+    def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
+        networks = [index for index, job in enumerate(jobs) if is_network(job)]
+        rest = [index for index, job in enumerate(jobs) if not is_network(job)]
+        fits = self._fits([(i, jobs[i], seeds[i]) for i in networks], classes)
+        results = dict(zip(networks, self.watch(fits, len(networks)) if networks else (), strict=True))
+        try:
+            done = self.others.run([jobs[i] for i in rest], classes, [seeds[i] for i in rest]) if rest else []
+        except FitError as error:
+            raise FitError(error.message, rest[error.index]) from error
+        results |= dict(zip(rest, done, strict=True))
+        return [results[index] for index in range(len(jobs))]
+
+    def _fits(self, jobs: list[tuple[int, Any, int]], classes: int) -> Iterator[Any]:
+        for index, job, seed in jobs:
+            try:
+                yield self._fit(job, classes, seed)
+            except Exception as error:  # a user's own network may raise anything
+                raise failed(job, index, error) from error
+
+    def _fit(self, job: Any, classes: int, seed: int) -> Any:
+        if isinstance(job, Timed):
+            return job.timed(lambda: self._fit(job.job, classes, seed))
+        if not len(job.rows):
+            return job.run(classes, seed)
+        model = job.model.fit(job.rows, job.targets, classes, seed, job.recipe, job.start, self.place)
+        return job.finish(model)
+
+
+def is_network(job: Any) -> bool:
+    """Whether a job is one network's fit."""
+    fit = job.job if isinstance(job, Timed) else job
+    return isinstance(getattr(fit, "model", None), TorchModel) and hasattr(fit, "finish")

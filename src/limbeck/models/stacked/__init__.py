@@ -1,0 +1,1 @@
+"""Many networks of one architecture trained as one program."""

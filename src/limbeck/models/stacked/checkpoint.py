@@ -1,0 +1,70 @@
+"""Checkpoints: courses on disk, so that a long training goes on after an interruption, on another machine too."""
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.torch import save
+
+from limbeck.drafts import Draft
+from limbeck.errors import LimbeckError
+from limbeck.models.stacked.course import Course, cpu
+
+EVERY = 60.0  # seconds
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """A folder with a file for each stack, named by the content of its jobs; `finish` removes it."""
+
+    folder: Path
+    every: float = EVERY
+    _last: float = field(default_factory=time.monotonic)
+
+    @property
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= self.every
+
+    def save(self, key: str, courses: Sequence[Course]) -> None:
+        begun = [course for course in courses if course.state]
+        tensors = {
+            f"{course.place}/{kind}/{name}": values
+            for course in begun
+            for kind, state in (("state", course.state), ("best", course.best))
+            for name, values in cpu(state).items()
+        }
+        told = {str(course.place): course.told() for course in begun}
+        with Draft(self._file(key)) as file:
+            file.write(save(tensors, {"courses": json.dumps(told)}))
+        self._last = time.monotonic()
+
+    def restore(self, key: str, courses: Sequence[Course]) -> bool:
+        """Bring courses to where they were; False where nothing is known of them."""
+        if not (file := self._file(key)).exists():
+            return False
+        try:
+            with safe_open(file, "pt") as kept:
+                told = json.loads(kept.metadata()["courses"])
+                names = [name.split("/", 2) for name in kept.keys()]  # noqa: SIM118
+                for course in courses:
+                    if (said := told.get(str(course.place))) is None:
+                        continue
+                    course.done = int(said["done"])
+                    course.patience.best, course.patience.waited = float(said["best"]), int(said["waited"])
+                    for place, kind, name in names:
+                        if place == str(course.place):
+                            getattr(course, kind)[name] = kept.get_tensor(f"{place}/{kind}/{name}")
+        except Exception as error:  # safetensors' own type, JSON's, and what a wrong shape of either leads to
+            raise LimbeckError(f"{file} is not a checkpoint; delete it, and its training begins anew") from error
+        return True
+
+    def finish(self) -> None:
+        """All is done: nothing needs to go on."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _file(self, key: str) -> Path:
+        return self.folder / f"{key[:32]}.safetensors"

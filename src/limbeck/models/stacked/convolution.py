@@ -1,0 +1,189 @@
+"""Convolutions of many networks at once; x is [networks, rows, channels, height, width].
+
+A library's grouped convolution is slow when groups are small and turns layouts when they are large. So: small ones
+become one batched matrix product over patches; large ones, each of which fills a good part of a GPU, run side by side.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+SMALL = ((32, 2**20), (256, 32))  # at most so many values in a patch, and channels out
+AT_ONCE = 8  # large convolutions
+
+
+@torch.library.custom_op("limbeck::convolution", mutates_args=())
+def convolution(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
+    """One network's convolution, whose rule under `vmap` is all networks' at once."""
+    return F.conv2d(x, weight, None, stride, padding)
+
+
+@convolution.register_fake
+def _(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
+    return x.new_empty(len(x), len(weight), *_sides(x.shape[2:], weight.shape[2:], stride, padding))
+
+
+@convolution.register_vmap
+def _(info: Any, dims: Any, x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> tuple[Tensor, int]:
+    x, weight = (
+        tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+        for tensor, dim in ((x, dims[0]), (weight, dims[1]))
+    )
+    if is_small(weight, stride):
+        return _by_patches(F.pad(x, (padding[1], padding[1], padding[0], padding[0])), weight), 0
+    return side_by_side(x, weight, stride, padding), 0
+
+
+def is_small(weight: Tensor, stride: list[int] | tuple[int, ...]) -> bool:
+    """Whether a stack's weights [networks, out, in, height, width] are convolved by patches."""
+    values, channels = weight[0, 0].numel(), weight.shape[1]
+    return list(stride) == [1, 1] and any(values <= most and channels <= widest for most, widest in SMALL)
+
+
+def _by_patches(x: Tensor, weight: Tensor) -> Tensor:
+    networks, rows, _, height, width = x.shape
+    sides = (height - weight.shape[3] + 1, width - weight.shape[4] + 1)
+    found = weight.flatten(2)[:, None] @ patches(x.flatten(0, 1), *weight.shape[3:]).unflatten(0, (networks, rows))
+    return cast(Tensor, found.unflatten(3, sides))
+
+
+def _patches(x: Tensor, height: int, width: int) -> Tensor:
+    found = x.unfold(2, height, 1).unfold(3, width, 1).permute(0, 1, 4, 5, 2, 3)
+    return found.flatten(4).flatten(1, 3).contiguous()
+
+
+@torch.library.custom_op("limbeck::patches", mutates_args=())
+def patches(x: Tensor, height: int, width: int) -> Tensor:
+    """[rows, channels, height, width] to [rows, channels times kernel, places]."""
+    return _patches(x, height, width)
+
+
+def show_to_compiler() -> None:
+    """Let patches be cut out in the kernel that makes their image."""
+    from torch._decomp import register_decomposition
+    from torch._inductor.decomposition import decompositions
+
+    op = torch.ops.limbeck.patches.default
+    if op not in decompositions:
+        register_decomposition([op], decompositions)(_patches)
+
+
+@patches.register_fake
+def _(x: Tensor, height: int, width: int) -> Tensor:
+    places = (x.shape[2] - height + 1) * (x.shape[3] - width + 1)
+    return x.new_empty(len(x), x.shape[1] * height * width, places)
+
+
+def _remember_patches(ctx: Any, inputs: Any, output: Tensor) -> None:
+    x, *ctx.kernel = inputs
+    ctx.sides = tuple(x.shape[2:])
+
+
+def _put_back(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    """What belongs to a pixel is gathered from the patches that it is in; a compiler makes one kernel of the sum."""
+    height, width = ctx.kernel
+    if not torch.compiler.is_compiling():
+        return F.fold(gradient, ctx.sides, ctx.kernel), None, None
+    places = (ctx.sides[0] - height + 1, ctx.sides[1] - width + 1)
+    parts = gradient.unflatten(2, places).unflatten(1, (-1, height, width))
+    moved = [
+        F.pad(parts[:, :, i, j], (j, width - 1 - j, i, height - 1 - i)) for i in range(height) for j in range(width)
+    ]
+    return sum(moved[1:], moved[0]), None, None
+
+
+patches.register_autograd(_put_back, setup_context=_remember_patches)
+
+
+@torch.library.custom_op("limbeck::side_by_side", mutates_args=())
+def side_by_side(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
+    x, weight = colours_last(x), colours_last(weight)
+    return _stacked(_together(lambda i: [F.conv2d(x[i], weight[i], None, stride, padding)], len(x), x.device))[0]
+
+
+@side_by_side.register_fake
+def _(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
+    return _empty(x, weight, stride, padding)
+
+
+@torch.library.custom_op("limbeck::side_by_side_backward", mutates_args=())
+def _backward(
+    gradient: Tensor, x: Tensor, weight: Tensor, stride: list[int], padding: list[int], rows_too: bool
+) -> tuple[Tensor, Tensor]:
+    gradient, x, weight = colours_last(gradient), colours_last(x), colours_last(weight)
+
+    def work(i: int) -> list[Tensor]:
+        to_rows, to_weight, _ = torch.ops.aten.convolution_backward(
+            gradient[i], x[i], weight[i], None, stride, padding, [1, 1], False, [0, 0], 1, [rows_too, True, False]
+        )
+        return [to_rows, to_weight] if rows_too else [to_weight]
+
+    *to_rows, to_weight = _stacked(_together(work, len(x), x.device))
+    return to_rows[0] if rows_too else x.new_empty(0), to_weight
+
+
+@_backward.register_fake
+def _(
+    gradient: Tensor, x: Tensor, weight: Tensor, stride: list[int], padding: list[int], rows_too: bool
+) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(colours_last(x)) if rows_too else x.new_empty(0), torch.empty_like(colours_last(weight))
+
+
+def _remember(ctx: Any, inputs: Any, output: Tensor) -> None:
+    x, weight, ctx.stride, ctx.padding = inputs
+    ctx.save_for_backward(x, weight)
+
+
+def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
+    rows_too = ctx.needs_input_grad[0]
+    rows, weight = _backward(gradient, *ctx.saved_tensors, ctx.stride, ctx.padding, rows_too)
+    return rows if rows_too else None, weight, None, None
+
+
+side_by_side.register_autograd(_gradients, setup_context=_remember)
+
+
+def colours_last(x: Tensor) -> Tensor:
+    """The same five dimensions, in memory with channels last, as a GPU's matrix units want them."""
+    flat = x.flatten(0, 1).contiguous(memory_format=torch.channels_last)
+    return cast(Tensor, flat.unflatten(0, x.shape[:2]))
+
+
+def _empty(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
+    shape = (len(x) * x.shape[1], weight.shape[1], *_sides(x.shape[3:], weight.shape[3:], stride, padding))
+    found = torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+    return cast(Tensor, found.unflatten(0, x.shape[:2]))
+
+
+def _sides(image: Any, kernel: Any, stride: list[int], padding: list[int]) -> list[int]:
+    return [(image[i] + 2 * padding[i] - kernel[i]) // stride[i] + 1 for i in range(2)]
+
+
+def _together(work: Callable[[int], list[Tensor]], count: int, device: torch.device) -> list[list[Tensor]]:
+    """What comes of every network's work; on a GPU several are at it at once."""
+    if device.type != "cuda":
+        return [work(i) for i in range(count)]
+    here, streams, found = torch.cuda.current_stream(device), _streams(device)[:count], []
+    for stream in streams:
+        stream.wait_stream(here)
+    for i in range(count):
+        with torch.cuda.stream(streams[i % len(streams)]):
+            found.append(work(i))
+    for stream in streams:
+        here.wait_stream(stream)
+    return found
+
+
+def _stacked(found: list[list[Tensor]]) -> list[Tensor]:
+    """Each kind of result of all networks in one tensor, channels last, by one copy."""
+    kinds = zip(*found, strict=True)
+    return [torch.stack([each.permute(0, 2, 3, 1) for each in kind]).permute(0, 1, 4, 2, 3) for kind in kinds]
+
+
+@cache
+def _streams(device: torch.device) -> list[torch.cuda.Stream]:
+    return [torch.cuda.Stream(device) for _ in range(AT_ONCE)]

@@ -1,0 +1,83 @@
+"""A course: one network's way through its training, which can be interrupted anywhere and go on elsewhere."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from limbeck.models.stacked.stack import State, Window
+from limbeck.models.steps import ABSENT, ADAM_BETAS, Patience, Steps
+from limbeck.models.torch import TorchModel, alone
+from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.rows import Array
+
+
+@dataclass(slots=True)
+class Course:
+    """`place` says which job it is; `offsets` where its rows and its targets begin among those of all."""
+
+    place: int
+    seed: int
+    steps: Steps
+    offsets: tuple[int, int]
+    start: bytes | None = None
+    done: int = 0
+    state: State = field(default_factory=dict)  # empty until it has begun, final once it is finished
+    best: State = field(default_factory=dict)
+    patience: Patience = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.patience = Patience(self.steps.recipe.patience)
+
+    @property
+    def remaining(self) -> int:
+        return 0 if self.patience.spent else self.steps.total - self.done
+
+    @property
+    def until_look(self) -> int:
+        """Steps until somebody must look: the end of the epoch where training may stop early, or of it all."""
+        if self.steps.recipe.patience is None:
+            return self.remaining
+        return self.steps.per_epoch - self.done % self.steps.per_epoch
+
+    def begin(self, model: TorchModel, row: tuple[int, ...], classes: int) -> State:
+        """Its weights of the moment: fresh ones, made as for a network that is trained alone, if it has none."""
+        if not self.state:
+            with alone(self.seed):
+                self.state = dict(model.started(row, classes, self.start).state_dict())
+        return self.state
+
+    def told(self) -> dict[str, Any]:
+        """What a checkpoint says of it beside its tensors."""
+        return {"done": self.done, "best": self.patience.best, "waited": self.patience.waited}
+
+
+def window(courses: list[Course | None], steps: int, recipe: Recipe, dtype: torch.dtype) -> Window:
+    """The next steps of all courses; an empty slot learns nothing."""
+    precise = np.float64 if dtype == torch.float64 else np.float32
+    rows, targets = (np.full((steps, len(courses), recipe.batch), ABSENT, np.int32) for _ in range(2))
+    rates, scales = (np.zeros((steps, len(courses)), precise) for _ in range(2))
+    keys = np.zeros((steps, len(courses)), np.int64)
+    for slot, course in enumerate(courses):
+        if course is None:
+            continue
+        first, last = course.done, course.done + steps
+        local = course.steps.between(first, last)
+        rows[:, slot], targets[:, slot] = (np.where(local < 0, ABSENT, local + at) for at in course.offsets)
+        keys[:, slot] = course.steps.keys(first, last)
+        rates[:, slot], scales[:, slot] = corrected(course.steps.rates(first, last), first, recipe)
+    return Window(rows, targets, rates, scales, keys)
+
+
+def corrected(rates: Array, first: int, recipe: Recipe) -> tuple[Array, Array]:
+    """Rates and scales with Adam's bias corrections in them, which are close to 1 late and must be exact early."""
+    if recipe.optimiser == "sgd":
+        return rates, np.ones_like(rates)
+    steps = np.arange(first + 1, first + 1 + len(rates))
+    return rates / (1 - ADAM_BETAS[0] ** steps), 1 / np.sqrt(1 - ADAM_BETAS[1] ** steps)
+
+
+def cpu(state: State) -> dict[str, Tensor]:
+    return {name: values.cpu().contiguous() for name, values in state.items()}

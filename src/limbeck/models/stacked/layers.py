@@ -1,0 +1,122 @@
+"""Layers that know of short batches and of stacks; all others are stacked by `vmap` as they are."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from limbeck.models.descent import keyed_dropout
+from limbeck.models.place import Place
+from limbeck.models.stacked.convolution import convolution
+
+
+def stackable(network: nn.Module, place: Place) -> nn.Module:
+    """A copy that trains the same alone and under `vmap`; its weights have the same names."""
+    network = copy.deepcopy(network).to(place.device, place.dtype)
+    keyed_dropout(network)
+    halves = torch.bfloat16 if place.halves else None
+    for parent in list(network.modules()):
+        for name, child in parent.named_children():
+            if (layer := _layer(child, halves)) is not None:
+                setattr(parent, name, layer)
+    return network
+
+
+def halved(network: nn.Module) -> set[str]:
+    """Names of the weights that are factors of products in half precision."""
+    return {f"{name}.weight" for name, part in network.named_modules() if isinstance(part, Convolution | Linear)}
+
+
+def _layer(child: nn.Module, halves: torch.dtype | None) -> nn.Module | None:
+    if isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
+        return BatchNorm(child)
+    if type(child) is nn.Conv2d and _is_plain(child):
+        return Convolution(child, halves)
+    return Linear(child, halves) if type(child) is nn.Linear and halves else None
+
+
+def _is_plain(convolution: nn.Conv2d) -> bool:
+    how = (convolution.groups, convolution.dilation, convolution.padding_mode)
+    return how == (1, (1, 1), "zeros") and not isinstance(convolution.padding, str)
+
+
+class Convolution(nn.Module):
+    """`nn.Conv2d`, its factors rounded to `halves` in training where given."""
+
+    def __init__(self, layer: nn.Conv2d, halves: torch.dtype | None) -> None:
+        super().__init__()
+        self.weight, self.bias, self.halves = layer.weight, layer.bias, halves
+        self.stride, self.padding = list(layer.stride), [int(size) for size in layer.padding]
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return F.conv2d(x, self.weight, self.bias, self.stride, self.padding)
+        weight = self.weight.to(self.halves or x.dtype)
+        found: Tensor = convolution(x.to(weight.dtype), weight, self.stride, self.padding)
+        return found if self.bias is None else found + self.bias.to(found.dtype)[:, None, None]
+
+
+class Linear(nn.Module):
+    """`nn.Linear`, its factors rounded to `halves` in training."""
+
+    def __init__(self, layer: nn.Linear, halves: torch.dtype) -> None:
+        super().__init__()
+        self.weight, self.bias, self.halves = layer.weight, layer.bias, halves
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return F.linear(x, self.weight, self.bias)
+        found = F.linear(x.to(self.halves), self.weight.to(self.halves))
+        return found if self.bias is None else found + self.bias.to(found.dtype)
+
+
+class BatchNorm(nn.Module):
+    """Batch norm over the rows that are `present`: a short batch in a stack is filled up with absent ones."""
+
+    present: Tensor
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(self, layer: _BatchNorm) -> None:
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+        self.epsilon, self.momentum = layer.eps, layer.momentum
+        for name in ("running_mean", "running_var", "num_batches_tracked"):
+            self.register_buffer(name, getattr(layer, name))
+        self.register_buffer("present", torch.ones(1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training and self.running_mean is not None:
+            mean, variance, weight, bias = self.running_mean, self.running_var, self.weight, self.bias
+            return F.batch_norm(x, mean, variance, weight, bias, False, 0.0, self.epsilon)
+        values = x.to(torch.promote_types(x.dtype, torch.float32))
+        around = values[:1].flatten(2).select(2, 0)[0].detach() if x.ndim > 2 else values[0].detach()
+        values = values - _wide(around, x)
+        present = self.present.to(values.dtype).view(-1, *[1] * (x.ndim - 1))
+        others = [dim for dim in range(x.ndim) if dim != 1]
+        count = present.sum().clamp(min=1) * (x[0, 0].numel() if x.ndim > 2 else 1)
+        mean = (values * present).sum(others) / count
+        variance = ((values * values * present).sum(others) / count - mean * mean).clamp(min=0)
+        self._remember(mean.detach() + around, variance.detach() * count / (count - 1).clamp(min=1))
+        scale = torch.rsqrt(variance + self.epsilon)
+        found = (values - _wide(mean, x)) * _wide(scale, x)
+        if self.weight is not None:
+            found = found * _wide(self.weight, x) + _wide(self.bias, x)
+        return found.to(x.dtype)
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, variance: Tensor) -> None:
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
+        self.num_batches_tracked.add_(1)
+        share: Any = 1 / self.num_batches_tracked.to(mean.dtype) if self.momentum is None else self.momentum
+        self.running_mean.add_((mean - self.running_mean) * share)
+        self.running_var.add_((variance - self.running_var) * share)
+
+
+def _wide(values: Tensor, like: Tensor) -> Tensor:
+    return values.view(1, -1, *[1] * (like.ndim - 2))

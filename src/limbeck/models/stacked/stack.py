@@ -1,0 +1,273 @@
+"""A stack: networks of one architecture that take their steps together, as one program.
+
+Each network has a slot. A window of steps is laid out ahead (row numbers, rates, chance), so that the device never
+waits; on a GPU the step is captured once and replayed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from limbeck.models.chance import Dropout, augmented
+from limbeck.models.descent import LOSSES, loss_on
+from limbeck.models.place import Place
+from limbeck.models.stacked.convolution import colours_last, is_small, show_to_compiler
+from limbeck.models.stacked.layers import BatchNorm, Convolution, halved, stackable
+from limbeck.models.steps import ABSENT, ADAM_BETAS, ADAM_EPSILON
+from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.rows import Array
+
+WINDOW = 256  # steps laid out ahead
+ASK_VALUES = 2**22  # of rows times networks that are asked about at once
+State = dict[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Steps to take: [steps, slots, batch] places of rows and targets; [steps, slots] rates, Adam's scales, chance."""
+
+    rows: Array
+    targets: Array
+    rates: Array
+    scales: Array
+    keys: Array
+
+
+class Stack:
+    """`depth` networks; `rows` and `targets` are all networks' data. Products in half precision have their own copy
+    of the weights."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        depth: int,
+        recipe: Recipe,
+        place: Place,
+        rows: Tensor,
+        targets: Tensor,
+        compiled: bool,
+    ) -> None:
+        self.depth, self.recipe, self.place = depth, recipe, place
+        self.rows, self.targets = rows, targets
+        self.network = stackable(network, place).train()
+        parts = dict(self.network.named_modules())
+        self._keys = [f"{name}.key" for name, part in parts.items() if isinstance(part, Dropout)]
+        self._masks = [f"{name}.present" for name, part in parts.items() if isinstance(part, BatchNorm)]
+        self.weights = {name: self._many(weight.detach()) for name, weight in self.network.named_parameters()}
+        for name, part in parts.items():
+            if isinstance(part, Convolution) and not is_small(self.weights[f"{name}.weight"], part.stride):
+                self.weights[f"{name}.weight"] = colours_last(self.weights[f"{name}.weight"])
+        self._factors = {
+            name: weight.to(torch.bfloat16) if place.halves and name in halved(self.network) else weight
+            for name, weight in self.weights.items()
+        }
+        for factor in self._factors.values():
+            factor.requires_grad_()
+        kept = set(self.network.state_dict())
+        self.buffers = {n: self._many(buffer) for n, buffer in self.network.named_buffers() if n in kept}
+        self.moments = {
+            name: [torch.zeros_like(weight) for _ in range(1 if recipe.optimiser == "sgd" else 2)]
+            for name, weight in self.weights.items()
+        }
+        self._losses, self._move = self._losses_of_all, _move
+        if compiled:
+            self._losses, self._move = _compiled(self._losses), _compiled(self._move)
+        self._lay_out_empty()
+        self._used = list(self.weights)
+        self._graph: Any = None
+        self._prepare()
+
+    def takes(self, rows: Tensor, targets: Tensor) -> bool:
+        """Whether other rows fit into the place of those it was made for; then they are there."""
+        pairs = ((self.rows, rows), (self.targets, targets))
+        if any(len(new) > len(old) or new.dtype != old.dtype for old, new in pairs):
+            return False
+        for old, new in pairs:
+            old[: len(new)].copy_(new)
+        return True
+
+    def load(self, slot: int, state: Mapping[str, Tensor]) -> None:
+        """Put a network into a slot: its weights, and the optimiser's moments where it comes back."""
+        with torch.no_grad():
+            for name, values in (self.weights | self.buffers).items():
+                values[slot].copy_(state[name], non_blocking=True)
+            for name, moments in self.moments.items():
+                for number, values in enumerate(moments):
+                    key = f"{name}#{number}"
+                    values[slot].copy_(state[key], non_blocking=True) if key in state else values[slot].zero_()
+            for name, factor in self._factors.items():
+                factor[slot].copy_(self.weights[name][slot])
+
+    def read(self, slot: int, moments: bool = False) -> State:
+        """What a slot holds now; with the optimiser's moments where it is to come back."""
+        found = {name: values[slot].detach().clone() for name, values in (self.weights | self.buffers).items()}
+        if moments:
+            for name, kept in self.moments.items():
+                found |= {f"{name}#{number}": values[slot].clone() for number, values in enumerate(kept)}
+        return found
+
+    def advance(self, window: Window) -> None:
+        """Take a window's steps in all slots."""
+        steps = len(window.rows)
+        for name, place in self._laid_out.items():
+            place[:steps].copy_(self._sent(getattr(window, name)), non_blocking=True)
+        self._at.zero_()
+        with self.place.numerics():
+            for _ in range(steps):
+                self._graph.replay() if self._graph else self._step()
+
+    def loss(self, slot: int, rows: Array, targets: Array) -> float:
+        """A slot's loss on rows that it does not learn from, by their places."""
+        x, y = (
+            data[torch.from_numpy(places).to(self.place.device, torch.int64)]
+            for data, places in ((self.rows, rows), (self.targets, targets))
+        )
+        with self._asked(), self.place.numerics():
+            return loss_on(_Alone(self.network, self.read(slot)), x, y, self.recipe)
+
+    def votes(self, states: Sequence[State], rows: Tensor) -> Array:
+        """[networks, rows]: what networks of this architecture say, asked together."""
+        names = [*self.weights, *self.buffers]
+        every = {name: torch.stack([state[name] for state in states]).to(self.place.device) for name in names}
+        at_once = max(1, ASK_VALUES // (len(states) * rows[0].numel()))
+        ask = vmap(lambda state, part: functional_call(self.network, state, (part,)).argmax(1), in_dims=(0, None))
+        with self._asked(), torch.no_grad(), self.place.numerics():
+            return torch.cat([ask(every, part) for part in rows.split(at_once)], 1).cpu().numpy()
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        self.network.eval()
+        yield
+        self.network.train()
+
+    def _many(self, values: Tensor) -> Tensor:
+        return values.expand(self.depth, *values.shape).clone()
+
+    def _lay_out_empty(self) -> None:
+        device, dtype = self.place.device, self.place.dtype
+        shape = (WINDOW, self.depth)
+        nobody = torch.full((*shape, self.recipe.batch), ABSENT, dtype=torch.int32, device=device)
+        self._laid_out = {
+            **{name: nobody.clone() for name in ("rows", "targets")},
+            **{name: torch.zeros(shape, dtype=dtype, device=device) for name in ("rates", "scales")},
+            "keys": torch.zeros(shape, dtype=torch.int64, device=device),
+        }
+        self._at = torch.zeros(1, dtype=torch.int64, device=device)
+
+    def _sent(self, values: Array) -> Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(values))
+        return tensor.pin_memory() if self.place.device == "cuda" else tensor
+
+    def _prepare(self) -> None:
+        """Try a step in which nobody learns anything; on a GPU capture it."""
+        with self.place.numerics():
+            if self.place.device != "cuda":
+                self._step()
+                return
+            aside = torch.cuda.Stream()
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside):
+                for _ in range(3):
+                    self._at.zero_()
+                    self._step()
+            torch.cuda.current_stream().wait_stream(aside)
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._step()
+
+    def _step(self) -> None:
+        loss = self._losses(self._factors, self.buffers, self.rows, self.targets, self._laid_out, self._at)
+        gradients = torch.autograd.grad(loss, [self._factors[name] for name in self._used], allow_unused=True)
+        if any(gradient is None for gradient in gradients):
+            pairs = zip(self._used, gradients, strict=True)
+            self._used = [name for name, gradient in pairs if gradient is not None]
+            return
+        weights, factors = ([kept[name] for name in self._used] for kept in (self.weights, self._factors))
+        moments = list(zip(*(self.moments[name] for name in self._used), strict=True))
+        with torch.no_grad():
+            self._move(weights, factors, list(gradients), moments, self._laid_out, self._at, self.recipe)
+            self._at.add_(1)
+
+    def _losses_of_all(
+        self, weights: State, buffers: State, rows: Tensor, targets: Tensor, laid_out: State, at: Tensor
+    ) -> Tensor:
+        """The sum of all networks' mean losses at a step: each network's gradient is its own."""
+        of_rows, of_targets, keys = (laid_out[name].index_select(0, at)[0] for name in ("rows", "targets", "keys"))
+        present = of_rows != ABSENT
+        x, y = rows[of_rows.clamp(min=0)], targets[of_targets.clamp(min=0)]
+        outputs = vmap(self._outputs)(weights, buffers, x, present, keys)
+        losses = LOSSES[self.recipe.loss](
+            outputs.flatten(0, 1).to(self.place.dtype), y.flatten(0, 1), self.recipe.temperature
+        )
+        there = present.to(losses.dtype)
+        return (losses.view_as(there) * there / there.sum(1, keepdim=True).clamp(min=1)).sum()
+
+    def _outputs(self, weights: State, buffers: State, x: Tensor, present: Tensor, key: Tensor) -> Tensor:
+        told = {**weights, **buffers, **dict.fromkeys(self._keys, key), **dict.fromkeys(self._masks, present)}
+        return cast(Tensor, functional_call(self.network, told, (augmented(x, key, self.recipe.augmentation),)))
+
+
+class _Alone(nn.Module):
+    """One network of a stack."""
+
+    def __init__(self, network: nn.Module, state: State) -> None:
+        super().__init__()
+        self._network, self._state = (network,), state
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, functional_call(self._network[0], self._state, (x,)))
+
+
+def _move(
+    weights: list[Tensor],
+    factors: list[Tensor],
+    gradients: list[Tensor],
+    moments: list[tuple[Tensor, ...]],
+    laid_out: State,
+    at: Tensor,
+    recipe: Recipe,
+) -> None:
+    """A step of Adam or SGD, each network at its own rate; factors are what products use of the weights."""
+    rates, scales = (laid_out[name].index_select(0, at)[0] for name in ("rates", "scales"))
+    rates_of, scales_of = ([_wide(values, weight) for weight in weights] for values in (rates, scales))
+    gradients = [gradient.to(weight.dtype) for gradient, weight in zip(gradients, weights, strict=True)]
+    if recipe.weight_decay:
+        gradients = list(torch._foreach_add(gradients, weights, alpha=recipe.weight_decay))
+    first = list(moments[0])
+    if recipe.optimiser == "sgd":
+        torch._foreach_mul_(first, recipe.momentum)
+        torch._foreach_add_(first, gradients)
+        moved = torch._foreach_mul(first, rates_of)
+    else:
+        second = list(moments[1])
+        torch._foreach_lerp_(first, gradients, 1 - ADAM_BETAS[0])
+        torch._foreach_mul_(second, ADAM_BETAS[1])
+        torch._foreach_addcmul_(second, gradients, gradients, 1 - ADAM_BETAS[1])
+        size = torch._foreach_sqrt(second)
+        torch._foreach_mul_(size, scales_of)
+        torch._foreach_add_(size, ADAM_EPSILON)
+        moved = torch._foreach_div(first, size)
+        torch._foreach_mul_(moved, rates_of)
+    torch._foreach_sub_(weights, moved)
+    for factor, weight in zip(factors, weights, strict=True):
+        if factor is not weight:
+            factor.copy_(weight)
+
+
+def _wide(values: Tensor, like: Tensor) -> Tensor:
+    return values.view(-1, *[1] * (like.ndim - 1))
+
+
+def _compiled(function: Any) -> Any:
+    import torch._dynamo
+
+    show_to_compiler()
+    limit = torch._dynamo.config
+    limit.recompile_limit = max(limit.recompile_limit, 1024)
+    return torch.compile(function, dynamic=False)

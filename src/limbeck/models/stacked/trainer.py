@@ -1,0 +1,254 @@
+"""The stacked trainer: fits of one architecture and recipe become the courses of one stack."""
+
+import copy
+import hashlib
+import math
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal, TypeVar, cast
+
+import torch
+
+from limbeck.errors import LimbeckError
+from limbeck.models.place import Place
+from limbeck.models.sequential import is_network
+from limbeck.models.sharing import Timed, key_of_job
+from limbeck.models.stacked.checkpoint import Checkpoints
+from limbeck.models.stacked.course import Course
+from limbeck.models.stacked.pile import Piled, address, piled
+from limbeck.models.stacked.slots import take
+from limbeck.models.stacked.stack import Stack, State
+from limbeck.models.steps import Steps
+from limbeck.models.torch import TorchModel, alone, check_finite, on, only_class
+from limbeck.models.training import FitAndVote, FitJob, Watch, failed, unwatched
+from limbeck.protocol.learning import FitError, Job, Trainer
+from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.rows import Array
+
+T = TypeVar("T")
+Compiling = Literal["auto", "always", "never"]
+PAYS_FROM = 80_000  # steps: compiling takes some 20 s and saves some 0.25 ms a step
+KEPT_STACKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A job in a stack: its number among all jobs, its seed, and whether it is to tell its time."""
+
+    index: int
+    job: FitJob[Any]
+    seed: int
+    timed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Members that can share a stack, for they differ in rows, targets and seeds alone."""
+
+    kind: Hashable
+    members: list[Member]
+    classes: int
+
+    @property
+    def model(self) -> TorchModel:
+        return cast(TorchModel, self.members[0].job.model)
+
+    @property
+    def row(self) -> tuple[int, ...]:
+        return self.members[0].job.rows.shape[1:]
+
+    def blame(self, error: BaseException) -> FitError:
+        return failed(self.members[0].job, self.members[0].index, error)
+
+
+@dataclass(slots=True)
+class StackedTrainer:
+    """Trains networks in stacks at `place`; `others` runs every job that is no network, or cannot be stacked.
+
+    `most` bounds the depth of a stack. Where memory does, fewer networks are trained at a time, and the record says so.
+    """
+
+    place: Place
+    others: Trainer
+    compiling: Compiling = "auto"
+    checkpoints: Checkpoints | None = None
+    most: int | None = None
+    watch: Watch = unwatched
+    why: str = ""
+    stacks: list[dict[str, Any]] = field(default_factory=list)
+    _kept: dict[Hashable, Stack] = field(default_factory=dict)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        at = {"device": self.place.device, "precision": self.place.precision}
+        return {"trainer": "stacked", **at, "why": self.why, "stacks": self.stacks}
+
+    def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
+        results: dict[int, Any] = {}
+        for group in _groups(jobs, classes, seeds):
+            results |= self._run(group)
+        rest = [index for index in range(len(jobs)) if index not in results]
+        try:
+            done = self.others.run([jobs[i] for i in rest], classes, [seeds[i] for i in rest]) if rest else []
+        except FitError as error:
+            raise FitError(error.message, rest[error.index]) from error
+        results |= dict(zip(rest, done, strict=True))
+        return [results[index] for index in range(len(jobs))]
+
+    def _run(self, group: Group) -> dict[int, Any]:
+        """Results by job; none where the network cannot be stacked, which the record then says."""
+        note: dict[str, Any] = {"model": group.model.name, "networks": len(group.members)}
+        self.stacks.append(note)
+        moments = [time.perf_counter()]
+        courses, data = self._courses(group)
+        stack = self._stack(group, courses, data, note)
+        if stack is None:
+            return {}
+        moments.append(time.perf_counter())
+        self._train(group, stack, courses)
+        moments.append(time.perf_counter())
+        results = self._finish(group, stack, courses)
+        moments.append(time.perf_counter())
+        phases = [after - before for before, after in pairwise(moments)]
+        total = sum(course.steps.total for course in courses)
+        note["network_steps"] = total
+        note["seconds"] = dict(zip(("prepare", "train", "finish"), phases, strict=True))
+        for member, course in zip(group.members, courses, strict=True):
+            if member.timed:
+                results[member.index] = (results[member.index], phases[1] * course.steps.total / total)
+        return results
+
+    def _courses(self, group: Group) -> tuple[list[Course], Piled]:
+        first = group.members[0].job
+        try:
+            recipe = group.model.checked(first.targets, first.recipe)
+            data = piled([member.job for member in group.members], self.place)
+        except (LimbeckError, torch.OutOfMemoryError) as error:
+            raise group.blame(error) from error
+        courses = [
+            Course(member.index, member.seed, Steps(len(member.job.rows), recipe, member.seed), at, member.job.start)
+            for member, at in zip(group.members, data.offsets, strict=True)
+        ]
+        return courses, data
+
+    def _stack(self, group: Group, courses: list[Course], data: Piled, note: dict[str, Any]) -> Stack | None:
+        """A stack as deep as the work is wide, or as memory allows; None where the network cannot be stacked."""
+        lengths = [course.steps.total for course in courses]
+        depth = wanted = min(useful_depth(lengths), self.most or len(courses))
+        steps = max(max(lengths), sum(lengths) // depth)
+        pays = self.compiling == "always" or (self.compiling == "auto" and steps >= PAYS_FROM)
+        compiled = pays and self.place.device == "cuda"
+        while True:
+            try:
+                stack = self._made(group, depth, compiled, courses[0].steps.recipe, data)
+                break
+            except torch.OutOfMemoryError as error:
+                self._kept.clear()
+                torch.cuda.empty_cache()
+                if depth == 1:
+                    raise group.blame(error) from error
+                depth = math.ceil(depth / 2)
+            except LimbeckError as error:
+                raise group.blame(error) from error
+            except Exception as error:  # vmap and user's networks refuse each other in a dozen ways
+                note["not stacked"] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                return None
+        note |= {"depth": depth, "steps": steps, "batch": stack.recipe.batch, "compiled": compiled}
+        if depth < wanted:
+            note["split"] = f"a stack of {wanted} did not fit into memory"
+        return stack
+
+    def _made(self, group: Group, depth: int, compiled: bool, recipe: Recipe, data: Piled) -> Stack:
+        """The stack that was made for the like before, or a new one."""
+        name = (group.kind, group.classes, depth, compiled)
+        stack = self._kept.pop(name, None)
+        if stack is None or not stack.takes(data.rows, data.targets):
+            stack = None  # its memory is needed
+            with alone(0):
+                network = group.model.started(group.row, group.classes)
+            stack = Stack(network, depth, recipe, self.place, data.rows, data.targets, compiled)
+        self._kept[name] = stack
+        while len(self._kept) > KEPT_STACKS:
+            self._kept.pop(next(iter(self._kept)))
+        return stack
+
+    def _train(self, group: Group, stack: Stack, courses: list[Course]) -> None:
+        def begin(course: Course) -> State:
+            return course.begin(group.model, group.row, group.classes)
+
+        if self.checkpoints and (key := self._name(group)):
+            kept = self.checkpoints
+            kept.restore(key, courses)
+            shares = take(stack, courses, begin, lambda: kept.due, lambda: kept.save(key, courses))
+        else:
+            shares = take(stack, courses, begin)
+        for _ in self.watch(_ticks(shares, len(courses)), len(courses)):
+            pass
+        if self.place.device == "cuda":
+            torch.cuda.synchronize()
+
+    def _finish(self, group: Group, stack: Stack, courses: list[Course]) -> dict[int, Any]:
+        """What each job wants to know of its network."""
+        with alone(0):
+            blank = group.model.started(group.row, group.classes)
+        results: dict[int, Any] = dict(self._votes(group, stack, courses))
+        for member, course in zip(group.members, courses, strict=True):
+            try:
+                check_finite(course.state.values())
+                if member.index not in results:
+                    weights = {name: course.state[name].cpu() for name in blank.state_dict()}
+                    fitted = group.model.fitted(copy.deepcopy(blank), weights, group.row, group.classes)
+                    results[member.index] = member.job.finish(fitted)
+            except LimbeckError as error:
+                raise failed(member.job, member.index, error) from error
+        return results
+
+    def _votes(self, group: Group, stack: Stack, courses: list[Course]) -> Iterator[tuple[int, Array]]:
+        """Votes of networks that are asked about the same rows, asked together."""
+        asked: dict[Any, list[tuple[Member, State]]] = {}
+        for member, course in zip(group.members, courses, strict=True):
+            if isinstance(member.job, FitAndVote):
+                asked.setdefault(address(member.job.asked), []).append((member, course.state))
+        for together in asked.values():
+            rows = on(self.place, cast(FitAndVote, together[0][0].job).asked)[0]
+            found = stack.votes([state for _, state in together], rows)
+            yield from ((member.index, labels) for (member, _), labels in zip(together, found, strict=True))
+
+    def _name(self, group: Group) -> str | None:
+        """The stack's name in checkpoints: a hash of all that it depends on; None where that cannot be told."""
+        known: dict[Any, str] = {}
+        keys = [key_of_job(member.job, group.classes, member.seed, known) for member in group.members]
+        text = repr((keys, [member.index for member in group.members], self.place.precision))
+        return None if None in keys else hashlib.sha256(text.encode()).hexdigest()
+
+
+def useful_depth(lengths: Sequence[int]) -> int:
+    """As many slots as finish the work by the time that the longest training takes."""
+    return math.ceil(sum(lengths) / max(lengths))
+
+
+def _ticks(shares: Iterator[float], count: int) -> Iterator[int]:
+    """So many, evenly over the work."""
+    told = 0
+    for share in shares:
+        yield from range(told, reached := int(share * count))
+        told = reached
+
+
+def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Group]:
+    found: dict[Hashable, list[Member]] = {}
+    for index, (job, seed) in enumerate(zip(jobs, seeds, strict=True)):
+        timed = isinstance(job, Timed)
+        fit = job.job if timed else job
+        if is_network(fit) and _can_learn(fit):
+            recipe = fit.recipe or fit.model.recipe
+            kind = (fit.model.architecture, recipe, fit.rows.shape[1:], fit.targets.shape[1:])
+            found.setdefault(kind, []).append(Member(index, fit, seed, timed))
+    return [Group(kind, members, classes) for kind, members in found.items()]
+
+
+def _can_learn(fit: FitJob[Any]) -> bool:
+    """One row or one class is not for a stack."""
+    return len(fit.rows) > 1 and (fit.start is not None or only_class(fit.targets) is None)

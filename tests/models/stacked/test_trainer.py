@@ -1,0 +1,251 @@
+"""The stacked trainer as trainers are used: mixed jobs, blame, splitting, checkpoints, what the record says."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load
+from torch import nn
+
+from factories import small_network
+from limbeck.data.sets import load as load_set
+from limbeck.errors import LimbeckError
+from limbeck.models.named import model_from
+from limbeck.models.onnx import PackedModel
+from limbeck.models.place import Place
+from limbeck.models.sequential import SequentialTrainer
+from limbeck.models.sharing import SharedTrainer
+from limbeck.models.stacked.checkpoint import Checkpoints
+from limbeck.models.stacked.trainer import StackedTrainer, useful_depth
+from limbeck.models.torch import FittedTorch, TorchModel
+from limbeck.models.training import Fit, FitAndVote, PoolTrainer, Refit
+from limbeck.protocol.learning import FitError
+from limbeck.protocol.recipe import Recipe
+
+DIGITS = load_set("digits")
+X, Y = DIGITS.x, DIGITS.y
+MODEL = TorchModel(small_network, Recipe(epochs=3, batch=16))
+SIZES = (40, 200, 90, 300)
+
+
+def fits(model: Any = MODEL, sizes: tuple[int, ...] = SIZES) -> list[Fit]:
+    return [Fit(model, X[i : i + size], Y[i : i + size]) for i, size in enumerate(sizes)]
+
+
+def stacked(**settings: Any) -> StackedTrainer:
+    return StackedTrainer(Place(), SequentialTrainer(), **settings)
+
+
+def agreement(ones: list[bytes], others: list[bytes]) -> float:
+    return float(np.mean([PackedModel(a).vote(X) == PackedModel(b).vote(X) for a, b in zip(ones, others, strict=True)]))
+
+
+def test_models_votes_and_weights_are_those_of_the_sequential_trainer() -> None:
+    first = MODEL.fit(X[:50], Y[:50], 10, 0)
+    assert isinstance(first, FittedTorch)
+    jobs: list[Any] = [
+        *fits(),
+        *(FitAndVote(fit.model, fit.rows, fit.targets, X[:100]) for fit in fits()),
+        *(Refit(MODEL, fit.rows, fit.targets, first.weights(), Recipe(epochs=1)) for fit in fits()),
+        Fit(model_from({"name": "decision-tree"}), X, Y),
+        Fit(MODEL, X[:30], np.full(30, 7)),
+        FitAndVote(MODEL, X[:0], Y[:0], X[:5]),
+        Refit(MODEL, X[:30], np.full(30, 7), first.weights()),
+    ]
+    seeds = list(range(len(jobs)))
+    one, other = (trainer.run(jobs, 10, seeds) for trainer in (SequentialTrainer(), stacked()))
+    assert agreement(one[:4], other[:4]) > 0.99
+    assert np.mean([a == b for a, b in zip(one[4:8], other[4:8], strict=True)]) > 0.98
+    for i in (8, 9, 10, 11, 15):
+        pairs = [(value, load(other[i])[name]) for name, value in load(one[i]).items()]
+        assert all(torch.allclose(a, b, atol=1e-2) for a, b in pairs)
+    assert one[12:15] == [other[12], other[13], pytest.approx(other[14])]
+
+
+def test_results_do_not_depend_on_depth_or_company() -> None:
+    whole = stacked().run(fits(), 10, [0, 1, 2, 3])
+    narrow = stacked(most=1).run(fits(), 10, [0, 1, 2, 3])
+    alone = [stacked().run([fit], 10, [seed])[0] for seed, fit in enumerate(fits())]
+    assert agreement(whole, narrow) == agreement(whole, alone) == 1
+
+
+def test_small_ones_do_not_wait_for_the_largest() -> None:
+    """Slots for as long as the longest takes, and no more."""
+    assert useful_depth([100] * 20) == 20
+    assert useful_depth([1000, *[10] * 99]) == 2
+    trainer = stacked()
+    trainer.run(fits(sizes=(320, *[16] * 20)), 10, range(21))
+    [note] = trainer.stacks
+    assert (note["networks"], note["depth"], note["steps"], note["network_steps"]) == (21, 2, 60, 120)
+
+
+def test_what_a_stack_says_of_itself() -> None:
+    trainer = stacked(why="because")
+    other = TorchModel(lambda shape, classes: nn.Sequential(nn.Flatten(), nn.Linear(64, classes)), Recipe(epochs=1))
+    trainer.run([*fits(), *fits(other)], 10, range(8))
+    said = trainer.said
+    assert {key: said[key] for key in ("trainer", "device", "precision", "why")} == {
+        "trainer": "stacked",
+        "device": "cpu",
+        "precision": "float32",
+        "why": "because",
+    }
+    assert [stack["networks"] for stack in said["stacks"]] == [4, 4]
+    assert all(set(stack["seconds"]) == {"prepare", "train", "finish"} for stack in said["stacks"])
+
+
+def test_a_stack_is_used_again() -> None:
+    """Rounds of an algorithm: the program of the first serves them all."""
+    trainer = stacked()
+    one = trainer.run(fits(), 10, [0, 1, 2, 3])
+    [first] = trainer._kept.values()
+    assert trainer.run(fits(), 10, [0, 1, 2, 3]) == one
+    assert list(trainer._kept.values()) == [first]
+
+
+def test_a_network_that_cannot_be_stacked_is_trained_alone_and_the_record_says_why() -> None:
+    class Chancy(nn.Module):
+        def __init__(self, classes: int) -> None:
+            super().__init__()
+            self.linear = nn.Linear(64, classes)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = self.linear(nn.functional.dropout(x.flatten(1), 0.1, self.training))
+            return found
+
+    trainer = stacked()
+    model = TorchModel(lambda shape, classes: Chancy(classes), Recipe(epochs=2))
+    results = trainer.run(fits(model), 10, range(4))
+    assert results == SequentialTrainer().run(fits(model), 10, range(4))
+    assert "vmap" in trainer.stacks[0]["not stacked"]
+
+
+def test_the_right_job_is_blamed() -> None:
+    wild = replace(MODEL, recipe=Recipe(epochs=3, optimiser="sgd", learning_rate=1e30))
+    trainer = stacked()
+    with pytest.raises(FitError, match="cannot fit small_network to 40 rows: training diverged") as failure:
+        trainer.run([*fits(sizes=(60, 70)), *fits(wild, (40,))], 10, [0, 1, 2])
+    assert failure.value.index == 2
+    with pytest.raises(FitError, match="'kl' wants a target per class") as failure:
+        trainer.run([*fits(), Fit(MODEL, X, Y, Recipe(loss="kl"))], 10, range(5))
+    assert failure.value.index == 4
+    bad = Fit(model_from({"name": "python:factories:small_tree", "depth": -1}), X, Y)
+    with pytest.raises(FitError, match="small_tree") as failure:
+        trainer.run([*fits(), bad], 10, range(5))
+    assert failure.value.index == 4
+
+
+def test_progress_is_told_evenly() -> None:
+    ticks: list[Any] = []
+
+    def watch(results: Any, total: int) -> Any:
+        ticks.append(total)
+        for result in results:
+            ticks.append(result)
+            yield result
+
+    stacked(watch=watch).run(fits(), 10, range(4))
+    assert ticks == [4, 0, 1, 2, 3]
+
+
+def test_shared_fits_are_stacked_and_tell_their_share_of_the_time() -> None:
+    trainer = stacked()
+    shared = SharedTrainer(trainer)
+    one = shared.run(fits(), 10, range(4))
+    assert one == stacked().run(fits(), 10, range(4))
+    assert shared.seconds == pytest.approx(trainer.stacks[0]["seconds"]["train"])
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import numpy as np
+from limbeck.data.sets import load
+from limbeck.models.named import model_from
+from limbeck.models.place import Place
+from limbeck.models.sequential import SequentialTrainer
+from limbeck.models.stacked.checkpoint import Checkpoints
+from limbeck.models.stacked.trainer import StackedTrainer
+from limbeck.models.training import Fit
+
+digits = load("digits")
+model = model_from({"name": "torch-mlp", "dropout": 0.2, "recipe": {"epochs": int(sys.argv[2]), "batch": 8, "patience": 40}})
+jobs = [Fit(model, digits.x[i : i + n], digits.y[i : i + n]) for i, n in enumerate((100, 250, 170))]
+kept = Checkpoints(Path(sys.argv[1]), every=0.2)
+trainer = StackedTrainer(Place(), SequentialTrainer(), checkpoints=kept)
+models = trainer.run(jobs, 10, [0, 1, 2])
+print(trainer.stacks[0]["seconds"]["train"])
+Path(sys.argv[3]).write_bytes(b"".join(models))
+"""
+
+
+def test_a_killed_training_goes_on_elsewhere_with_the_same_result(tmp_path: Path) -> None:
+    """SIGKILL in the middle, twice; the last part runs in a folder that was copied as to another machine."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+
+    def command(folder: Path, out: str) -> list[str]:
+        return [sys.executable, str(program), str(folder), "60", str(tmp_path / f"{out}.bin")]
+
+    subprocess.run(command(tmp_path / "whole", "whole"), check=True, capture_output=True)
+    folder = tmp_path / "part"
+    for turn in range(2):
+        running = subprocess.Popen(command(folder, "never"))
+        before = {file: file.stat().st_mtime_ns for file in folder.glob("*.safetensors")}
+        deadline = time.monotonic() + 60
+        while not any(file.stat().st_mtime_ns > before.get(file, 0) for file in folder.glob("*.safetensors")):
+            assert running.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+        folder = folder.rename(tmp_path / f"moved-{turn}")
+    assert not (tmp_path / "never.bin").exists()
+    subprocess.run(command(folder, "resumed"), check=True, capture_output=True)
+    assert (tmp_path / "resumed.bin").read_bytes() == (tmp_path / "whole.bin").read_bytes()
+
+
+def test_a_checkpoint_of_something_else_is_not_taken(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path / "kept", every=0)
+    first = stacked(checkpoints=kept).run(fits(), 10, [0, 1, 2, 3])
+    again = stacked(checkpoints=kept)
+    assert again.run(fits(), 10, [0, 1, 2, 3]) == first
+    assert stacked(checkpoints=kept).run(fits(), 10, [4, 5, 6, 7]) != first
+    for file in (tmp_path / "kept").glob("*.safetensors"):
+        file.write_bytes(b"nonsense")
+    with pytest.raises(LimbeckError, match=r"safetensors is not a checkpoint; delete it"):
+        stacked(checkpoints=kept).run(fits(), 10, [0, 1, 2, 3])
+    kept.finish()
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_a_stack_that_does_not_fit_into_memory_is_split_and_says_so() -> None:
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    taken = torch.empty(free - 3 * 2**30, dtype=torch.uint8, device="cuda")
+    model = model_from({"name": "resnet-8", "recipe": {"epochs": 1, "batch": 16, "optimiser": "sgd"}})
+    rng = np.random.default_rng(0)
+    jobs = [Fit(model, rng.random((32, 32, 32, 3), dtype=np.float32), np.arange(32) % 10) for _ in range(64)]
+    place = Place("cuda")
+    trainer = StackedTrainer(place, SequentialTrainer(place))
+    assert len(trainer.run(jobs, 10, range(64))) == 64
+    del taken
+    assert trainer.stacks[0]["depth"] < 64
+    assert trainer.stacks[0]["split"] == "a stack of 64 did not fit into memory"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_a_gpu_gives_what_a_cpu_gives() -> None:
+    place = Place("cuda")
+    on_gpu = StackedTrainer(place, SequentialTrainer(place)).run(fits(), 10, range(4))
+    assert agreement(on_gpu, stacked().run(fits(), 10, range(4))) > 0.99
+    assert agreement(on_gpu, PoolTrainer(1).run(fits(), 10, range(4))) > 0.99

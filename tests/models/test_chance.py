@@ -1,0 +1,60 @@
+"""Chance by key: as even as a generator's, and the same for a network alone and in a stack."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch.func import vmap
+
+from limbeck.errors import LimbeckError
+from limbeck.models.chance import Dropout, augmented, uniform
+
+IMAGES = torch.arange(2 * 3 * 12 * 12, dtype=torch.float32).reshape(2, 3, 12, 12) + 1
+
+
+def test_values_are_even_and_those_of_two_keys_purposes_or_places_unrelated() -> None:
+    one, other = (uniform(torch.tensor(key), (100_000,), 0).numpy() for key in (5, 6))
+    third = uniform(torch.tensor(5), (100_000,), 1).numpy()
+    assert stats.kstest(one, "uniform").pvalue > 0.01
+    assert 0 <= one.min() <= one.max() < 1
+    for values in (other, third, np.roll(one, 1)):
+        assert abs(np.corrcoef(one, values)[0, 1]) < 0.02
+
+
+def test_a_short_batch_draws_as_the_whole_one_does() -> None:
+    whole, short = (uniform(torch.tensor(9), (rows, 7), 2) for rows in (5, 3))
+    assert torch.equal(whole[:3], short)
+
+
+def test_dropout_keeps_its_share_and_its_mean() -> None:
+    dropout = Dropout(0.3, 0)
+    dropout.key.fill_(11)
+    kept = dropout(torch.ones(200, 500))
+    assert (kept == 0).float().mean().item() == pytest.approx(0.3, abs=0.01)
+    assert kept.mean().item() == pytest.approx(1, abs=0.01)
+    assert torch.equal(dropout.eval()(IMAGES), IMAGES)
+    assert not Dropout(1.0, 0)(IMAGES).any()
+
+
+@pytest.mark.parametrize("how", ["flip", "crop", "crop-flip"])
+def test_augmentation_moves_each_image_in_its_own_way(how: str) -> None:
+    many = IMAGES[:1].expand(64, -1, -1, -1)
+    moved = augmented(many, torch.tensor(3), how)  # type: ignore[arg-type]
+    kinds = len(torch.unique(moved, dim=0))
+    assert kinds == 2 if how == "flip" else kinds > 30
+    assert (moved[:, 1] - moved[:, 0])[moved[:, 0] > 0].unique().tolist() == [144.0]
+    together = vmap(lambda key: augmented(many, key, how))(torch.tensor([1, 3]))  # type: ignore[arg-type]
+    assert torch.equal(together[1], moved)
+
+
+def test_a_crop_is_a_shift_by_at_most_four_pixels() -> None:
+    found = augmented(IMAGES[:1].expand(200, -1, -1, -1), torch.tensor(0), "crop")[:, 0]
+    padded = torch.nn.functional.pad(IMAGES[0, 0], (4, 4, 4, 4))
+    shifts = {tuple(padded[i : i + 12, j : j + 12].flatten().tolist()) for i in range(9) for j in range(9)}
+    assert {tuple(image.flatten().tolist()) for image in found} <= shifts
+
+
+def test_only_images_are_augmented() -> None:
+    assert augmented(IMAGES, torch.tensor(0), "none") is IMAGES
+    with pytest.raises(LimbeckError, match="augmentation = 'flip' is for images"):
+        augmented(torch.zeros(3, 7), torch.tensor(0), "flip")
