@@ -17,7 +17,7 @@ from torch import nn
 
 from factories import small_network
 from limbeck.data.sets import load as load_set
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
 from limbeck.models.place import Place
@@ -123,7 +123,8 @@ def test_a_network_that_cannot_be_stacked_is_trained_alone_and_the_record_says_w
 
     trainer = stacked()
     model = TorchModel(lambda shape, classes: Chancy(classes), Recipe(epochs=2))
-    results = trainer.run(fits(model), 10, range(4))
+    with pytest.warns(LimbeckWarning, match="cannot be stacked"):
+        results = trainer.run(fits(model), 10, range(4))
     assert results == SequentialTrainer().run(fits(model), 10, range(4))
     assert "vmap" in trainer.stacks[0]["not stacked"]
 

@@ -5,7 +5,7 @@ become one batched matrix product over patches; large ones, each of which fills 
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 SMALL = ((32, 2**20), (256, 32))  # at most so many values in a patch, and channels out
-AT_ONCE = 8  # large convolutions
+AT_ONCE = 16  # large convolutions
 
 
 @torch.library.custom_op("limbeck::convolution", mutates_args=())
@@ -102,7 +102,8 @@ patches.register_autograd(_put_back, setup_context=_remember_patches)
 @torch.library.custom_op("limbeck::side_by_side", mutates_args=())
 def side_by_side(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
     x, weight = colours_last(x), colours_last(weight)
-    return _stacked(_together(lambda i: [F.conv2d(x[i], weight[i], None, stride, padding)], len(x), x.device))[0]
+    tasks = [partial(F.conv2d, x[i], weight[i], None, stride, padding) for i in range(len(x))]
+    return _stacked(_together(tasks, x.device))
 
 
 @side_by_side.register_fake
@@ -116,14 +117,16 @@ def _backward(
 ) -> tuple[Tensor, Tensor]:
     gradient, x, weight = colours_last(gradient), colours_last(x), colours_last(weight)
 
-    def work(i: int) -> list[Tensor]:
-        to_rows, to_weight, _ = torch.ops.aten.convolution_backward(
-            gradient[i], x[i], weight[i], None, stride, padding, [1, 1], False, [0, 0], 1, [rows_too, True, False]
-        )
-        return [to_rows, to_weight] if rows_too else [to_weight]
+    def gradient_to(number: int, i: int) -> Tensor:
+        wanted = [number == 0, number == 1, False]
+        how = (stride, padding, [1, 1], False, [0, 0], 1)
+        found = torch.ops.aten.convolution_backward(gradient[i], x[i], weight[i], None, *how, wanted)
+        return cast(Tensor, found[number])
 
-    *to_rows, to_weight = _stacked(_together(work, len(x), x.device))
-    return to_rows[0] if rows_too else x.new_empty(0), to_weight
+    numbers = [0, 1] if rows_too else [1]
+    tasks = [(number, i) for number in numbers for i in range(len(x))]
+    found = _together([partial(gradient_to, *task) for task in tasks], x.device)
+    return _stacked(found[: len(x)]) if rows_too else x.new_empty(0), _stacked(found[-len(x) :])
 
 
 @_backward.register_fake
@@ -163,25 +166,24 @@ def _sides(image: Any, kernel: Any, stride: list[int], padding: list[int]) -> li
     return [(image[i] + 2 * padding[i] - kernel[i]) // stride[i] + 1 for i in range(2)]
 
 
-def _together(work: Callable[[int], list[Tensor]], count: int, device: torch.device) -> list[list[Tensor]]:
-    """What comes of every network's work; on a GPU several are at it at once."""
+def _together(tasks: list[Callable[[], Tensor]], device: torch.device) -> list[Tensor]:
+    """What comes of every task; on a GPU several run at once."""
     if device.type != "cuda":
-        return [work(i) for i in range(count)]
-    here, streams, found = torch.cuda.current_stream(device), _streams(device)[:count], []
+        return [task() for task in tasks]
+    here, streams, found = torch.cuda.current_stream(device), _streams(device)[: len(tasks)], []
     for stream in streams:
         stream.wait_stream(here)
-    for i in range(count):
+    for i, task in enumerate(tasks):
         with torch.cuda.stream(streams[i % len(streams)]):
-            found.append(work(i))
+            found.append(task())
     for stream in streams:
         here.wait_stream(stream)
     return found
 
 
-def _stacked(found: list[list[Tensor]]) -> list[Tensor]:
-    """Each kind of result of all networks in one tensor, channels last, by one copy."""
-    kinds = zip(*found, strict=True)
-    return [torch.stack([each.permute(0, 2, 3, 1) for each in kind]).permute(0, 1, 4, 2, 3) for kind in kinds]
+def _stacked(found: list[Tensor]) -> Tensor:
+    """All networks' in one tensor, channels last, by one copy."""
+    return torch.stack([each.permute(0, 2, 3, 1) for each in found]).permute(0, 1, 4, 2, 3)
 
 
 @cache

@@ -90,9 +90,8 @@ class BatchNorm(nn.Module):
         self.register_buffer("present", torch.ones(1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training and self.running_mean is not None:
-            mean, variance, weight, bias = self.running_mean, self.running_var, self.weight, self.bias
-            return F.batch_norm(x, mean, variance, weight, bias, False, 0.0, self.epsilon)
+        if not self.training and self.running_mean is not None and self.running_var is not None:
+            return self._scaled(x - _wide(self.running_mean, x), self.running_var)
         values = x.to(torch.promote_types(x.dtype, torch.float32))
         around = values[:1].flatten(2).select(2, 0)[0].detach() if x.ndim > 2 else values[0].detach()
         values = values - _wide(around, x)
@@ -102,11 +101,11 @@ class BatchNorm(nn.Module):
         mean = (values * present).sum(others) / count
         variance = ((values * values * present).sum(others) / count - mean * mean).clamp(min=0)
         self._remember(mean.detach() + around, variance.detach() * count / (count - 1).clamp(min=1))
-        scale = torch.rsqrt(variance + self.epsilon)
-        found = (values - _wide(mean, x)) * _wide(scale, x)
-        if self.weight is not None:
-            found = found * _wide(self.weight, x) + _wide(self.bias, x)
-        return found.to(x.dtype)
+        return self._scaled(values - _wide(mean, x), variance).to(x.dtype)
+
+    def _scaled(self, values: Tensor, variance: Tensor) -> Tensor:
+        found = values * _wide(torch.rsqrt(variance + self.epsilon), values)
+        return found if self.weight is None else found * _wide(self.weight, values) + _wide(self.bias, values)
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor) -> None:

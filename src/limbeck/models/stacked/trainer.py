@@ -1,9 +1,11 @@
 """The stacked trainer: fits of one architecture and recipe become the courses of one stack."""
 
 import copy
+import gc
 import hashlib
 import math
 import time
+import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,7 +13,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import torch
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.models.place import Place
 from limbeck.models.sequential import is_network
 from limbeck.models.sharing import Timed, key_of_job
@@ -140,25 +142,37 @@ class StackedTrainer:
         steps = max(max(lengths), sum(lengths) // depth)
         pays = self.compiling == "always" or (self.compiling == "auto" and steps >= PAYS_FROM)
         compiled = pays and self.place.device == "cuda"
-        while True:
-            try:
-                stack = self._made(group, depth, compiled, courses[0].steps.recipe, data)
-                break
-            except torch.OutOfMemoryError as error:
-                self._kept.clear()
-                torch.cuda.empty_cache()
-                if depth == 1:
-                    raise group.blame(error) from error
-                depth = math.ceil(depth / 2)
-            except LimbeckError as error:
-                raise group.blame(error) from error
-            except Exception as error:  # vmap and user's networks refuse each other in a dozen ways
-                note["not stacked"] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        while (stack := self._try(group, depth, compiled, courses[0].steps.recipe, data, note)) is None:
+            if "not stacked" in note:
                 return None
+            self._kept.clear()
+            gc.collect()
+            torch.cuda.empty_cache()
+            if depth == 1:
+                raise group.blame(LimbeckError("not even one such network fits into the device's memory"))
+            depth = math.ceil(depth / 2)
         note |= {"depth": depth, "steps": steps, "batch": stack.recipe.batch, "compiled": compiled}
         if depth < wanted:
             note["split"] = f"a stack of {wanted} did not fit into memory"
         return stack
+
+    def _try(
+        self, group: Group, depth: int, compiled: bool, recipe: Recipe, data: Piled, note: dict[str, Any]
+    ) -> Stack | None:
+        """A stack of this depth; None where memory does not suffice, or where a note says that it cannot be."""
+        try:
+            return self._made(group, depth, compiled, recipe, data)
+        except torch.OutOfMemoryError:
+            return None
+        except LimbeckError as error:
+            raise group.blame(error) from error
+        except Exception as error:  # vmap and users' networks refuse each other in a dozen ways
+            note["not stacked"] = reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            told = (
+                f"{group.model.name} cannot be stacked, so that its networks are trained one after the other: {reason}"
+            )
+            warnings.warn(told, LimbeckWarning, stacklevel=2)
+            return None
 
     def _made(self, group: Group, depth: int, compiled: bool, recipe: Recipe, data: Piled) -> Stack:
         """The stack that was made for the like before, or a new one."""
@@ -225,8 +239,12 @@ class StackedTrainer:
 
 
 def useful_depth(lengths: Sequence[int]) -> int:
-    """As many slots as finish the work by the time that the longest training takes."""
-    return math.ceil(sum(lengths) / max(lengths))
+    """As many slots as finish the work by the time that the longest training takes.
+
+    Above 16 it is rounded up to a multiple of 4, so that a program that was made once serves many depths.
+    """
+    exact = math.ceil(sum(lengths) / max(lengths))
+    return exact if exact <= 16 else min(len(lengths), math.ceil(exact / 4) * 4)
 
 
 def _ticks(shares: Iterator[float], count: int) -> Iterator[int]:
