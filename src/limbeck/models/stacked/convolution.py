@@ -4,7 +4,7 @@ A library's grouped convolution is slow when groups are small and turns layouts 
 become one batched matrix product over patches; large ones, each of which fills a good part of a GPU, run side by side.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, cast
 
@@ -166,7 +166,7 @@ def _sides(image: Any, kernel: Any, stride: list[int], padding: list[int]) -> li
     return [(image[i] + 2 * padding[i] - kernel[i]) // stride[i] + 1 for i in range(2)]
 
 
-def _together(tasks: list[Callable[[], Tensor]], device: torch.device) -> list[Tensor]:
+def _together(tasks: Sequence[Callable[[], Tensor]], device: torch.device) -> list[Tensor]:
     """What comes of every task; on a GPU several run at once."""
     if device.type != "cuda":
         return [task() for task in tasks]
