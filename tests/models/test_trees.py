@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from skl2onnx import to_onnx
+from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+from sklearn.tree import _classes as tree_classes
 
 from limbeck.models.onnx import PackedModel
-from limbeck.models.trees import _rounded_down, pack_trees, trees_of
+from limbeck.models.trees import _rounded_down, is_forest, pack_trees, trees_of, without_formalities
 from limbeck.protocol.rows import Array
 
 KINDS = [
@@ -24,7 +26,6 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 def test_the_same_as_skl2onnx(kind: object, dataset: object) -> None:
     from onnxruntime import InferenceSession
-    from sklearn.base import clone
 
     bunch = dataset()  # type: ignore[operator]
     x, y = bunch.data.astype(np.float32), bunch.target
@@ -67,3 +68,19 @@ def _packed(estimator: object, features: int) -> bytes:
     assert trees is not None
     classes: Array = estimator.classes_  # type: ignore[attr-defined]
     return pack_trees(trees, classes, len(classes), features)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if is_forest(kind)], ids=repr)
+def test_forests_without_formalities_are_the_same_to_the_bit(kind: RandomForestClassifier) -> None:
+    x, y = load_digits(return_X_y=True)
+    one = clone(kind).fit(x, y)
+    names, checks = BaseEstimator._get_param_names, tree_classes.check_classification_targets
+    with without_formalities():
+        other = clone(kind).fit(x, y)
+    assert (BaseEstimator._get_param_names, tree_classes.check_classification_targets) == (names, checks)
+    for a, b in zip(trees_of(one) or [], trees_of(other) or [], strict=True):
+        assert np.array_equal(a.threshold, b.threshold)
+        assert np.array_equal(a.value, b.value)
+        assert np.array_equal(a.feature, b.feature)
+    with pytest.raises(ValueError, match="Unknown label type"), without_formalities():
+        clone(kind).fit(x, y + 0.5)

@@ -18,8 +18,10 @@ from limbeck.experiments.deal import Dealt, deal
 from limbeck.experiments.plan import Line, Plan
 from limbeck.experiments.results import Results
 from limbeck.experiments.run import federation_of
+from limbeck.models.choice import Training, is_network, trainer_for
 from limbeck.models.sharing import Done, SharedTrainer
 from limbeck.models.training import PoolTrainer, Watch, end_with, unwatched
+from limbeck.protocol.learning import Trainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,19 @@ def _rows_key(cell: Cell) -> str:
 
 
 def _ran(groups: list[list[Cell]], results: Results, processes: int | None) -> Iterator[Ran]:
-    """One item a cell. Whole groups side by side where there are enough of them, else fits side by side."""
+    """One item a cell. Whole groups side by side where there are enough of them, else fits side by side.
+
+    Where networks share a device, all groups take turns here.
+    """
     width = processes or cpu_count()
-    if width == 1 or len(groups) < width:
+    trainers = _Trainers(processes)
+    if (
+        width == 1
+        or len(groups) < width
+        or any(trainers.are_of_this_process(cell) for group in groups for cell in group)
+    ):
         for group in groups:
-            yield from _group(group, results, PoolTrainer(processes))
+            yield from _group(group, results, trainers)
         return
     orders = (
         delayed(_in_pool)([(cell.table, cell.base) for cell in group], results.folder, os.getpid()) for group in groups
@@ -84,10 +94,31 @@ def _ran(groups: list[list[Cell]], results: Results, processes: int | None) -> I
 def _in_pool(cells: Sequence[tuple[Mapping[str, Any], Path]], folder: Path, program: int) -> list[Ran]:
     end_with(program)
     group = [Cell(check_table(Experiment, table, str(base)), table, base) for table, base in cells]
-    return list(_group(group, Results(folder), PoolTrainer(1)))
+    return list(_group(group, Results(folder), _Trainers(1)))
 
 
-def _group(cells: Sequence[Cell], results: Results, trainer: PoolTrainer) -> Iterator[Ran]:
+class _Trainers:
+    """A trainer for every way of training that cells ask for; its programs serve all cells."""
+
+    def __init__(self, processes: int | None) -> None:
+        self._processes = processes
+        self._known: dict[tuple[Training, bool], Trainer] = {}
+
+    def of(self, cell: Cell) -> Trainer:
+        experiment = cell.experiment
+        key = (experiment.training, any(is_network(model) for model in experiment.models))
+        if key not in self._known:
+            self._known[key] = trainer_for(experiment.training, experiment.models, self._processes, base=cell.base)
+        return self._known[key]
+
+    def are_of_this_process(self, cell: Cell) -> bool:
+        try:
+            return not isinstance(self.of(cell), PoolTrainer)
+        except LimbeckError:  # the cell's own reason, told when its turn comes
+            return False
+
+
+def _group(cells: Sequence[Cell], results: Results, trainers: _Trainers) -> Iterator[Ran]:
     """Cells whose parties hold the same rows: the rows are dealt once, and fits that cells have in common done once."""
     done: Done = {}
     rehearsed: set[str] = set()
@@ -101,7 +132,7 @@ def _group(cells: Sequence[Cell], results: Results, trainer: PoolTrainer) -> Ite
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", LimbeckWarning)
             try:
-                shared = SharedTrainer(trainer, done)
+                shared = SharedTrainer(trainers.of(cell), done)
                 result = federation_of(cell.experiment, cell.table, dealt).run(shared, rehearsed=rehearsed)
                 results.keep(kept_of(cell, result.record, shared.seconds))
             except LimbeckError as error:

@@ -20,6 +20,9 @@ def train(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe, seed: int, p
     """Train in place; `x`, `y` and the network are where they are to be trained."""
     steps, patience = Steps(len(x), recipe, seed), Patience(recipe.patience)
     keyed_dropout(network)
+    if x.ndim == 4 and place.device == "cpu":  # pooling and convolution are half as fast with channels first
+        x = x.contiguous(memory_format=torch.channels_last)
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimiser = _Optimiser(list(network.parameters()), recipe)
     best = network.state_dict()
     held_out = torch.from_numpy(steps.held_out).to(x.device)

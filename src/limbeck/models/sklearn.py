@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from limbeck.errors import LimbeckError
 from limbeck.models.boosters import register_boosters
 from limbeck.models.constant import Constant
 from limbeck.models.onnx import OPSETS, spread
-from limbeck.models.trees import pack_trees, trees_of
+from limbeck.models.trees import is_forest, pack_trees, trees_of, without_formalities
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array, flat
@@ -49,7 +50,8 @@ class SklearnModel:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
-            estimator.fit(rows, codes)
+            with without_formalities() if is_forest(estimator) else nullcontext():
+                estimator.fit(rows, codes)
         return FittedSklearn(estimator, seen, classes, rows.shape[1])
 
 

@@ -68,7 +68,7 @@ class TorchModel:
         if (label := only_class(y)) is not None and start is None:
             return Constant(label, classes, int(np.prod(x.shape[1:])))
         with alone(seed):
-            network = self.started(x.shape[1:], classes, start)
+            network = self.tried(x.shape[1:], classes, start)
             trained = copy.deepcopy(network).to(place.device, place.dtype)
             with place.numerics():
                 train(trained, *on(place, x, y), recipe, seed, place)
@@ -83,13 +83,17 @@ class TorchModel:
 
     def started(self, row: tuple[int, ...], classes: int, start: bytes | None = None) -> nn.Module:
         """A network with fresh weights, drawn from torch's generator of the moment, or with given ones."""
-        example = channels_first(torch.zeros(1, *row))
-        network = self._fresh(example.shape[1:], classes)
-        outputs = network.eval()(example)
-        if outputs.shape != (1, classes):
-            raise LimbeckError(f"{self.name} gives outputs of shape {tuple(outputs.shape[1:])} for {classes} classes")
+        network = self._fresh(tuple(channels_first(torch.zeros(1, *row)).shape[1:]), classes)
         if start is not None:
             load_weights(network, start)
+        return network
+
+    def tried(self, row: tuple[int, ...], classes: int, start: bytes | None = None) -> nn.Module:
+        """The same, after a look whether it gives a score for every class."""
+        network = self.started(row, classes, start)
+        outputs = network.eval()(channels_first(torch.zeros(1, *row)))
+        if outputs.shape != (1, classes):
+            raise LimbeckError(f"{self.name} gives outputs of shape {tuple(outputs.shape[1:])} for {classes} classes")
         return network
 
     def fitted(

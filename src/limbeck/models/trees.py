@@ -1,10 +1,14 @@
 """Trees and forests straight to ONNX: their node arrays are all that it takes, and skl2onnx needs 20 times as long."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 from onnx import helper
+from sklearn.base import BaseEstimator
+from sklearn.tree import _classes as tree_classes
 
 from limbeck.models.onnx import packed
 from limbeck.protocol.rows import Array
@@ -21,6 +25,34 @@ def trees_of(estimator: Any) -> list[Any] | None:
     if kind.__name__ in TREES:
         return [estimator.tree_]
     return [member.tree_ for member in estimator.estimators_] if kind.__name__ in FORESTS else None
+
+
+def is_forest(estimator: Any) -> bool:
+    return type(estimator).__module__.startswith("sklearn.") and type(estimator).__name__ in FORESTS
+
+
+@contextmanager
+def without_formalities() -> Iterator[None]:
+    """Let a forest's trees skip what the forest has checked for all of them: half of a small tree's time.
+
+    Each tree would look up the names of its parameters, what kind of targets it has, and whether its weights are
+    numbers. What is grown is the same to the bit.
+    """
+    names: Any = cache(BaseEstimator._get_param_names.__func__)
+    quick = [
+        (BaseEstimator, "_get_param_names", classmethod(names)),
+        (tree_classes, "check_classification_targets", lambda y: None),
+        (tree_classes, "_check_sample_weight", lambda weights, *_, **__: np.asarray(weights, np.float64)),
+    ]
+    there = [(owner, name, replacement) for owner, name, replacement in quick if name in vars(owner)]
+    before = [(owner, name, vars(owner)[name]) for owner, name, _ in there]
+    try:
+        for owner, name, replacement in there:
+            setattr(owner, name, replacement)
+        yield
+    finally:
+        for owner, name, original in before:
+            setattr(owner, name, original)
 
 
 def pack_trees(trees: Sequence[Any], seen: Array, classes: int, features: int) -> bytes:

@@ -181,7 +181,7 @@ class StackedTrainer:
         if stack is None or not stack.takes(data.rows, data.targets):
             stack = None  # its memory is needed
             with alone(0):
-                network = group.model.started(group.row, group.classes)
+                network = group.model.tried(group.row, group.classes)
             stack = Stack(network, depth, recipe, self.place, data.rows, data.targets, compiled)
         self._kept[name] = stack
         while len(self._kept) > KEPT_STACKS:
