@@ -1,6 +1,7 @@
 """Runs from Python and from files: the same seed, the same record; any labels; clear refusals."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -174,3 +175,46 @@ def test_a_model_that_cannot_travel_is_refused_before_training() -> None:
 def test_data_without_test_rows_is_told() -> None:
     with pytest.raises(lb.LimbeckError, match=r"iris has no official test rows: .* data.test"):
         federation(data={"name": "iris", "public": 0.3})
+
+
+NETWORKS: dict[str, Any] = {
+    "seed": 0,
+    "data": {"name": "digits", "parties": 3, "public": 0.3, "test": 0.2, "split": {"kind": "dirichlet", "beta": 0.5}},
+    "model": {"name": "torch-mlp", "dropout": 0.1, "recipe": {"epochs": 4, "batch": 16}},
+    "algorithm": {"name": "fedkt", "subsets": 2},
+}
+
+
+def trained(**training: Any) -> Any:
+    table = {**NETWORKS, "training": training}
+    return run_experiment(check_table(Experiment, table, "e.toml"), table, 1)
+
+
+def test_fits_of_all_parties_share_a_stack_and_the_result_is_that_of_any_trainer() -> None:
+    stacked, pool, sequential = (trained(trainer=name, device="cpu") for name in ("stacked", "pool", "sequential"))
+    said = stacked.record.timing["training"]
+    assert (said["trainer"], said["device"], said["why"]) == ("stacked", "cpu", "device = cpu: trainer = stacked")
+    assert [stack["networks"] for stack in said["stacks"]] == [12, 6, 1]
+    assert pool.record.timing["training"]["trainer"] == "pool"
+    assert sequential.record.timing["training"]["trainer"] == "sequential"
+    assert sequential.model.onnx == pool.model.onnx
+    x = load("digits").x
+    assert (stacked.model.predict(x) == pool.model.predict(x)).mean() > 0.97
+    again = trained(trainer="stacked", device="cpu")
+    assert again.model.onnx == stacked.model.onnx
+
+
+def test_a_run_that_ends_well_leaves_no_checkpoints(tmp_path: Path) -> None:
+    table = {**NETWORKS, "training": {"trainer": "stacked", "device": "cpu", "checkpoint": "kept"}}
+    run_experiment(check_table(Experiment, table, "e.toml"), table, 1, base=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_keys_of_training_are_told() -> None:
+    for wrong, told in (
+        ({"trainer": "stack"}, "training: trainer"),
+        ({"devise": "cpu"}, "unknown key 'devise'"),
+        ({"trainer": "pool", "device": "cuda"}, 'training: trainer = "pool" trains on the CPU'),
+    ):
+        with pytest.raises(lb.LimbeckError, match=told):
+            check_table(Experiment, {**NETWORKS, "training": wrong}, "e.toml")

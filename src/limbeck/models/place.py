@@ -27,14 +27,17 @@ class Place:
 
     @contextmanager
     def numerics(self) -> Iterator[None]:
-        """Rounding and kernels depend on this place alone, whatever else is set; all is as before afterwards."""
+        """Rounding, kernels and threads depend on this place alone; all is as before afterwards."""
         cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
         before = (cudnn.allow_tf32, matmul.allow_tf32, cudnn.deterministic, cudnn.benchmark)
-        rounded = self.precision == "tf32"
+        rounded, threads = self.precision == "tf32", torch.get_num_threads()
+        if self.device == "cpu":
+            torch.set_num_threads(1)
         cudnn.allow_tf32, matmul.allow_tf32, cudnn.deterministic, cudnn.benchmark = rounded, rounded, True, False
         try:
             yield
         finally:
+            torch.set_num_threads(threads)
             cudnn.allow_tf32, matmul.allow_tf32, cudnn.deterministic, cudnn.benchmark = before
 
 
