@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from limbeck.experiments.result import load as load
     from limbeck.experiments.run import run as run
     from limbeck.experiments.run import run_file as run_file
+    from limbeck.models.choice import Training as Training
     from limbeck.models.torch import TorchModel as TorchModel
     from limbeck.privacy.ledger import Budget as Budget
     from limbeck.privacy.planner import Privacy as Privacy
@@ -29,6 +30,7 @@ _ELSEWHERE = {
     "Privacy": "limbeck.privacy.planner",
     "Recipe": "limbeck.protocol.recipe",
     "TorchModel": "limbeck.models.torch",
+    "Training": "limbeck.models.choice",
     "check_algorithm": "limbeck.checks",
     "load": "limbeck.experiments.result",
     "run": "limbeck.experiments.run",

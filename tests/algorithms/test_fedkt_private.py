@@ -42,7 +42,7 @@ def model(algorithm: Any) -> bytes:
 @pytest.mark.parametrize(
     "privacy",
     [
-        private("L1", "confident-gaussian", 0.5, threshold=1.0),
+        pytest.param(private("L1", "confident-gaussian", 0.5, threshold=1.0), marks=pytest.mark.slow),
         private("L2", adjacency="add-remove"),
     ],
     ids=lambda p: f"{p.level}-{p.mechanism}-{p.adjacency}",

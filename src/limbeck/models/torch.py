@@ -1,6 +1,7 @@
 """Any torch network as a kind of model, trained by a recipe."""
 
 import copy
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -160,8 +161,10 @@ def only_class(y: Array) -> int | None:
 
 def on(place: Place, x: Array, y: Array | None = None) -> tuple[Tensor, Tensor]:
     """Rows (channels first) and targets, where they are to be used."""
-    rows = channels_first(torch.from_numpy(np.ascontiguousarray(x, np.float32)))
-    targets = torch.as_tensor(np.ascontiguousarray(y) if y is not None else np.empty(0))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # nobody writes to it
+        rows = channels_first(torch.from_numpy(np.ascontiguousarray(x, np.float32)))
+        targets = torch.as_tensor(np.ascontiguousarray(y) if y is not None else np.empty(0))
     dtype = place.dtype if targets.is_floating_point() else torch.int64
     return rows.to(place.device, place.dtype), targets.to(place.device, dtype)
 

