@@ -136,9 +136,18 @@ class Stack:
         names = [*self.weights, *self.buffers]
         every = {name: torch.stack([state[name] for state in states]).to(self.place.device) for name in names}
         at_once = max(1, ASK_VALUES // (len(states) * rows[0].numel()))
-        ask = vmap(lambda state, part: functional_call(self.network, state, (part,)).argmax(1), in_dims=(0, None))
+        ask: Any = vmap(self._votes_of_one, in_dims=(0, None))
+        if self.place.device == "cpu":  # where grouped convolutions are slower than one after the other
+            ask = self._votes_one_by_one
         with self._asked(), torch.no_grad(), self.place.numerics():
             return torch.cat([ask(every, part) for part in rows.split(at_once)], 1).cpu().numpy()
+
+    def _votes_of_one(self, state: State, rows: Tensor) -> Tensor:
+        return cast(Tensor, functional_call(self.network, state, (rows,)).argmax(1))
+
+    def _votes_one_by_one(self, every: State, rows: Tensor) -> Tensor:
+        states = [dict(zip(every, values, strict=True)) for values in zip(*every.values(), strict=True)]
+        return torch.stack([self._votes_of_one(state, rows) for state in states])
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
