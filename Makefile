@@ -24,6 +24,9 @@ check: lint test
 
 bench: .venv/.full
 	$(BIN)/python benchmarks/fedkt_adult.py
+	$(BIN)/python benchmarks/pool.py
+	$(BIN)/python benchmarks/rounds.py
+	$(BIN)/python benchmarks/votes.py
 
 clean:
 	rm -rf .venv

@@ -23,7 +23,7 @@ SCORES = "limbeck.scores"  # metadata key: "probability", or "vote" where a mode
 
 
 class PackedModel:
-    """A fitted model as it travels: checked before its first use, one thread, the same votes everywhere."""
+    """A fitted model as it travels: checked before its first use, the same votes everywhere."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -68,12 +68,20 @@ class PackedModel:
             raise LimbeckError(f"the model takes rows of {np.prod(expected)} values, not {np.prod(rows.shape[1:])}")
         parts = np.array_split(rows.reshape(len(x), *expected), max(1, rows.size // MOST_VALUES))
         try:
-            with ThreadPoolExecutor(min(cpu_count(), len(parts))) as pool:
-                answers = list(pool.map(lambda part: self.session.run(["label", "scores"], {"rows": part}), parts))
+            answers = self._answers(parts)
         except Exception as error:  # onnxruntime's own types, none of them in common
             raise LimbeckError(f"the packed model cannot answer: {' '.join(str(error).split())[:200]}") from error
         labels, scores = zip(*answers, strict=True)
         return np.concatenate(labels), np.concatenate(scores)
+
+    def _answers(self, parts: Sequence[Array]) -> list[tuple[Array, Array]]:
+        def answer(part: Array) -> Any:
+            return self.session.run(["label", "scores"], {"rows": part})
+
+        if len(parts) == 1:
+            return [answer(parts[0])]
+        with ThreadPoolExecutor(min(cpu_count(), len(parts))) as pool:
+            return list(pool.map(answer, parts))
 
     def pack(self) -> bytes:
         return self.data

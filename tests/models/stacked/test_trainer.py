@@ -129,6 +129,42 @@ def test_a_network_that_cannot_be_stacked_is_trained_alone_and_the_record_says_w
     assert "vmap" in trainer.stacks[0]["not stacked"]
 
 
+class Unusual(nn.Module):
+    """A layer used twice under two names, a frozen one, a buffer of its own, and no batch norm."""
+
+    shift: torch.Tensor
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(64, 64)
+        self.second = self.first
+        self.frozen = nn.Linear(64, 16)
+        self.frozen.requires_grad_(False)
+        self.last = nn.Linear(16, classes)
+        self.register_buffer("shift", torch.full((64,), 0.1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.first(x.flatten(1) - self.shift))
+        found: torch.Tensor = self.last(torch.relu(self.frozen(torch.relu(self.second(x)))))
+        return found
+
+
+def unusual(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return Unusual(classes)
+
+
+@pytest.mark.parametrize("batch", [1, 16, 59])
+def test_shared_and_frozen_layers_and_odd_batches_are_trained_as_they_are_alone(batch: int) -> None:
+    model = TorchModel(unusual, Recipe(epochs=2, batch=batch, weight_decay=1e-2))
+    jobs = fits(model, (60, 33))
+    one, other = (trainer.run(jobs, 10, [0, 1]) for trainer in (SequentialTrainer(), stacked()))
+    for a, b in zip(one, other, strict=True):
+        assert np.allclose(PackedModel(a).scores(X), PackedModel(b).scores(X), atol=1e-4)
+    trainer = stacked()
+    trainer.run(jobs, 10, [0, 1])
+    assert "not stacked" not in trainer.stacks[0]
+
+
 def test_the_right_job_is_blamed() -> None:
     wild = replace(MODEL, recipe=Recipe(epochs=3, optimiser="sgd", learning_rate=1e30))
     trainer = stacked()

@@ -67,8 +67,9 @@ class Stack:
             name: weight.to(torch.bfloat16) if place.halves and name in halved(self.network) else weight
             for name, weight in self.weights.items()
         }
-        for factor in self._factors.values():
-            factor.requires_grad_()
+        self._used = [name for name, weight in self.network.named_parameters() if weight.requires_grad]
+        for name in self._used:
+            self._factors[name].requires_grad_()
         kept = set(self.network.state_dict())
         self.buffers = {n: self._many(buffer) for n, buffer in self.network.named_buffers() if n in kept}
         self.moments = {
@@ -79,7 +80,6 @@ class Stack:
         if compiled:
             self._losses, self._move = _compiled(self._losses), _compiled(self._move)
         self._lay_out_empty()
-        self._used = list(self.weights)
         self._graph: Any = None
         self._prepare()
 

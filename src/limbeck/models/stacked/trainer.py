@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, Literal, TypeVar, cast
 
 import torch
+from torch import nn
 
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.models.place import Place
@@ -207,12 +208,13 @@ class StackedTrainer:
         """What each job wants to know of its network."""
         with alone(0):
             blank = group.model.started(group.row, group.classes)
+        names = shared_names(blank)
         results: dict[int, Any] = dict(self._votes(group, stack, courses))
         for member, course in zip(group.members, courses, strict=True):
             try:
                 check_finite(course.state.values())
                 if member.index not in results:
-                    weights = {name: course.state[name].cpu() for name in blank.state_dict()}
+                    weights = {name: course.state[names.get(name, name)].cpu() for name in blank.state_dict()}
                     fitted = group.model.fitted(copy.deepcopy(blank), weights, group.row, group.classes)
                     results[member.index] = member.job.finish(fitted)
             except LimbeckError as error:
@@ -245,6 +247,13 @@ def useful_depth(lengths: Sequence[int]) -> int:
     """
     exact = math.ceil(sum(lengths) / max(lengths))
     return exact if exact <= 16 else min(len(lengths), math.ceil(exact / 4) * 4)
+
+
+def shared_names(network: nn.Module) -> dict[str, str]:
+    """For every name of a weight, the first one: a weight that two layers share has two."""
+    first: dict[int, str] = {}
+    every = network.named_parameters(remove_duplicate=False)
+    return {name: first.setdefault(id(weight), name) for name, weight in every}
 
 
 def _ticks(shares: Iterator[float], count: int) -> Iterator[int]:
