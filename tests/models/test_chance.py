@@ -58,3 +58,9 @@ def test_only_images_are_augmented() -> None:
     assert augmented(IMAGES, torch.tensor(0), "none") is IMAGES
     with pytest.raises(LimbeckError, match="augmentation = 'flip' is for images"):
         augmented(torch.zeros(3, 7), torch.tensor(0), "flip")
+
+
+def test_one_dropout_used_twice_draws_twice() -> None:
+    dropout = Dropout(0.5, 0)
+    first, second = dropout(torch.ones(1000)), dropout(torch.ones(1000))
+    assert 400 < (first == second).sum().item() < 600

@@ -1,5 +1,7 @@
 """Trees packed by hand against skl2onnx, and at the very thresholds."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from skl2onnx import to_onnx
@@ -84,3 +86,18 @@ def test_forests_without_formalities_are_the_same_to_the_bit(kind: RandomForestC
         assert np.array_equal(a.feature, b.feature)
     with pytest.raises(ValueError, match="Unknown label type"), without_formalities():
         clone(kind).fit(x, y + 0.5)
+
+
+def test_forests_that_grow_in_threads_leave_nothing_behind() -> None:
+    x, y = load_digits(return_X_y=True)
+    names, checks = BaseEstimator._get_param_names, tree_classes.check_classification_targets
+
+    def grow(seed: int) -> object:
+        with without_formalities():
+            return RandomForestClassifier(3 + seed % 5, random_state=seed).fit(x[:200], y[:200])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(grow, range(40)))
+    assert (BaseEstimator._get_param_names, tree_classes.check_classification_targets) == (names, checks)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        DecisionTreeClassifier().fit(x, y + 0.5)

@@ -18,7 +18,7 @@ from limbeck.experiments.deal import Dealt, deal
 from limbeck.experiments.plan import Line, Plan
 from limbeck.experiments.results import Results
 from limbeck.experiments.run import federation_of
-from limbeck.models.choice import Training, is_network, trainer_for
+from limbeck.models.choice import Training, finish, is_network, trainer_for
 from limbeck.models.sharing import Done, SharedTrainer
 from limbeck.models.training import PoolTrainer, Watch, end_with, unwatched
 from limbeck.protocol.learning import Trainer
@@ -83,6 +83,7 @@ def _ran(groups: list[list[Cell]], results: Results, processes: int | None) -> I
     ):
         for group in groups:
             yield from _group(group, results, trainers)
+        trainers.finish()
         return
     orders = (
         delayed(_in_pool)([(cell.table, cell.base) for cell in group], results.folder, os.getpid()) for group in groups
@@ -102,14 +103,18 @@ class _Trainers:
 
     def __init__(self, processes: int | None) -> None:
         self._processes = processes
-        self._known: dict[tuple[Training, bool], Trainer] = {}
+        self._known: dict[tuple[Training, bool, Path], Trainer] = {}
 
     def of(self, cell: Cell) -> Trainer:
         experiment = cell.experiment
-        key = (experiment.training, any(is_network(model) for model in experiment.models))
+        key = (experiment.training, any(is_network(model) for model in experiment.models), cell.base)
         if key not in self._known:
             self._known[key] = trainer_for(experiment.training, experiment.models, self._processes, base=cell.base)
         return self._known[key]
+
+    def finish(self) -> None:
+        for trainer in self._known.values():
+            finish(trainer)
 
     def are_of_this_process(self, cell: Cell) -> bool:
         try:

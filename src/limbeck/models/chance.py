@@ -13,6 +13,7 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.recipe import Augmentation
 
 FARTHEST = 4  # pixels that a crop moves an image
+DROPOUTS = 2**20  # more than any network has
 
 
 def uniform(key: Tensor, shape: tuple[int, ...], purpose: int) -> Tensor:
@@ -23,19 +24,20 @@ def uniform(key: Tensor, shape: tuple[int, ...], purpose: int) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """`nn.Dropout` by key; `number` tells the dropouts of a network apart."""
+    """`nn.Dropout` by key; `number` tells a network's dropouts apart, `calls` the uses of one in a forward pass."""
 
     key: Tensor
 
     def __init__(self, share: float, number: int) -> None:
         super().__init__()
-        self.share, self.number = share, number
+        self.share, self.number, self.calls = share, number, 0
         self.register_buffer("key", torch.zeros((), dtype=torch.int64), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.share == 0:
             return x
-        kept = uniform(self.key, tuple(x.shape), self.number) >= self.share
+        kept = uniform(self.key, tuple(x.shape), self.number + DROPOUTS * self.calls) >= self.share
+        self.calls += 1
         return x * kept / (1 - self.share) if self.share < 1 else x * 0
 
 

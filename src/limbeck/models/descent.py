@@ -20,7 +20,7 @@ def train(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe, seed: int, p
     """Train in place; `x`, `y` and the network are where they are to be trained."""
     steps, patience = Steps(len(x), recipe, seed), Patience(recipe.patience)
     keyed_dropout(network)
-    if x.ndim == 4 and place.device == "cpu":  # pooling and convolution are half as fast with channels first
+    if place.device == "cpu" and _bears_channels_last(network, x):  # pooling is much faster so
         x = x.contiguous(memory_format=torch.channels_last)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimiser = _Optimiser(list(network.parameters()), recipe)
@@ -49,6 +49,7 @@ def _outputs(network: nn.Module, x: Tensor, recipe: Recipe, key: int, place: Pla
     for part in network.modules():
         if isinstance(part, Dropout):
             part.key.fill_(key)
+            part.calls = 0
     if recipe.augmentation != "none":
         x = augmented(x, torch.tensor(key, device=x.device), recipe.augmentation)
     with torch.autocast(place.device, torch.bfloat16, enabled=place.halves):
@@ -63,6 +64,20 @@ def keyed_dropout(network: nn.Module) -> None:
             if type(child) is nn.Dropout:
                 setattr(parent, name, Dropout(child.p, number).to(_device(network)))
                 number += 1
+
+
+def _bears_channels_last(network: nn.Module, x: Tensor) -> bool:
+    """Whether images may lie in memory with channels last: a network that takes views of them may not bear it."""
+    if x.ndim != 4 or not any(isinstance(part, nn.Conv2d) for part in network.modules()):
+        return False
+    other: nn.Module = copy.deepcopy(network).eval()
+    other.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    try:
+        with torch.enable_grad():
+            other(x[:2].contiguous(memory_format=torch.channels_last)).sum().backward()
+    except RuntimeError:
+        return False
+    return True
 
 
 def loss_on(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> float:

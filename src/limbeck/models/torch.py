@@ -36,7 +36,7 @@ class TorchModel:
     def __post_init__(self) -> None:
         if not self.description:
             kind = type(self.network) if isinstance(self.network, nn.Module) else self.network
-            text = " ".join(repr(self.network).split())
+            text = _plain_name(self.network) or " ".join(repr(self.network).split())
             name = getattr(kind, "__name__", "network")
             object.__setattr__(self, "description", {"name": name, "repr": text, "recipe": asdict(self.recipe)})
 
@@ -48,8 +48,8 @@ class TorchModel:
     def architecture(self) -> Hashable:
         """Equal where networks differ in their weights alone."""
         if isinstance(self.network, partial):
-            return (self.network.func, repr(sorted(self.network.keywords.items())))
-        return self.network
+            return (self.network.func, repr(self.network.args), repr(sorted(self.network.keywords.items())))
+        return self.network if isinstance(self.network, Hashable) else id(self.network)
 
     def fit(
         self,
@@ -147,6 +147,13 @@ class FittedTorch:
 def load_weights(network: nn.Module, weights: bytes) -> None:
     """Give a network the weights of another of its architecture."""
     network.load_state_dict(load(weights))
+
+
+def _plain_name(build: Any) -> str | None:
+    """Where a function stands, the same in every process; None for what is made at run time."""
+    name = getattr(build, "__qualname__", "<>")
+    closed = getattr(build, "__closure__", None) is not None
+    return None if "<" in name or closed else f"{build.__module__}:{name}"
 
 
 def check_finite(weights: Iterable[Tensor]) -> None:

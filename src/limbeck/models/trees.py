@@ -1,7 +1,9 @@
 """Trees and forests straight to ONNX: their node arrays are all that it takes, and skl2onnx needs 20 times as long."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -38,21 +40,44 @@ def without_formalities() -> Iterator[None]:
     Each tree would look up the names of its parameters, what kind of targets it has, and whether its weights are
     numbers. What is grown is the same to the bit.
     """
-    names: Any = cache(BaseEstimator._get_param_names.__func__)
-    quick = [
-        (BaseEstimator, "_get_param_names", classmethod(names)),
-        (tree_classes, "check_classification_targets", lambda y: None),
-        (tree_classes, "_check_sample_weight", lambda weights, *_, **__: np.asarray(weights, np.float64)),
-    ]
-    there = [(owner, name, replacement) for owner, name, replacement in quick if name in vars(owner)]
-    before = [(owner, name, vars(owner)[name]) for owner, name, _ in there]
+    with _growing.lock:
+        _growing.forests += 1
+        if _growing.forests == 1:
+            _growing.before = _replaced(_QUICK)
     try:
-        for owner, name, replacement in there:
-            setattr(owner, name, replacement)
         yield
     finally:
-        for owner, name, original in before:
-            setattr(owner, name, original)
+        with _growing.lock:
+            _growing.forests -= 1
+            if _growing.forests == 0:
+                _replaced(_growing.before)
+
+
+@dataclass(slots=True)
+class _Growing:
+    """How many forests grow at the moment, in any thread, and what the first of them replaced."""
+
+    forests: int = 0
+    before: list[tuple[Any, str, Any]] = field(default_factory=list)
+    lock: Any = field(default_factory=threading.Lock)
+
+
+def _replaced(parts: Sequence[tuple[Any, str, Any]]) -> list[tuple[Any, str, Any]]:
+    """Put parts in the place of those that are there; returns what was there."""
+    there = [(owner, name, part) for owner, name, part in parts if name in vars(owner)]
+    before = [(owner, name, vars(owner)[name]) for owner, name, _ in there]
+    for owner, name, part in there:
+        setattr(owner, name, part)
+    return before
+
+
+_names: Any = cache(BaseEstimator._get_param_names.__func__)
+_QUICK: tuple[tuple[Any, str, Any], ...] = (
+    (BaseEstimator, "_get_param_names", classmethod(_names)),
+    (tree_classes, "check_classification_targets", lambda y: None),
+    (tree_classes, "_check_sample_weight", lambda weights, *_, **__: np.asarray(weights, np.float64)),
+)
+_growing = _Growing()
 
 
 def pack_trees(trees: Sequence[Any], seen: Array, classes: int, features: int) -> bytes:

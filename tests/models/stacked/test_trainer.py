@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,111 @@ def test_shared_and_frozen_layers_and_odd_batches_are_trained_as_they_are_alone(
     assert "not stacked" not in trainer.stacks[0]
 
 
+class Views(nn.Sequential):
+    """Takes a view of what a convolution gives."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self[1](self[0](x).view(x.size(0), -1))
+        return found
+
+
+class Hidden(nn.Module):
+    """Keeps numbers outside its state."""
+
+    noise: torch.Tensor
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, classes)
+        self.register_buffer("noise", torch.randn(64), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.linear(x.flatten(1) * self.noise)
+        return found
+
+
+class Counting(nn.Module):
+    """Assigns to a buffer of its own, and drops out twice by one layer."""
+
+    mean: torch.Tensor
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.linear, self.dropout = nn.Linear(64, classes), nn.Dropout(0.5)
+        self.register_buffer("mean", torch.zeros(64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.dropout(self.dropout(x.flatten(1)))
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        found: torch.Tensor = self.linear(x - self.mean)
+        return found
+
+
+class OwnNorm(nn.BatchNorm1d):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(x)
+
+
+STRANGE = {
+    "buffers outside its state": lambda shape, classes: Hidden(classes),
+    "the network changes its buffers": lambda shape, classes: Counting(classes),
+    "1 changes its buffers": lambda shape, classes: nn.Sequential(nn.Flatten(), OwnNorm(64), nn.Linear(64, classes)),
+}
+
+
+@pytest.mark.parametrize("reason", STRANGE)
+def test_what_a_stack_would_get_wrong_is_trained_alone(reason: str) -> None:
+    model = TorchModel(STRANGE[reason], Recipe(epochs=2, batch=16))
+    trainer = stacked()
+    with pytest.warns(LimbeckWarning, match=reason):
+        found = trainer.run(fits(model), 10, range(4))
+    assert found == SequentialTrainer().run(fits(model), 10, range(4))
+    fitted = [model.fit(X[:200], Y[:200], 10, seed) for seed in range(3)]
+    for one in fitted:
+        assert isinstance(one, FittedTorch)
+        assert (PackedModel(one.pack()).vote(X) == one.vote(X)).mean() > 0.99
+
+
+def test_batch_norm_over_single_rows_is_refused_as_it_is_alone() -> None:
+    model = TorchModel(
+        lambda shape, classes: nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, classes)),
+        Recipe(epochs=1, batch=1),
+    )
+    with pytest.warns(LimbeckWarning), pytest.raises(FitError, match="more than 1 value per channel"):
+        stacked().run(fits(model), 10, range(4))
+
+
+def test_a_network_that_takes_views_is_trained_anywhere() -> None:
+    model = TorchModel(lambda shape, classes: Views(nn.Conv2d(1, 4, 3), nn.Linear(144, classes)), Recipe(epochs=2))
+    one, other = (trainer.run(fits(model), 10, range(4)) for trainer in (SequentialTrainer(), stacked()))
+    assert agreement(one, other) > 0.99
+
+
+def wide(width: int, shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, classes))
+
+
+def test_builders_with_other_arguments_build_other_networks() -> None:
+    jobs = [Fit(TorchModel(partial(wide, width), Recipe(epochs=1)), X, Y) for width in (4, 16)]
+    trainer = stacked()
+    small, large = trainer.run(jobs, 10, [0, 1])
+    assert len(large) > len(small)
+    assert [stack["networks"] for stack in trainer.stacks] == [1, 1]
+
+
+def test_wrong_weights_to_start_from_and_wrong_rows_to_ask_are_blamed() -> None:
+    other = TorchModel(partial(wide, 4)).fit(X[:50], Y[:50], 10, 0)
+    assert isinstance(other, FittedTorch)
+    jobs: list[Any] = [*fits(), Refit(MODEL, X[:60], Y[:60], other.weights())]
+    with pytest.raises(FitError, match=r"cannot fit small_network to 60 rows: Error.* in loading") as failure:
+        stacked().run(jobs, 10, range(5))
+    assert failure.value.index == 4
+    with pytest.raises(FitError, match="cannot fit small_network") as failure:
+        stacked().run([*jobs[:4], FitAndVote(MODEL, X[:60], Y[:60], X[:5, :4])], 10, range(5))
+    assert failure.value.index == 4
+
+
 def test_the_right_job_is_blamed() -> None:
     wild = replace(MODEL, recipe=Recipe(epochs=3, optimiser="sgd", learning_rate=1e30))
     trainer = stacked()
@@ -262,6 +368,29 @@ def test_a_checkpoint_of_something_else_is_not_taken(tmp_path: Path) -> None:
     with pytest.raises(LimbeckError, match=r"safetensors is not a checkpoint; delete it"):
         stacked(checkpoints=kept).run(fits(), 10, [0, 1, 2, 3])
     kept.finish()
+    assert not (tmp_path / "kept").exists()
+
+
+def test_the_folder_of_checkpoints_is_the_users(tmp_path: Path) -> None:
+    """Only files that this run wrote are removed, whatever folder was named; not even another run's."""
+    folder = tmp_path / "mine"
+    (folder / "letters").mkdir(parents=True)
+    others = [folder / "thesis.txt", folder / "letters" / "one", folder / f"{'0' * 32}.safetensors"]
+    for other in others:
+        other.write_text("precious")
+    kept = Checkpoints(folder, every=0)
+    stacked(checkpoints=kept).run(fits(), 10, [0, 1, 2, 3])
+    assert len(list(folder.iterdir())) == 4
+    kept.finish()
+    assert sorted(path for path in folder.rglob("*") if path.is_file()) == sorted(others)
+    Checkpoints(folder).finish()
+    assert all(other.read_text() == "precious" for other in others)
+
+
+def test_a_network_without_a_name_says_that_it_keeps_no_checkpoints(tmp_path: Path) -> None:
+    model = TorchModel(lambda shape, classes: small_network(shape, classes), Recipe(epochs=1))
+    with pytest.warns(LimbeckWarning, match="keeps no checkpoints"):
+        stacked(checkpoints=Checkpoints(tmp_path / "kept", every=0)).run(fits(model), 10, range(4))
     assert not (tmp_path / "kept").exists()
 
 

@@ -1,7 +1,6 @@
 """Checkpoints: courses on disk, so that a long training goes on after an interruption, on another machine too."""
 
 import json
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,11 +18,15 @@ EVERY = 60.0  # seconds
 
 @dataclass(slots=True)
 class Checkpoints:
-    """A folder with a file for each stack, named by the content of its jobs; `finish` removes it."""
+    """A folder with a file for each stack, named by the content of its jobs.
+
+    The folder is the user's: `finish` removes the files of this run's own stacks, and nothing else.
+    """
 
     folder: Path
     every: float = EVERY
     _last: float = field(default_factory=time.monotonic)
+    _own: set[str] = field(default_factory=set)
 
     @property
     def due(self) -> bool:
@@ -63,8 +66,14 @@ class Checkpoints:
         return True
 
     def finish(self) -> None:
-        """All is done: nothing needs to go on."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """All is done: nothing needs to go on. A folder that held nothing else goes too."""
+        for name in self._own:
+            for file in (self.folder / name, *self.folder.glob(f".{name}-*")):  # the latter from a kill amid writing
+                file.unlink(missing_ok=True)
+        if self._own and self.folder.is_dir() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
 
     def _file(self, key: str) -> Path:
-        return self.folder / f"{key[:32]}.safetensors"
+        name = f"{key[:32]}.safetensors"
+        self._own.add(name)
+        return self.folder / name

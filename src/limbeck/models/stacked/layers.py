@@ -1,7 +1,7 @@
 """Layers that know of short batches and of stacks; all others are stacked by `vmap` as they are."""
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from limbeck.models.stacked.convolution import convolution
 
 def stackable(network: nn.Module, place: Place) -> nn.Module:
     """A copy that trains the same alone and under `vmap`; its weights have the same names."""
+    _check_buffers(network)
     network = copy.deepcopy(network).to(place.device, place.dtype)
     keyed_dropout(network)
     halves = torch.bfloat16 if place.halves else None
@@ -25,14 +26,40 @@ def stackable(network: nn.Module, place: Place) -> nn.Module:
     return network
 
 
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+
+def _check_buffers(network: nn.Module) -> None:
+    """Refuse what one program for many networks would get wrong in silence."""
+    for name, part in network.named_modules():
+        if isinstance(part, _BatchNorm) and type(part) not in NORMS:
+            raise TypeError(f"{name}: a batch norm of its own kind")
+    hidden = {name for name, _ in network.named_buffers()} - set(network.state_dict())
+    if hidden:
+        raise TypeError(f"buffers outside its state, such as {min(hidden)}")
+
+
+def check_own_buffers(network: nn.Module, rows: Tensor) -> None:
+    """Refuse layers other than batch norm that change their buffers in training."""
+    trial = copy.deepcopy(network).train()
+    norms = {id(part) for part in trial.modules() if type(part) in NORMS}
+    before = {id(part): {n: b.clone() for n, b in part.named_buffers(recurse=False)} for part in trial.modules()}
+    with torch.no_grad():
+        trial(rows)
+    for name, part in trial.named_modules():
+        own = dict(part.named_buffers(recurse=False)) if id(part) not in norms else {}
+        if any(not torch.equal(buffer, before[id(part)][key]) for key, buffer in own.items()):
+            raise TypeError(f"{name or 'the network'} changes its buffers")
+
+
 def halved(network: nn.Module) -> set[str]:
     """Names of the weights that are factors of products in half precision."""
     return {f"{name}.weight" for name, part in network.named_modules() if isinstance(part, Convolution | Linear)}
 
 
 def _layer(child: nn.Module, halves: torch.dtype | None) -> nn.Module | None:
-    if isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
-        return BatchNorm(child)
+    if type(child) in NORMS:
+        return BatchNorm(cast(_BatchNorm, child))
     if type(child) is nn.Conv2d and _is_plain(child):
         return Convolution(child, halves)
     return Linear(child, halves) if type(child) is nn.Linear and halves else None

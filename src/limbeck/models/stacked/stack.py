@@ -58,6 +58,8 @@ class Stack:
         self.network = stackable(network, place).train()
         parts = dict(self.network.named_modules())
         self._keys = [f"{name}.key" for name, part in parts.items() if isinstance(part, Dropout)]
+        if recipe.batch == 1 and any(isinstance(part, BatchNorm) for part in parts.values()):
+            raise TypeError("batch norm over batches of one row")
         self._masks = [f"{name}.present" for name, part in parts.items() if isinstance(part, BatchNorm)]
         self.weights = {name: self._many(weight.detach()) for name, weight in self.network.named_parameters()}
         for name, part in parts.items():
@@ -152,8 +154,10 @@ class Stack:
     @contextmanager
     def _asked(self) -> Iterator[None]:
         self.network.eval()
-        yield
-        self.network.train()
+        try:
+            yield
+        finally:
+            self.network.train()
 
     def _many(self, values: Tensor) -> Tensor:
         return values.expand(self.depth, *values.shape).clone()
@@ -218,6 +222,9 @@ class Stack:
         return (losses.view_as(there) * there / there.sum(1, keepdim=True).clamp(min=1)).sum()
 
     def _outputs(self, weights: State, buffers: State, x: Tensor, present: Tensor, key: Tensor) -> Tensor:
+        for part in self.network.modules():
+            if isinstance(part, Dropout):
+                part.calls = 0
         told = {**weights, **buffers, **dict.fromkeys(self._keys, key), **dict.fromkeys(self._masks, present)}
         return cast(Tensor, functional_call(self.network, told, (augmented(x, key, self.recipe.augmentation),)))
 

@@ -15,11 +15,13 @@ import torch
 from torch import nn
 
 from limbeck.errors import LimbeckError, LimbeckWarning
+from limbeck.models.packing import channels_first
 from limbeck.models.place import Place
 from limbeck.models.sequential import is_network
 from limbeck.models.sharing import Timed, key_of_job
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.course import Course
+from limbeck.models.stacked.layers import check_own_buffers
 from limbeck.models.stacked.pile import Piled, address, piled
 from limbeck.models.stacked.slots import take
 from limbeck.models.stacked.stack import Stack, State
@@ -183,6 +185,7 @@ class StackedTrainer:
             stack = None  # its memory is needed
             with alone(0):
                 network = group.model.tried(group.row, group.classes)
+                check_own_buffers(network, channels_first(torch.rand(2, *group.row)))
             stack = Stack(network, depth, recipe, self.place, data.rows, data.targets, compiled)
         self._kept[name] = stack
         while len(self._kept) > KEPT_STACKS:
@@ -191,7 +194,11 @@ class StackedTrainer:
 
     def _train(self, group: Group, stack: Stack, courses: list[Course]) -> None:
         def begin(course: Course) -> State:
-            return course.begin(group.model, group.row, group.classes)
+            try:
+                return course.begin(group.model, group.row, group.classes)
+            except Exception as error:  # weights to start from that are another network's
+                job = next(member.job for member in group.members if member.index == course.place)
+                raise failed(job, course.place, error) from error
 
         if self.checkpoints and (key := self._name(group)):
             kept = self.checkpoints
@@ -228,8 +235,12 @@ class StackedTrainer:
             if isinstance(member.job, FitAndVote):
                 asked.setdefault(address(member.job.asked), []).append((member, course.state))
         for together in asked.values():
-            rows = on(self.place, cast(FitAndVote, together[0][0].job).asked)[0]
-            found = stack.votes([state for _, state in together], rows)
+            member = together[0][0]
+            rows = on(self.place, cast(FitAndVote, member.job).asked)[0]
+            try:
+                found = stack.votes([state for _, state in together], rows)
+            except Exception as error:  # rows that the network does not take
+                raise failed(member.job, member.index, error) from error
             yield from ((member.index, labels) for (member, _), labels in zip(together, found, strict=True))
 
     def _name(self, group: Group) -> str | None:
@@ -237,7 +248,11 @@ class StackedTrainer:
         known: dict[Any, str] = {}
         keys = [key_of_job(member.job, group.classes, member.seed, known) for member in group.members]
         text = repr((keys, [member.index for member in group.members], self.place.precision))
-        return None if None in keys else hashlib.sha256(text.encode()).hexdigest()
+        if None in keys or " at 0x" in repr(group.model.description):
+            told = f"{group.model.name} is made at run time: its training keeps no checkpoints"
+            warnings.warn(told, LimbeckWarning, stacklevel=2)
+            return None
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def useful_depth(lengths: Sequence[int]) -> int:
