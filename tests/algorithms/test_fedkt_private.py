@@ -39,10 +39,11 @@ def model(algorithm: Any) -> bytes:
     return found.onnx
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "privacy",
     [
-        pytest.param(private("L1", "confident-gaussian", 0.5, threshold=1.0), marks=pytest.mark.slow),
+        private("L1", "confident-gaussian", 0.5, threshold=1.0),
         private("L2", adjacency="add-remove"),
     ],
     ids=lambda p: f"{p.level}-{p.mechanism}-{p.adjacency}",

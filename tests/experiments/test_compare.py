@@ -119,7 +119,7 @@ class Logged(FedKT):
 
 @pytest.mark.parametrize(
     ("kills", "seeds", "width"),
-    [(1, 4, 2), pytest.param(1, 1, 2, marks=pytest.mark.slow), pytest.param(10, 60, 2, marks=pytest.mark.slow)],
+    [pytest.param(*how, marks=pytest.mark.slow) for how in ((1, 4, 2), (1, 1, 2), (10, 60, 2))],
 )
 def test_killed_again_and_again_no_cell_is_lost_or_run_twice(
     file: Path, tmp_path: Path, kills: int, seeds: int, width: int
