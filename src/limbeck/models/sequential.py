@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from limbeck.models.place import HERE, Place
 from limbeck.models.sharing import Timed
 from limbeck.models.torch import TorchModel
-from limbeck.models.training import PoolTrainer, Watch, failed, unwatched
-from limbeck.protocol.learning import FitError, Job, Trainer
+from limbeck.models.training import PoolTrainer, Watch, completed, failed, unwatched
+from limbeck.protocol.learning import Job, Trainer
 
 T = TypeVar("T")
 
@@ -29,15 +29,9 @@ class SequentialTrainer:
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         networks = [index for index, job in enumerate(jobs) if is_network(job)]
-        rest = [index for index, job in enumerate(jobs) if not is_network(job)]
         fits = self._fits([(i, jobs[i], seeds[i]) for i in networks], classes)
         results = dict(zip(networks, self.watch(fits, len(networks)) if networks else (), strict=True))
-        try:
-            done = self.others.run([jobs[i] for i in rest], classes, [seeds[i] for i in rest]) if rest else []
-        except FitError as error:
-            raise FitError(error.message, rest[error.index]) from error
-        results |= dict(zip(rest, done, strict=True))
-        return [results[index] for index in range(len(jobs))]
+        return completed(results, self.others, jobs, classes, seeds)
 
     def _fits(self, jobs: list[tuple[int, Any, int]], classes: int) -> Iterator[Any]:
         for index, job, seed in jobs:

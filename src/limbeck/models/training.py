@@ -20,7 +20,7 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.learning import FitError, Fitted, Job, Model
+from limbeck.protocol.learning import FitError, Fitted, Job, Model, Trainer
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
@@ -126,6 +126,19 @@ def failed(job: Any, index: int, error: BaseException) -> FitError:
     """What went wrong with a job, in one line."""
     reason = " ".join(str(error).split())
     return FitError(f"cannot fit {job}: {reason or type(error).__name__}", index)
+
+
+def completed(
+    results: dict[int, Any], others: Trainer, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]
+) -> list[T]:
+    """All results in the order of the jobs; `others` runs those that have none yet."""
+    rest = [index for index in range(len(jobs)) if index not in results]
+    try:
+        done = others.run([jobs[i] for i in rest], classes, [seeds[i] for i in rest]) if rest else []
+    except FitError as error:
+        raise FitError(error.message, rest[error.index]) from error
+    every = {**results, **dict(zip(rest, done, strict=True))}
+    return [every[index] for index in range(len(jobs))]
 
 
 def unwatched(results: Iterable[Any], total: int) -> Iterable[Any]:

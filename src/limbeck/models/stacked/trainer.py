@@ -27,7 +27,7 @@ from limbeck.models.stacked.slots import take
 from limbeck.models.stacked.stack import Stack, State
 from limbeck.models.steps import Steps
 from limbeck.models.torch import TorchModel, alone, check_finite, on, only_class
-from limbeck.models.training import FitAndVote, FitJob, Watch, failed, unwatched
+from limbeck.models.training import FitAndVote, FitJob, Watch, completed, failed, unwatched
 from limbeck.protocol.learning import FitError, Job, Trainer
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
@@ -94,13 +94,7 @@ class StackedTrainer:
         results: dict[int, Any] = {}
         for group in _groups(jobs, classes, seeds):
             results |= self._run(group)
-        rest = [index for index in range(len(jobs)) if index not in results]
-        try:
-            done = self.others.run([jobs[i] for i in rest], classes, [seeds[i] for i in rest]) if rest else []
-        except FitError as error:
-            raise FitError(error.message, rest[error.index]) from error
-        results |= dict(zip(rest, done, strict=True))
-        return [results[index] for index in range(len(jobs))]
+        return completed(results, self.others, jobs, classes, seeds)
 
     def _run(self, group: Group) -> dict[int, Any]:
         """Results by job; none where the network cannot be stacked, which the record then says."""
