@@ -28,7 +28,7 @@ class SequentialTrainer:
         return {"trainer": "sequential", **at, "why": self.why}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
-        networks = [index for index, job in enumerate(jobs) if is_network(job)]
+        networks = [index for index, job in enumerate(jobs) if fits_network(job)]
         fits = self._fits([(i, jobs[i], seeds[i]) for i in networks], classes)
         results = dict(zip(networks, self.watch(fits, len(networks)) if networks else (), strict=True))
         return completed(results, self.others, jobs, classes, seeds)
@@ -49,7 +49,7 @@ class SequentialTrainer:
         return job.finish(model)
 
 
-def is_network(job: Any) -> bool:
+def fits_network(job: Any) -> bool:
     """Whether a job is one network's fit."""
     fit = job.job if isinstance(job, Timed) else job
     return isinstance(getattr(fit, "model", None), TorchModel) and hasattr(fit, "finish")

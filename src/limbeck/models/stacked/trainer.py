@@ -17,7 +17,7 @@ from torch import nn
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.models.packing import channels_first
 from limbeck.models.place import Place
-from limbeck.models.sequential import is_network
+from limbeck.models.sequential import fits_network
 from limbeck.models.sharing import Timed, key_of_job
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.course import Course
@@ -278,7 +278,7 @@ def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Gro
     for index, (job, seed) in enumerate(zip(jobs, seeds, strict=True)):
         timed = isinstance(job, Timed)
         fit = job.job if timed else job
-        if is_network(fit) and _can_learn(fit):
+        if fits_network(fit) and _can_learn(fit):
             recipe = fit.recipe or fit.model.recipe
             kind = (fit.model.architecture, recipe, fit.rows.shape[1:], fit.targets.shape[1:])
             found.setdefault(kind, []).append(Member(index, fit, seed, timed))
