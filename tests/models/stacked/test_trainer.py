@@ -371,6 +371,15 @@ def test_a_checkpoint_of_something_else_is_not_taken(tmp_path: Path) -> None:
     assert not (tmp_path / "kept").exists()
 
 
+def test_a_checkpoint_is_found_whatever_order_the_jobs_come_in(tmp_path: Path) -> None:
+    """Parties hand in their jobs as their threads come."""
+    kept = Checkpoints(tmp_path / "kept", every=0)
+    first = stacked(checkpoints=kept).run(fits(), 10, [0, 1, 2, 3])
+    again = stacked(checkpoints=kept)
+    assert again.run(fits()[::-1], 10, [3, 2, 1, 0])[::-1] == first
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+
+
 def test_the_folder_of_checkpoints_is_the_users(tmp_path: Path) -> None:
     """Only files that this run wrote are removed, whatever folder was named; not even another run's."""
     folder = tmp_path / "mine"

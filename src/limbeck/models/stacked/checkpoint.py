@@ -35,12 +35,12 @@ class Checkpoints:
     def save(self, key: str, courses: Sequence[Course]) -> None:
         begun = [course for course in courses if course.state]
         tensors = {
-            f"{course.place}/{kind}/{name}": values
+            f"{course.name}/{kind}/{name}": values
             for course in begun
             for kind, state in (("state", course.state), ("best", course.best))
             for name, values in cpu(state).items()
         }
-        told = {str(course.place): course.told() for course in begun}
+        told = {course.name: course.told() for course in begun}
         with Draft(self._file(key)) as file:
             file.write(save(tensors, {"courses": json.dumps(told)}))
         self._last = time.monotonic()
@@ -54,13 +54,13 @@ class Checkpoints:
                 told = json.loads(kept.metadata()["courses"])
                 names = [name.split("/", 2) for name in kept.keys()]  # noqa: SIM118
                 for course in courses:
-                    if (said := told.get(str(course.place))) is None:
+                    if (said := told.get(course.name)) is None:
                         continue
                     course.done = int(said["done"])
                     course.patience.best, course.patience.waited = float(said["best"]), int(said["waited"])
-                    for place, kind, name in names:
-                        if place == str(course.place):
-                            getattr(course, kind)[name] = kept.get_tensor(f"{place}/{kind}/{name}")
+                    for whose, kind, name in names:
+                        if whose == course.name:
+                            getattr(course, kind)[name] = kept.get_tensor(f"{whose}/{kind}/{name}")
         except Exception as error:  # safetensors' own type, JSON's, and what a wrong shape of either leads to
             raise LimbeckError(f"{file} is not a checkpoint; delete it, and its training begins anew") from error
         return True

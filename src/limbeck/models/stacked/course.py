@@ -16,13 +16,17 @@ from limbeck.protocol.rows import Array
 
 @dataclass(slots=True)
 class Course:
-    """`place` says which job it is; `offsets` where its rows and its targets begin among those of all."""
+    """`place` says which job it is; `offsets` where its rows and its targets begin among those of all.
+
+    `name` is a hash of all that it depends on: places change with the order in which parties hand in their jobs.
+    """
 
     place: int
     seed: int
     steps: Steps
     offsets: tuple[int, int]
     start: bytes | None = None
+    name: str = ""
     done: int = 0
     state: State = field(default_factory=dict)  # empty until it has begun, final once it is finished
     best: State = field(default_factory=dict)

@@ -18,7 +18,7 @@ def take(
     `begin` gives a course's weights of the moment. When a checkpoint is due, every course gets its state and `keep`
     is called; so it is at the end.
     """
-    waiting = sorted((c for c in courses if c.remaining), key=lambda c: (-c.remaining, c.place))
+    waiting = sorted((c for c in courses if c.remaining), key=lambda c: (-c.remaining, c.seed, c.place))
     slots: list[Course | None] = [None] * stack.depth
     total = sum(course.steps.total for course in courses)
     while waiting or any(slots):

@@ -194,7 +194,7 @@ class StackedTrainer:
                 job = next(member.job for member in group.members if member.index == course.place)
                 raise failed(job, course.place, error) from error
 
-        if self.checkpoints and (key := self._name(group)):
+        if self.checkpoints and (key := self._name(group, courses)):
             kept = self.checkpoints
             kept.restore(key, courses)
             shares = take(stack, courses, begin, lambda: kept.due, lambda: kept.save(key, courses))
@@ -237,16 +237,17 @@ class StackedTrainer:
                 raise failed(member.job, member.index, error) from error
             yield from ((member.index, labels) for (member, _), labels in zip(together, found, strict=True))
 
-    def _name(self, group: Group) -> str | None:
-        """The stack's name in checkpoints: a hash of all that it depends on; None where that cannot be told."""
+    def _name(self, group: Group, courses: list[Course]) -> str | None:
+        """Names the courses, and the stack by them, whatever order they came in; None where they have no names."""
         known: dict[Any, str] = {}
         keys = [key_of_job(member.job, group.classes, member.seed, known) for member in group.members]
-        text = repr((keys, [member.index for member in group.members], self.place.precision))
         if None in keys or " at 0x" in repr(group.model.description):
             told = f"{group.model.name} is made at run time: its training keeps no checkpoints"
             warnings.warn(told, LimbeckWarning, stacklevel=2)
             return None
-        return hashlib.sha256(text.encode()).hexdigest()
+        for course, key in zip(courses, keys, strict=True):
+            course.name = str(key)
+        return hashlib.sha256(repr((sorted(map(str, keys)), self.place.precision)).encode()).hexdigest()
 
 
 def useful_depth(lengths: Sequence[int]) -> int:
