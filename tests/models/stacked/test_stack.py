@@ -100,7 +100,7 @@ def stacked_at(place: Place, fits: list[Fit], depth: int) -> list[State]:
 
 def farthest(ones: list[State], others: list[State]) -> float:
     pairs = [(one[name], other[name]) for one, other in zip(ones, others, strict=True) for name in one]
-    return max((one.double() - other.double()).abs().max().item() for one, other in pairs)
+    return max((one.cpu().double() - other.cpu().double()).abs().max().item() for one, other in pairs)
 
 
 def logits(place: Place, fits: list[Fit], states: list[State]) -> torch.Tensor:

@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 SMALL = ((32, 2**20), (256, 32))  # at most so many values in a patch, and channels out
+FEW = 32  # channels out, up to which pixels come last; beyond it channels do
+ALIGNED = 8  # values of a patch, as matrix units want them
 AT_ONCE = 16  # large convolutions
 
 
@@ -47,8 +49,13 @@ def is_small(weight: Tensor, stride: list[int] | tuple[int, ...]) -> bool:
 def _by_patches(x: Tensor, weight: Tensor) -> Tensor:
     networks, rows, _, height, width = x.shape
     sides = (height - weight.shape[3] + 1, width - weight.shape[4] + 1)
-    found = weight.flatten(2)[:, None] @ patches(x.flatten(0, 1), *weight.shape[3:]).unflatten(0, (networks, rows))
-    return cast(Tensor, found.unflatten(3, sides))
+    cut, factor = patches(x.flatten(0, 1), *weight.shape[3:]), weight.flatten(2)
+    if weight.shape[1] <= FEW:
+        return cast(Tensor, (factor[:, None] @ cut.unflatten(0, (networks, rows))).unflatten(3, sides))
+    filled = -factor.shape[2] % ALIGNED
+    cut = F.pad(cut, (0, 0, 0, filled)).mT.contiguous().unflatten(0, (networks, rows))
+    found = cut @ F.pad(factor, (0, filled)).mT[:, None]
+    return cast(Tensor, found.unflatten(2, sides).permute(0, 1, 4, 2, 3))
 
 
 def _patches(x: Tensor, height: int, width: int) -> Tensor:
@@ -102,8 +109,13 @@ patches.register_autograd(_put_back, setup_context=_remember_patches)
 @torch.library.custom_op("limbeck::side_by_side", mutates_args=())
 def side_by_side(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
     x, weight = colours_last(x), colours_last(weight)
-    tasks = [partial(F.conv2d, x[i], weight[i], None, stride, padding) for i in range(len(x))]
-    return _stacked(_together(tasks, x.device))
+    if x.device.type != "cuda":
+        return _stacked([F.conv2d(x[i], weight[i], None, stride, padding) for i in range(len(x))])
+    cudnn, found = torch.backends.cudnn, _empty(x, weight, stride, padding)
+    how = (padding, stride, [1, 1], 1, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)
+    convolve = torch.ops.aten.cudnn_convolution.out
+    _together([partial(convolve, x[i], weight[i], *how, out=found[i]) for i in range(len(x))], x.device)
+    return found
 
 
 @side_by_side.register_fake

@@ -62,12 +62,32 @@ def _layer(child: nn.Module, halves: torch.dtype | None) -> nn.Module | None:
         return BatchNorm(cast(_BatchNorm, child))
     if type(child) is nn.Conv2d and _is_plain(child):
         return Convolution(child, halves)
+    if type(child) is nn.AvgPool2d and _is_tiling(child):
+        return Average(child)
     return Linear(child, halves) if type(child) is nn.Linear and halves else None
 
 
 def _is_plain(convolution: nn.Conv2d) -> bool:
     how = (convolution.groups, convolution.dilation, convolution.padding_mode)
     return how == (1, (1, 1), "zeros") and not isinstance(convolution.padding, str)
+
+
+def _is_tiling(pool: nn.AvgPool2d) -> bool:
+    return pool.kernel_size == pool.stride and not pool.padding and not pool.ceil_mode and not pool.divisor_override
+
+
+class Average(nn.Module):
+    """`nn.AvgPool2d` over fields that do not overlap, as a plain mean: a compiler makes a slow loop of the other."""
+
+    def __init__(self, layer: nn.AvgPool2d) -> None:
+        super().__init__()
+        size = layer.kernel_size
+        self.field = (size, size) if isinstance(size, int) else size
+
+    def forward(self, x: Tensor) -> Tensor:
+        down, across = (side // size for side, size in zip(x.shape[-2:], self.field, strict=True))
+        whole = x[..., : down * self.field[0], : across * self.field[1]]
+        return cast(Tensor, whole.unflatten(-1, (across, -1)).unflatten(-3, (down, -1)).mean((-3, -1)))
 
 
 class Convolution(nn.Module):

@@ -4,6 +4,7 @@ Each network has a slot. A window of steps is laid out ahead (row numbers, rates
 waits; on a GPU the step is captured once and replayed.
 """
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -107,12 +108,12 @@ class Stack:
                 factor[slot].copy_(self.weights[name][slot])
 
     def read(self, slot: int, moments: bool = False) -> State:
-        """What a slot holds now; with the optimiser's moments where it is to come back."""
-        found = {name: values[slot].detach().clone() for name, values in (self.weights | self.buffers).items()}
+        """What a slot holds now, copied off the device; with the optimiser's moments where it is to come back."""
+        found = self._held(slot)
         if moments:
             for name, kept in self.moments.items():
-                found |= {f"{name}#{number}": values[slot].clone() for number, values in enumerate(kept)}
-        return found
+                found |= {f"{name}#{number}": values[slot] for number, values in enumerate(kept)}
+        return {name: values.to("cpu", copy=True) for name, values in found.items()}
 
     def advance(self, window: Window) -> None:
         """Take a window's steps in all slots."""
@@ -131,10 +132,13 @@ class Stack:
             for data, places in ((self.rows, rows), (self.targets, targets))
         )
         with self._asked(), self.place.numerics():
-            return loss_on(_Alone(self.network, self.read(slot)), x, y, self.recipe)
+            return loss_on(_Alone(self.network, self._held(slot)), x, y, self.recipe)
 
     def votes(self, states: Sequence[State], rows: Tensor) -> Array:
         """[networks, rows]: what networks of this architecture say, asked together."""
+        if len(states) > self.depth:
+            parts = [states[at : at + self.depth] for at in range(0, len(states), self.depth)]
+            return np.concatenate([self.votes(part, rows) for part in parts])
         names = [*self.weights, *self.buffers]
         every = {name: torch.stack([state[name] for state in states]).to(self.place.device) for name in names}
         at_once = max(1, ASK_VALUES // (len(states) * rows[0].numel()))
@@ -143,6 +147,9 @@ class Stack:
             ask = self._votes_one_by_one
         with self._asked(), torch.no_grad(), self.place.numerics():
             return torch.cat([ask(every, part) for part in rows.split(at_once)], 1).cpu().numpy()
+
+    def _held(self, slot: int) -> State:
+        return {name: values[slot].detach() for name, values in (self.weights | self.buffers).items()}
 
     def _votes_of_one(self, state: State, rows: Tensor) -> Tensor:
         return cast(Tensor, functional_call(self.network, state, (rows,)).argmax(1))
@@ -193,6 +200,8 @@ class Stack:
             self._graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self._graph):
                 self._step()
+        gc.collect()
+        gc.freeze()  # a compiler leaves millions of objects, and Python would go through them all the time
 
     def _step(self) -> None:
         loss = self._losses(self._factors, self.buffers, self.rows, self.targets, self._laid_out, self._at)
