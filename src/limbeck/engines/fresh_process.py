@@ -1,17 +1,24 @@
 """A fresh process for every party and request, as between organisations: nothing lives in memory in between.
 
 A party's folder holds what it knows: `site.json`, `private.npz`, `public.npz`, `memory.safetensors`. The child
-reads `request` and leaves `reply` or `refusal`, its memory, and the ledger's new rows.
+reads `request` and leaves `reply` or `refusal`, its memory, and the ledger's new rows. Children are forked off a
+process that has done nothing but its imports.
 """
 
+import atexit
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -54,7 +61,7 @@ class FreshProcess(Engine):
     def _ask(self, letter: Letter, silo: Silo) -> Delivered | LimbeckError | None:
         home = self._home(silo)
         (home / "request").write_bytes(letter.data)
-        subprocess.run([sys.executable, "-m", "limbeck.engines.fresh_process", str(home)], check=False)
+        _in_a_fresh_process(home)
         silo.memory = unpack_memory((home / "memory.safetensors").read_bytes())
         silo.ledger = _ledger(home)
         if (home / "refusal").exists():
@@ -122,6 +129,64 @@ def _wake(home: Path) -> tuple[Algorithm, Silo]:
 
 def _ledger(home: Path) -> MemoryLedger:
     return MemoryLedger([Release(**row) for row in json.loads((home / "ledger.json").read_text())])
+
+
+class Nursery:
+    """A process that forks a child for each folder that it is told of, and says when the child has ended."""
+
+    idle: ClassVar[list["Nursery"]] = []
+
+    def __init__(self) -> None:
+        self.line, theirs = Pipe()
+        path = os.pathsep.join(filter(None, sys.path))
+        command = [sys.executable, "-c", f"from {__name__} import tend; tend()"]
+        self.process = subprocess.Popen(command, stdin=theirs.fileno(), env={**os.environ, "PYTHONPATH": path})
+        theirs.close()
+        atexit.register(self.close)
+
+    def bear(self, home: Path) -> None:
+        """Returns when the child has answered or died."""
+        self.line.send_bytes(json.dumps({"home": str(home), "path": sys.path, "here": str(Path.cwd())}).encode())
+        self.line.recv_bytes()
+
+    def close(self) -> None:
+        self.line.close()
+        self.process.wait()
+
+
+def _in_a_fresh_process(home: Path) -> None:
+    if not hasattr(os, "fork"):
+        subprocess.run([sys.executable, "-m", "limbeck.engines.fresh_process", str(home)], check=False)
+        return
+    try:
+        nursery = Nursery.idle.pop()
+    except IndexError:
+        nursery = Nursery()
+    with suppress(EOFError):  # it died, and its child with it
+        nursery.bear(home.resolve())
+        Nursery.idle.append(nursery)
+
+
+def tend() -> None:
+    """In the nursery: a child for each folder, until nobody asks any more."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    line = Connection(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    while True:
+        try:
+            told = json.loads(line.recv_bytes())
+        except EOFError:
+            return
+        child = os.fork()
+        if child == 0:
+            line.close()
+            sys.path[:] = told["path"]
+            os.chdir(told["here"])
+            answer_once(Path(told["home"]))
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+        line.send_bytes(b"")
 
 
 if __name__ == "__main__":

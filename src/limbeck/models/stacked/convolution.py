@@ -109,8 +109,9 @@ patches.register_autograd(_put_back, setup_context=_remember_patches)
 @torch.library.custom_op("limbeck::side_by_side", mutates_args=())
 def side_by_side(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
     x, weight = colours_last(x), colours_last(weight)
-    if x.device.type != "cuda":
-        return _stacked([F.conv2d(x[i], weight[i], None, stride, padding) for i in range(len(x))])
+    if x.device.type != "cuda" or x.dtype == torch.float64:  # for which cuDNN puts channels first
+        tasks = [partial(F.conv2d, x[i], weight[i], None, stride, padding) for i in range(len(x))]
+        return _stacked(_together(tasks, x.device))
     cudnn, found = torch.backends.cudnn, _empty(x, weight, stride, padding)
     how = (padding, stride, [1, 1], 1, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)
     convolve = torch.ops.aten.cudnn_convolution.out
