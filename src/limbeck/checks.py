@@ -77,6 +77,7 @@ def small_federation(algorithm: Algorithm, seed: int = 0) -> Federation:
         public=parts.public,
         test=parts.test,
         public_is_kindred=True,
+        public_is_labelled=True,
         config={},
     )
 

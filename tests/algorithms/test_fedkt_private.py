@@ -108,7 +108,7 @@ def test_noise_is_calibrated_to_an_epsilon() -> None:
 @pytest.mark.parametrize("level", ["L0", "L1", "L2"])
 def test_a_plan_names_the_releases_that_the_run_makes(level: str) -> None:
     algorithm = FedKT(partitions=2, queries=30, privacy=private(level))
-    planned = algorithm.planned(45, 3, 3, "simulated")
+    planned = algorithm.planned(45, 3, [30, 30, 30], "simulated")
     made = [row for row in record(algorithm).ledger if row["mechanism"] != "nothing-private"]
     assert [(p.site, p.turn, p.number, p.mechanism, p.queries, p.voters, p.abstentions) for p in planned] == [
         tuple(row[k] for k in ("site", "turn", "number", "mechanism", "queries", "voters", "abstentions"))

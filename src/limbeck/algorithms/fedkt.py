@@ -10,6 +10,7 @@ each party noises its teachers' votes; a row is in all s partitions, so that s k
 Theorem 4 leaves out for s > 1. Noise goes on one side only.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -90,15 +91,15 @@ class FedKT:
             case _:
                 raise unanswerable(request, silo)
 
-    def planned(self, public: int, classes: int, parties: int, noise: Noise) -> list[Release]:
+    def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
         """What a run will release: its noise is calibrated and its budget checked before anyone trains."""
-        queries, everyone = number_of_queries(self.queries, public), [f"party {party}" for party in range(parties)]
+        queries, everyone = number_of_queries(self.queries, public), [f"party {party}" for party in range(len(rows))]
         match self.privacy.level:
             case "L0":
                 bare = [release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]
                 return [*self._bare_students(everyone, queries), *bare]
             case "L1":
-                asked = Asked(queries, classes, parties, True, noise)
+                asked = Asked(queries, classes, len(rows), True, noise)
                 noisy_max = self.privacy.noisy_max("party", self.partitions, asked)
                 labels = release_row("server", 1, 0, "labels", noisy_max, "public", asked)
                 return [*self._bare_students(everyone, queries), labels]

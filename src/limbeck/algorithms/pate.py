@@ -4,6 +4,7 @@ It is what a party does in FedKT, done by one party that holds everything: the F
 through public rows. With one party and one partition, FedKT's student is PATE's to the bit.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -48,16 +49,16 @@ class Pate:
         [student] = students(everyone, asked, 1, self.teachers or len(pools), self.privacy)
         return hand_out(student, self.privacy, parties, site)
 
-    def planned(self, public: int, classes: int, parties: int, noise: Noise) -> list[Release]:
+    def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
         """What a run will release: its noise is calibrated and its budget checked before anyone trains."""
         bare = [
             release_row(f"party {party}", 0, 0, "PrivateRows", Unprotected(), "server", Asked())
-            for party in range(parties)
+            for party in range(len(rows))
         ]
         if self.privacy.level == "L0":
             return [*bare, release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]
         queries = number_of_queries(self.queries, public)
-        asked = Asked(queries, classes, self.teachers or parties, False, noise)
+        asked = Asked(queries, classes, self.teachers or len(rows), False, noise)
         noisy_max = self.privacy.noisy_max("example", 1, asked)
         return [*bare, release_row("server", 0, 0, "labels", noisy_max, "public", asked)]
 

@@ -45,7 +45,7 @@ def run(
     warm_up(processes)
     from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside
     from limbeck.experiments.run import ledger_of, run_experiment
-    from limbeck.protocol.parties import delta_of
+    from limbeck.protocol.parties import protects
     from limbeck.report.progress import Watcher
     from limbeck.report.statement import statement
     from limbeck.report.tables import party_table, run_table
@@ -54,7 +54,7 @@ def run(
     experiment, table = experiment_in(file, settings or [])
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     kept = ledger_of(experiment, file.parent)
-    beside = ledger_beside(where, kept) if kept or delta_of(experiment.algorithm) else nullcontext()
+    beside = ledger_beside(where, kept) if kept or protects(experiment.algorithm) else nullcontext()
     with RunFolder(where) as folder, beside as ledger:
         result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
         told = statement(result.record, _all_together(ledger, result.record) if ledger else [])

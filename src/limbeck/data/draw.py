@@ -11,6 +11,7 @@ from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.streams import stream
 
 Part = Literal["train", "test"]
+Labels = Literal["own", "shared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +25,27 @@ class FromFile:
 class Draw:
     """How many rows (a whole number, or a fraction as a share) from which part of which data set.
 
-    `name` None means the experiment's own data set.
+    `name` None means the experiment's own data set. Public rows of another set come with `labels` where that says
+    what their classes are: `shared` with the private rows, or `own` ones beside them in one space of outputs.
     """
 
     amount: int | float
     part: Part = "train"
     name: str | None = None
+    labels: Labels | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A data set cut in three; `private` are row numbers, still to be dealt to parties."""
+    """A data set cut in three; `private` are row numbers, still to be dealt to parties.
+
+    Labels of private rows are numbers into the data set's own classes, the others' into `classes`.
+    """
 
     private: Array
     public: Rows | None
     test: Rows | None
+    classes: tuple[str, ...]
 
 
 class _Pool:
@@ -93,7 +100,25 @@ def cut(data: DataSet, public: Draw | None, test: Draw | None, seed: int) -> Cut
     private = pool(Draw(0), "private").left
     if not len(private):
         raise LimbeckError(f"data.public and data.test take all {len(data.x)} rows of {data.name}; none is private")
-    return Cut(np.sort(private), public_rows, test_rows)
+    classes = data.classes
+    if public and public_rows and public.labels == "shared":
+        public_rows = _renumbered(public_rows, pool(public, "public").data, data)
+    if public and public.labels == "own":
+        other = pool(public, "public").data
+        classes = (*(f"{other.name} {name}" for name in other.classes), *classes)
+        test_rows = test_rows and Rows(test_rows.x, test_rows.y + len(other.classes))
+    return Cut(np.sort(private), public_rows, test_rows, classes)
+
+
+def _renumbered(rows: Rows, other: DataSet, data: DataSet) -> Rows:
+    """Another set's rows with the numbers that its classes have here."""
+    for name in other.classes:
+        if name not in data.classes:
+            raise LimbeckError(
+                f'data.public.labels = "shared", but {data.name} has no class {name!r} as {other.name} has: '
+                'say labels = "own"'
+            )
+    return Rows(rows.x, np.array([data.classes.index(name) for name in other.classes])[rows.y])
 
 
 def _fitting(other: DataSet, data: DataSet, key: str) -> DataSet:

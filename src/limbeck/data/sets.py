@@ -53,26 +53,53 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Some classes of a stored set of byte images, ink and paper exchanged where its polarity is not MNIST's."""
+    """Some classes of a stored set, each made of one stored class or of several; bytes inverted where told.
+
+    FEMNIST's ink and paper are exchanged against MNIST's. The stored classes remain as the group `subclass`.
+    """
 
     whole: str
-    classes: tuple[str, ...]
+    classes: Mapping[str, tuple[str, ...]]
+    inverted: bool = False
 
     def of(self, data: DataSet) -> DataSet:
-        keep = np.flatnonzero(np.isin(data.classes, self.classes))
-        train, test = np.isin(data.y, keep), np.isin(data.test_y, keep) if data.test_y is not None else None
+        names = list(self.classes)
+        number = {stored: names.index(name) for name, parts in self.classes.items() for stored in parts}
+        renumbered = np.array([number.get(stored, -1) for stored in data.classes])
+        y = renumbered[data.y]
+        test_y = None if data.test_y is None else renumbered[data.test_y]
         return DataSet(
-            name=f"{data.name} {self.classes[0]} to {self.classes[-1]}",
-            x=255 - data.x[train],
-            y=np.searchsorted(keep, data.y[train]),
-            classes=tuple(data.classes[i] for i in keep),
-            test_x=255 - data.test_x[test] if data.test_x is not None else None,
-            test_y=np.searchsorted(keep, data.test_y[test]) if data.test_y is not None else None,
-            groups={name: members[train] for name, members in data.groups.items()},
+            name=f"{data.name} {names[0]} to {names[-1]}",
+            x=self._seen(data.x[y >= 0]),
+            y=y[y >= 0],
+            classes=tuple(names),
+            test_x=None if data.test_x is None or test_y is None else self._seen(data.test_x[test_y >= 0]),
+            test_y=None if test_y is None else test_y[test_y >= 0],
+            groups={"subclass": data.y[y >= 0], **{name: of[y >= 0] for name, of in data.groups.items()}},
         )
 
+    def _seen(self, x: Array) -> Array:
+        return 255 - x if self.inverted else x
 
-VIEWS = {"femnist-digits": View("femnist", tuple(map(str, range(10))))}
+
+CIFAR_SUPERCLASSES = {
+    "aquatic mammals": (4, 30, 55, 72, 95),
+    "fish": (1, 32, 67, 73, 91),
+    "flowers": (54, 62, 70, 82, 92),
+    "food containers": (9, 10, 16, 28, 61),
+    "fruit and vegetables": (0, 51, 53, 57, 83),
+    "household electrical devices": (22, 39, 40, 86, 87),
+}
+VIEWS = {
+    "femnist-digits": View("femnist", {str(digit): (str(digit),) for digit in range(10)}, inverted=True),
+    "femnist-letters": View(
+        "femnist", {letter: (str(10 + i), str(36 + i)) for i, letter in enumerate("abcdef")}, inverted=True
+    ),
+    "cifar100-subclasses": View("cifar100", {str(fine): (str(fine),) for fine in (0, 2, 20, 63, 71, 82)}),
+    "cifar100-superclasses": View(
+        "cifar100", {name: tuple(map(str, fine)) for name, fine in CIFAR_SUPERCLASSES.items()}
+    ),
+}
 
 
 def as_float(x: Array) -> Array:

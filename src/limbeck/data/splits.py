@@ -1,4 +1,4 @@
-"""Splits: which party holds which rows. Seeded, disjoint and complete."""
+"""Splits: which party holds which rows. Seeded and disjoint; complete, but where a split says otherwise."""
 
 import math
 from collections.abc import Mapping
@@ -103,26 +103,74 @@ class ByClass:
 
 @dataclass(frozen=True, slots=True)
 class ByGroup:
-    """Whole groups (all rows of a writer, say) go to one party; parties get equally many groups."""
+    """Whole groups (all rows of a writer, say) go to one party; parties get equally many groups.
+
+    With `each` a party gets so many groups, the largest ones, and the other groups are nobody's.
+    """
 
     kind: ClassVar[str] = "by-group"
 
     group: str
+    each: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.each is not None and self.each < 1:
+            raise LimbeckError(f"each must be at least 1, not {self.each}")
 
     def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
-        if self.group not in groups:
-            known = did_you_mean(self.group, groups) if groups else "the data set has no groups"
-            raise LimbeckError(f"data.split.group: no group {self.group!r}; {known}")
-        members, member = np.unique(groups[self.group], return_inverse=True)
-        if len(members) < parties:
-            raise LimbeckError(f"data.split: {len(members)} groups {self.group!r} are too few for {parties} parties")
-        owner_of_member = rng.permutation(np.arange(len(members)) % parties)
+        members, member, sizes = np.unique(_group(groups, self.group), return_inverse=True, return_counts=True)
+        if len(members) < parties * (self.each or 1):
+            needed = f"{parties} parties" + (f" with {self.each} each" if self.each else "")
+            raise LimbeckError(f"data.split: {len(members)} groups {self.group!r} are too few for {needed}")
+        dealt = np.argsort(-sizes, kind="stable")[: parties * self.each] if self.each else np.arange(len(members))
+        owner_of_member = np.full(len(members), -1)
+        owner_of_member[dealt] = rng.permutation(np.arange(len(dealt)) % parties)
         return _by_owner(owner_of_member[member], parties)
 
 
-SPLITS: dict[str, type[Iid | Dirichlet | ByClass | ByGroup]] = {
-    split.kind: split for split in (Iid, Dirichlet, ByClass, ByGroup)
-}
+@dataclass(frozen=True, slots=True)
+class PerClass:
+    """Every party gets `rows` rows of every class at random; the rest is nobody's.
+
+    With `group` (a class's subclasses, say) a party's rows of a class are all of one group, in turn from party to
+    party: who has seen wolves only is asked about lions.
+    """
+
+    kind: ClassVar[str] = "per-class"
+
+    rows: int = 3
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise LimbeckError(f"rows must be at least 1, not {self.rows}")
+
+    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        member = np.zeros(len(y), np.int64) if self.group is None else _group(groups, self.group)
+        owner = np.full(len(y), -1)
+        for label in np.unique(y):
+            parts = np.unique(member[y == label])
+            for turn, part in enumerate(parts):
+                holders = np.arange(turn, parties, len(parts))
+                rows = rng.permutation(np.flatnonzero((y == label) & (member == part)))
+                if len(rows) < self.rows * len(holders):
+                    raise LimbeckError(
+                        f"data.split: {len(rows)} rows of class number {label} cannot give {len(holders)} parties "
+                        f"{self.rows} each; rows = {len(rows) // max(1, len(holders))} would fit"
+                    )
+                owner[rows[: self.rows * len(holders)]] = np.repeat(holders, self.rows)
+        return _by_owner(owner, parties)
+
+
+KINDS = (Iid, Dirichlet, ByClass, ByGroup, PerClass)
+SPLITS: dict[str, type[Iid | Dirichlet | ByClass | ByGroup | PerClass]] = {split.kind: split for split in KINDS}
+
+
+def _group(groups: Mapping[str, Array], name: str) -> Array:
+    if name not in groups:
+        known = did_you_mean(name, groups) if groups else "the data set has no groups"
+        raise LimbeckError(f"data.split.group: no group {name!r}; {known}")
+    return groups[name]
 
 
 def _check_enough(rows: int, parties: int, least: int) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -41,7 +41,7 @@ class Asking:
 
 
 class Engine(ABC):
-    """Runs an algorithm; how letters travel is all that engines differ in."""
+    """Runs an algorithm; how letters travel is all that engines differ in. `watch` is called after every exchange."""
 
     name: ClassVar[str]
 
@@ -49,6 +49,7 @@ class Engine(ABC):
         self.algorithm, self.server = algorithm, server
         self.silos = sorted(silos, key=lambda silo: silo.party)
         self.traffic = Traffic()
+        self.watch: Callable[[Engine], None] = lambda engine: None
 
     @abstractmethod
     def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
@@ -79,6 +80,7 @@ class Engine(ABC):
                 missing=missing,
             )
         )
+        self.watch(self)
         self.server.begin(len(self.traffic.exchanges))
         return Replies({party: cast(R, arrived.reply) for party, arrived in delivered.items()}, missing)
 

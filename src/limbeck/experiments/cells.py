@@ -18,7 +18,7 @@ from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord, finite
 from limbeck.imports import is_own, name_of, source_of
 from limbeck.protocol.learning import Model
-from limbeck.protocol.parties import delta_of
+from limbeck.protocol.parties import protects
 
 FORMAT = 2  # of kept results: raised when the same configuration would give another result
 
@@ -47,7 +47,7 @@ class Cell:
             "algorithm": {"name": experiment.algorithm.name, **_chosen(experiment.algorithm)},
             "code": self._own_code([*models, experiment.server_model]),
         }
-        if experiment.noise_source == "secure" and delta_of(experiment.algorithm):
+        if experiment.noise_source == "secure" and protects(experiment.algorithm):
             said["noise"] = "secure"
         if experiment.training.precision != "float32":
             said["precision"] = experiment.training.precision

@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainValidator,
+    StrictBool,
     StrictFloat,
     StrictInt,
     ValidationError,
@@ -58,6 +59,7 @@ class FromOther(Table):
     name: str
     share: StrictFloat | None = None
     rows: StrictInt | None = None
+    labels: Literal["own", "shared"] | None = None
 
 
 class AllOfFile(Table):
@@ -80,7 +82,7 @@ def _draw(value: Any) -> Draw | FromFile:
     amount = form.rows if form.share is None else form.share
     if amount is None or (form.share is not None and form.rows is not None):
         raise LimbeckError("give either share or rows")
-    return Draw(amount, "test") if isinstance(form, FromTest) else Draw(amount, "train", form.name)
+    return Draw(amount, "test") if isinstance(form, FromTest) else Draw(amount, "train", form.name, form.labels)
 
 
 def _split(value: Any) -> Split:
@@ -188,6 +190,7 @@ class Experiment(Source):
     noise: Noise | None = None
     budget: Annotated[Budget | None, PlainValidator(_budget)] = None
     ledger: str | None = None
+    bounds: StrictBool = False
     model: Annotated[Model, PlainValidator(_model)]
     server: Server | None = None
     training: Annotated[Training, PlainValidator(_training)] = Training()

@@ -25,6 +25,7 @@ class Dealt:
     test: Rows | None
     schema: Schema | None = None
     classes_are_private: bool = False  # read off the labels of private rows
+    public_is_labelled: bool = False
 
 
 def deal(experiment: Source, base: Path = Path()) -> Dealt:
@@ -91,4 +92,12 @@ def _split(data: DataSet, config: Data, seed: int) -> Dealt:
     parts = cut(data, public, test, seed)
     groups = {name: members[parts.private] for name, members in data.groups.items()}
     held = config.split.deal(data.y[parts.private], groups, config.parties, stream(seed, "split"))
-    return Dealt(data.classes, [data.rows(parts.private[rows]) for rows in held], parts.public, parts.test)
+    first = len(parts.classes) - len(data.classes)  # classes of the public rows come before those of the private ones
+    private = [data.rows(parts.private[rows]) for rows in held]
+    return Dealt(
+        classes=parts.classes,
+        private=[Rows(rows.x, rows.y + first) for rows in private] if first else private,
+        public=parts.public,
+        test=parts.test,
+        public_is_labelled=public is not None and (public.name in (None, data.name) or public.labels is not None),
+    )

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +15,16 @@ from limbeck.engines.engine import Engine
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
-from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics, score
+from limbeck.experiments.curve import Curve
+from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics
 from limbeck.experiments.record import PartyRecord, RunRecord, versions
 from limbeck.experiments.result import Classifier, Result, labelled
 from limbeck.models.rehearsal import rehearse
-from limbeck.privacy.accounting import epsilon_by_observer, figures
+from limbeck.privacy.accounting import delta_of_subsets, epsilon_by_observer, figures
 from limbeck.privacy.ledger import Book
 from limbeck.protocol.learning import Model, Trainer
-from limbeck.protocol.parties import Algorithm, delta_of
-from limbeck.protocol.release import Noise
+from limbeck.protocol.parties import Algorithm, delta_of, protects
+from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
 
@@ -42,6 +43,7 @@ class Federation:
     test: Rows | None = None
     schema: Schema | None = None
     public_is_kindred: bool = False  # drawn at random from the same rows as the private ones
+    public_is_labelled: bool = False
     classes_are_private: bool = False  # read off the labels of private rows
     config: Mapping[str, Any]
     noise: Noise = "simulated"
@@ -50,13 +52,16 @@ class Federation:
     def __post_init__(self) -> None:
         if self.algorithm.needs_public_rows and self.public is None:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
-        if self.delta and self.noise == "secure" and self.classes_are_private:
+        if protects(self.algorithm) and self.noise == "secure" and self.classes_are_private:
             raise LimbeckError(
                 "the names of the classes would be read off private rows and stand in the model: name them with "
                 "data.classes or data.schema (Python: classes=[...])"
             )
-        if self.algorithm.needs_public_labels and not self.public_is_kindred:
-            raise LimbeckError(f"{self.algorithm.name} needs labelled public rows: draw them from the data set itself")
+        if self.algorithm.needs_public_labels and not self.public_is_labelled:
+            raise LimbeckError(
+                f"{self.algorithm.name} needs labelled public rows: draw them from the data set itself, or from "
+                'another one with labels = "own" or "shared" (Python: public=(X, y))'
+            )
 
     def sites(self, trainer: Trainer) -> tuple[Site, list[Silo]]:
         """The server and the silos; labels of public rows go only to an algorithm that needs them."""
@@ -82,15 +87,15 @@ class Federation:
                 raise LimbeckError(f"{name} does not say what it will release: no budget can be kept with it")
             return
         public = len(self.public) if self.public else 0
-        releases = planned(public, len(self.classes), len(self.private), self.noise)
-        figures(releases, self.delta)
+        releases = planned(public, len(self.classes), [len(rows) for rows in self.private], self.noise)
+        figures(releases, self._delta(releases))
         self.book.check_plan(releases)
-        if self.book.budget and not self.delta:
+        if self.book.budget and not protects(self.algorithm):
             warnings.warn("there is a budget, but nothing is noised: see privacy.md", LimbeckWarning, stacklevel=2)
 
-    @property
-    def delta(self) -> float:
-        return delta_of(self.algorithm)
+    def _delta(self, releases: Sequence[Release]) -> float:
+        """What the algorithm leaves to chance, and never less than what its subsets do."""
+        return max(delta_of(self.algorithm), delta_of_subsets(releases))
 
     def rehearse(self, known: set[str] | None = None) -> None:
         """Refuse models that cannot be fitted or packed, before anyone trains.
@@ -129,17 +134,28 @@ class Federation:
 
     def finish(self, engine: Engine, clock: Clock) -> Result:
         """Run under any engine, score what came of it and write it down."""
+        curve = Curve(self.test)
+        engine.watch = curve.look
         with clock.phase("learn"):
             outcome = engine.run()
-        model = self._classifier(outcome.model) if outcome.model else None
-        kept = {silo.party: silo.adopted for silo in engine.silos if not model}
-        models = {party: self._classifier(onnx) for party, onnx in kept.items() if onnx}
+        kept = {silo.party: silo.adopted for silo in engine.silos if silo.adopted and not outcome.model}
         with clock.phase("score"):
-            by_party = {party: score(own.packed, self.test) for party, own in models.items() if self.test}
-            metrics = score(model.packed, self.test) if model and self.test else None
+            by_party = {party: curve.metrics(onnx) for party, onnx in kept.items() if self.test}
+            metrics = curve.metrics(outcome.model) if outcome.model and self.test else None
         if by_party:
             metrics = mean_metrics(list(by_party.values()))
-        return Result(model, models, self._record(engine, metrics, by_party, clock))
+        model = self._classifier(outcome.model) if outcome.model else None
+        models = {party: self._classifier(onnx) for party, onnx in kept.items()}
+        record = self._record(engine, metrics, by_party, clock)
+        return Result(model, models, replace(record, remarks=outcome.remarks, curve=curve.points))
+
+    def bounds(self, trainer: Trainer) -> dict[str, list[float | None]]:
+        """What the parties' models would reach if all rows were everybody's: the accuracy of each."""
+        bound = getattr(self.algorithm, "upper_bound", None)
+        if bound is None or self.test is None:
+            raise LimbeckError(f"bounds = true: {self.algorithm.name} has no bound to compare with, or no test rows")
+        record = replace(self, algorithm=bound(), book=Book()).run(trainer).record
+        return {record.algorithm: [party.metrics.accuracy if party.metrics else None for party in record.parties]}
 
     def _classifier(self, onnx: bytes) -> Classifier:
         row = self.private[0].x.shape[1:]
@@ -156,7 +172,8 @@ class Federation:
     ) -> RunRecord:
         traffic = engine.traffic
         releases = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
-        found = figures(releases, self.delta)
+        delta = self._delta(releases)
+        found = figures(releases, delta)
         steps = [{"request": e.request, "seconds": e.seconds} for e in traffic.exchanges]
         return RunRecord(
             algorithm=self.algorithm.name,
@@ -183,11 +200,13 @@ class Federation:
             ],
             rounds=traffic.rounds,
             bytes={"up": traffic.up(), "down": traffic.down()},
-            exchanges=[{"request": e.request, "up": e.up, "down": e.down} for e in traffic.exchanges],
+            exchanges=[
+                {"request": e.request, "up": e.up, "down": e.down, "missing": e.missing} for e in traffic.exchanges
+            ],
             missing=traffic.missing,
             ledger=[asdict(row) for row in releases],
             epsilon=epsilon_by_observer(found),
-            delta=self.delta,
+            delta=delta,
             privacy=[asdict(figure) for figure in found],
             noise=self.noise,
             metrics=metrics,

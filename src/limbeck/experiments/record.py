@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import Any
@@ -29,7 +29,11 @@ class PartyRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A finished run. All that depends on the clock or the machine's width is in `timing`."""
+    """A finished run. All that depends on the clock or the machine's width is in `timing`.
+
+    `curve` has the accuracy of each party's own model after each exchange that changed one, `bounds` what the models
+    would reach otherwise; `remarks` tell what went otherwise than planned.
+    """
 
     algorithm: str
     seed: int
@@ -49,6 +53,9 @@ class RunRecord:
     constant: float | None
     versions: Mapping[str, str]
     timing: Mapping[str, Any]
+    remarks: Sequence[str] = ()
+    curve: Sequence[Mapping[str, Any]] = ()
+    bounds: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
     format: int = FORMAT
 
     @property

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from limbeck.models.named import adapted, model_from
 from limbeck.models.training import Watch, unwatched
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.learning import Model
-from limbeck.protocol.parties import Algorithm, delta_of
+from limbeck.protocol.parties import Algorithm, protects
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, Rows, content_hash
 
@@ -48,6 +48,7 @@ def federation_of(
         schema=dealt.schema,
         classes_are_private=dealt.classes_are_private,
         public_is_kindred=isinstance(experiment.data.public, Draw) and experiment.data.public.name is None,
+        public_is_labelled=dealt.public_is_labelled,
         config=config,
         noise=experiment.noise_source,
         book=book or Book(budget=experiment.budget),
@@ -76,6 +77,8 @@ def run_experiment(
         result = federation.run(trainer, clock)
     finally:
         book.close()
+    if experiment.bounds:
+        result = replace(result, record=replace(result.record, bounds=federation.bounds(trainer)))
     finish(trainer)
     return result
 
@@ -115,9 +118,9 @@ def run(
 
     `parties` are (X, y) pairs; y may hold any labels. `models` is a scikit-learn estimator, a model's name or its
     table, for all parties or one for each; `server_model` is the final model's, by default the first party's.
-    `public` are rows without labels. `noise` is secure where the algorithm adds any, unless told to be simulated;
-    then the `classes` must be named, for labels are private. A `ledger` is a file that outlives the run. `training`
-    says on what device and by which trainer networks learn.
+    `public` are rows without labels, or a pair (X, y) of labelled ones. `noise` is secure where the algorithm adds
+    any, unless told to be simulated; then the `classes` must be named, for labels are private. A `ledger` is a file
+    that outlives the run. `training` says on what device and by which trainer networks learn.
     """
     if not parties:
         raise LimbeckError("parties is empty: give at least one (X, y) pair")
@@ -125,7 +128,9 @@ def run(
         raise LimbeckError(f"seed must be a whole number from 0, not {seed!r}")
     if processes is not None and processes < 1:
         raise LimbeckError(f"processes must be at least 1, not {processes}")
-    sides = {**{f"party {i}": pair for i, pair in enumerate(parties)}, **({"test": test} if test else {})}
+    sides = {f"party {i}": pair for i, pair in enumerate(parties)}
+    sides |= {"test": test} if test else {}
+    sides |= {"public": public} if isinstance(public, tuple) else {}
     labels = {where: _labels(pair, where) for where, pair in sides.items()}
     if len({each.dtype.kind == "U" for each in labels.values()}) > 1:
         text = next(where for where, each in labels.items() if each.dtype.kind == "U")
@@ -151,14 +156,15 @@ def run(
         private=private,
         models=chosen,
         server_model=server,
-        public=None if public is None else _public(public, shape),
+        public=None if public is None else _public(public, shape, names),
+        public_is_labelled=isinstance(public, tuple),
         test=tested,
         config={
             "seed": int(seed),
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
             "server": {"model": dict(server.description)},
         },
-        noise=noise or ("secure" if delta_of(algorithm) else "simulated"),
+        noise=noise or ("secure" if protects(algorithm) else "simulated"),
         book=Book(Path(ledger) if ledger else None, _run_key(algorithm, seed, private, chosen), budget),
     )
     trainer = trainer_for(training or Training(), [*federation.models, federation.server_model], processes, watch)
@@ -214,8 +220,13 @@ def _rows(x: Any, y: Any, classes: Array, where: str) -> Rows:
     return Rows(rows, order[np.searchsorted(classes, labels, sorter=order)])
 
 
-def _public(x: Any, shape: tuple[int, ...]) -> Rows:
-    rows = _floats(x, "public")
+def _public(given: Any, shape: tuple[int, ...], classes: Array) -> Rows:
+    if isinstance(given, tuple):
+        x, y = given
+        labelled = _rows(x, y, classes, "public")
+        _check_shape(labelled.x, shape, "public")
+        return labelled
+    rows = _floats(given, "public")
     _check_shape(rows, shape, "public")
     return Rows(rows, np.zeros(len(rows), np.int64))
 

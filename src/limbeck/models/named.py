@@ -2,10 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.imports import is_own, own
@@ -13,6 +13,9 @@ from limbeck.models.sklearn import SklearnModel
 from limbeck.protocol.learning import Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.tables import from_table
+
+if TYPE_CHECKING:
+    from limbeck.models.torch import TorchModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,22 @@ NAMED = {
 
 
 BUILDER = {"shape", "classes"}
-NETWORKS = {"cnn": "cnn", "torch-mlp": "torch_mlp", "vgg-9": "vgg_9", "resnet-8": "resnet_8"}
+NETWORKS = {"cnn": "cnn", "torch-mlp": "torch_mlp", "vgg-9": "vgg_9", "resnet-8": "resnet_8", "conv-net": "conv_net"}
+FEDMD_MNIST = (  # FedMD's Table 1: filters and dropout
+    *(((128, 256), 0.2), ((128, 384), 0.2), ((128, 512), 0.2), ((256, 256), 0.3), ((256, 512), 0.4)),
+    *(((64, 128, 256), 0.2), ((64, 128, 192), 0.2), ((128, 192, 256), 0.2), ((128, 128, 128), 0.3)),
+    ((128, 128, 192), 0.3),
+)
+FEDMD_CIFAR = (  # FedMD's Table 2
+    *(((128, 256), 0.2), ((128, 128, 192), 0.2), ((64, 64, 64), 0.2), ((128, 64, 64), 0.3), ((64, 64, 128), 0.4)),
+    *(((64, 128, 256), 0.2), ((64, 128, 192), 0.2), ((128, 192, 256), 0.2), ((128, 128, 128), 0.3)),
+    ((64, 64, 64, 64), 0.2),
+)
+PRESETS: dict[str, dict[str, Any]] = {
+    f"fedmd-{environment}-{number}": {"name": "conv-net", "filters": filters, "dropout": dropout, "mean": mean}
+    for environment, table, mean in (("mnist", FEDMD_MNIST, 0.1307), ("cifar", FEDMD_CIFAR, 0.4734))
+    for number, (filters, dropout) in enumerate(table)
+}
 
 
 def model_from(description: Mapping[str, Any]) -> Model:
@@ -60,6 +78,9 @@ def model_from(description: Mapping[str, Any]) -> Model:
     """
     name = str(description["name"])
     parameters = {key: value for key, value in description.items() if key != "name"}
+    if name in PRESETS:
+        made = model_from({**PRESETS[name], **parameters})
+        return replace(cast("TorchModel", made), description=dict(description))
     known = parameters_of(name)
     for key in parameters:
         if key not in known and not _takes_any(name):
@@ -86,7 +107,7 @@ def parameters_of(name: str) -> set[str]:
     if name in NAMED:
         return set(NAMED[name].classifier()().get_params())
     if not is_own(name) and name not in NETWORKS:
-        raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS])}")
+        raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS, *PRESETS])}")
     make = own(name) if is_own(name) else _architecture(name)
     return {"recipe", *inspect.signature(make).parameters} - BUILDER
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from limbeck.models.place import HERE, Place
 from limbeck.models.sharing import Timed
 from limbeck.models.torch import TorchModel
-from limbeck.models.training import PoolTrainer, Watch, completed, failed, unwatched
+from limbeck.models.training import Ask, PoolTrainer, Watch, completed, failed, unwatched
 from limbeck.protocol.learning import Job, Trainer
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class SequentialTrainer:
         return {"trainer": "sequential", **at, "why": self.why}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
-        networks = [index for index, job in enumerate(jobs) if fits_network(job)]
+        networks = [index for index, job in enumerate(jobs) if fits_network(job) or isinstance(plain(job), Ask)]
         fits = self._fits([(i, jobs[i], seeds[i]) for i in networks], classes)
         results = dict(zip(networks, self.watch(fits, len(networks)) if networks else (), strict=True))
         return completed(results, self.others, jobs, classes, seeds)
@@ -43,6 +43,8 @@ class SequentialTrainer:
     def _fit(self, job: Any, classes: int, seed: int) -> Any:
         if isinstance(job, Timed):
             return job.timed(lambda: self._fit(job.job, classes, seed))
+        if isinstance(job, Ask):
+            return job.model.with_weights(job.start, job.asked.shape[1:], classes).logits(job.asked, self.place)
         if not len(job.rows):
             return job.run(classes, seed)
         model = job.model.fit(job.rows, job.targets, classes, seed, job.recipe, job.start, self.place)
@@ -51,5 +53,10 @@ class SequentialTrainer:
 
 def fits_network(job: Any) -> bool:
     """Whether a job is one network's fit."""
-    fit = job.job if isinstance(job, Timed) else job
+    fit = plain(job)
     return isinstance(getattr(fit, "model", None), TorchModel) and hasattr(fit, "finish")
+
+
+def plain(job: Any) -> Any:
+    """The job that may be timed."""
+    return job.job if isinstance(job, Timed) else job

@@ -105,6 +105,15 @@ class TorchModel:
         network.load_state_dict(weights)
         return FittedTorch(network.eval(), row, classes, self.architecture)
 
+    def with_weights(self, weights: bytes, row: tuple[int, ...], classes: int) -> "FittedTorch":
+        """The network with weights from elsewhere (safetensors)."""
+        return FittedTorch(self.started(row, classes, weights).eval(), row, classes, self.architecture)
+
+    def first_weights(self, row: tuple[int, ...], classes: int, seed: int) -> bytes:
+        """What a network begins with, before any training."""
+        with alone(seed):
+            return FittedTorch(self.tried(row, classes), row, classes, self.architecture).weights()
+
     def _fresh(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         if not isinstance(self.network, nn.Module):
             return self.network(shape, classes)
@@ -124,11 +133,13 @@ class FittedTorch:
     classes: int
     architecture: Hashable
 
-    def logits(self, x: Array) -> Array:
+    def logits(self, x: Array, place: Place = HERE) -> Array:
         """[rows, classes], before the softmax."""
-        rows = on(HERE, x)[0]
-        with torch.no_grad():
-            return torch.cat([self.network(part) for part in rows.split(ASK_AT_ONCE)]).numpy()
+        rows, network = on(place, x)[0], self.network
+        if place is not HERE:
+            network = copy.deepcopy(network).to(place.device, place.dtype)
+        with torch.no_grad(), place.numerics():
+            return torch.cat([network(part) for part in rows.split(ASK_AT_ONCE)]).float().cpu().numpy()
 
     def scores(self, x: Array) -> Array:
         return torch.softmax(torch.from_numpy(self.logits(x)), dim=1).numpy()

@@ -118,6 +118,26 @@ class Refit:
         return fitted.weights()
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A network's logits for rows, by its weights: [rows, classes], before the softmax."""
+
+    model: "TorchModel"
+    start: bytes
+    asked: Array
+
+    def __str__(self) -> str:
+        return f"{self.model.name}, asked about {len(self.asked)} rows"
+
+    def run(self, classes: int, seed: int) -> Array:
+        return self.model.with_weights(self.start, self.asked.shape[1:], classes).logits(self.asked)
+
+
+def takes_steps(model: Model) -> bool:
+    """Whether a model is trained in steps and can go on from where it is; others are fitted anew."""
+    return hasattr(model, "with_weights")
+
+
 def _told(job: Any) -> str:
     return f"{job.model.name} to {len(job.rows)} rows"
 

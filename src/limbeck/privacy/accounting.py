@@ -73,6 +73,17 @@ def epsilon_by_observer(found: Iterable[Figure]) -> dict[str, float]:
     }
 
 
+def delta_of_subsets(releases: Iterable[Release]) -> float:
+    """The delta that subsets of private rows have by themselves: one site's add up, the largest counts."""
+    found: dict[str, float] = {}
+    for row in releases:
+        if row.mechanism == Subsample.name:
+            found[row.site] = (
+                found.get(row.site, 0.0) + mechanism_from(row.mechanism, dict(row.parameters)).guarantee()[1]
+            )
+    return min(1.0, max(found.values(), default=0.0))
+
+
 def _figure(rows: Sequence[Release], observer: str, unit: Unit, adjacency: Adjacency, delta: float) -> Figure:
     sites = dict.fromkeys(row.site for row in rows if row.site != SERVER) or {SERVER: None}
     shares = [[row for row in rows if row.site in (site, SERVER)] for site in sites]

@@ -204,6 +204,7 @@ class ClippedGaussian:
     unit: Unit = "example"
     adjacency: str = "any"
     name: ClassVar[str] = "clipped-gaussian"
+    gives: ClassVar[str] = "scores"
     noisy: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -237,6 +238,7 @@ class Subsample:
     unit: Unit = "example"
     adjacency: str = "any"
     name: ClassVar[str] = "subsample"
+    gives: ClassVar[str] = "rows"
     noisy: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -255,6 +257,11 @@ class Subsample:
         if len(rows) != self.of:
             raise LimbeckError(f"a subsample of {self.of} rows was described, but there are {len(rows)}")
         return 1
+
+    def curve(self, epsilon: float) -> float:
+        """The exact delta at an epsilon from 0, seen directly: a removed row was in the subset, or it was not."""
+        kept = (self.of / (self.of + 1)) ** self.rows if self.replacement else 1 - self.rows / (self.of + 1)
+        return max(self.guarantee()[1], 1 - math.exp(epsilon) * kept)
 
     def guarantee(self) -> tuple[float, float]:
         """The theorems' (epsilon, delta) for one row added or removed (FedMD-NFDP, Theorems 1 and 2)."""

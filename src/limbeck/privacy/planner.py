@@ -9,7 +9,7 @@ from scipy import optimize
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon, check_delta
-from limbeck.privacy.mechanisms import ConfidentGaussian, Gaussian, Gumbel, Laplace, check_scale
+from limbeck.privacy.mechanisms import ClippedGaussian, ConfidentGaussian, Gaussian, Gumbel, Laplace, check_scale
 from limbeck.privacy.spends import Adjacency, Spend
 from limbeck.protocol.release import Asked, Unit
 
@@ -113,3 +113,27 @@ def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked) -> Any:
     while excess(found) > 0:
         found -= CLOSE / 2
     return mechanism(found)
+
+
+@lru_cache(maxsize=256)
+def clipped_gaussian(bound: float, sigma: float | None, epsilon: float, delta: float, asked: Asked) -> ClippedGaussian:
+    """Noise on all clipped scores of a run: of scale `sigma`, or the least that keeps their queries to `epsilon`."""
+    check_delta(delta)
+    if sigma is not None:
+        return ClippedGaussian(bound, sigma, asked.classes)
+    if not 0 < epsilon < math.inf:
+        raise LimbeckError(f"epsilon must be above 0 and finite, not {epsilon:g}")
+
+    def excess(x: float) -> float:
+        spend = Spend(ClippedGaussian(bound, math.exp(x), asked.classes), asked.queries, noise=asked.noise)
+        return best_epsilon([spend], delta)[0] - epsilon
+
+    low = high = math.log(2 * bound * math.sqrt(asked.classes * asked.queries))
+    while excess(low) <= 0:
+        low -= 1
+    while excess(high) > 0:
+        high += 1
+    found = optimize.brentq(excess, low, high, xtol=CLOSE / 4, rtol=1e-8)
+    while excess(found) > 0:
+        found += CLOSE / 2
+    return ClippedGaussian(bound, math.exp(found), asked.classes)

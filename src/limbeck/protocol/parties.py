@@ -42,9 +42,13 @@ class Parties(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The final model as ONNX; None where every party ends with a model of its own, kept in its silo."""
+    """The final model as ONNX; None where every party ends with a model of its own, kept in its silo.
+
+    `remarks` are for the record: what went on otherwise than planned.
+    """
 
     model: bytes | None = None
+    remarks: tuple[str, ...] = ()
 
 
 class Algorithm(Protocol):
@@ -52,7 +56,9 @@ class Algorithm(Protocol):
 
     name: ClassVar[str]
     needs_public_rows: ClassVar[bool]
-    needs_public_labels: ClassVar[bool]
+
+    @property
+    def needs_public_labels(self) -> bool: ...
 
     def lead(self, parties: Parties, site: Site) -> Outcome: ...
 
@@ -62,6 +68,11 @@ class Algorithm(Protocol):
 def delta_of(algorithm: Algorithm) -> float:
     """What an algorithm's epsilon leaves to chance; 0 where it adds no noise."""
     return float(getattr(algorithm, "delta", 0.0))
+
+
+def protects(algorithm: Algorithm) -> bool:
+    """Whether an algorithm adds noise, or learns from a secret sample of the rows."""
+    return bool(delta_of(algorithm)) or bool(getattr(algorithm, "samples", False))
 
 
 def unanswerable(request: Request[Any], silo: Silo) -> LimbeckError:

@@ -99,7 +99,7 @@ class Site:
         `voters` (an upper bound where there are `abstentions`) is a public fact that accountants can use. How many
         queries noise answers, the mechanism counts itself.
         """
-        what = type(value).__name__ if isinstance(value, Message) else "labels"
+        what = type(value).__name__ if isinstance(value, Message) else getattr(mechanism, "gives", "labels")
         if mechanism.noisy:
             queries = mechanism.asked(value, self.classes)
         asked = Asked(queries, self.classes, voters, abstentions, self.noise)

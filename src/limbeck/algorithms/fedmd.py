@@ -1,0 +1,349 @@
+"""FedMD (Li & Wang 2019, Algorithm 1), and FedMD-NP, -NFDP and -LDP (Sun & Lyu 2021, Algorithm 1).
+
+Everyone designs a model of its own. Rounds: all score some public rows, the server averages, all digest the consensus
+and revisit their own rows. Logits are exchanged before the softmax, and their mean absolute error is digested, without
+a temperature. How models of other kinds than networks take part says `study`.
+
+-NP is FedMD as Sun & Lyu train it. -NFDP learns from one random subset of the private rows, drawn once. -LDP noises the
+clipped scores, calibrated over all rounds and rows before the first of them leaves.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+
+from limbeck.algorithms.pooled import Pooled
+from limbeck.algorithms.study import ask, digest, revisit, start
+from limbeck.errors import LimbeckError
+from limbeck.knowledge.scores import Exchange, consensus, shown
+from limbeck.models.training import Refit, takes_steps
+from limbeck.privacy.mechanisms import ClippedGaussian, NothingPrivate, Subsample, Unprotected
+from limbeck.privacy.planner import clipped_gaussian
+from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
+from limbeck.protocol.recipe import Loss, Recipe
+from limbeck.protocol.release import Asked, Noise, Release, release_row
+from limbeck.protocol.rows import Array, Rows
+from limbeck.protocol.site import Silo, Site
+
+LOSSES: Mapping[str, Loss] = {"logits": "mae", "softmax": "soft-cross-entropy", "argmax": "cross-entropy"}
+HELD_OUT = 0.2  # of a party's rows, to measure accuracy on
+STARTED, HELD, SUBSET = "fedmd.started", "fedmd.held-out", "fedmd.subset"
+
+
+@dataclass(frozen=True, slots=True)
+class Scores(Reply):
+    """What a party's model says of the rows: scores [rows, classes], or labels."""
+
+    values: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy(Reply):
+    """How often a party's model is right on rows of its own that it did not learn from."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Begin(Request[Done]):
+    """Train your model on public and private rows; from the weights of a network that knows public rows, if given."""
+
+    weights: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(Request[Accuracy]):
+    """How good is your model?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Score(Request[Scores]):
+    """Communicate: what does your model say of these public rows?"""
+
+    public: ClassVar[bool] = True
+    rows: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Learn(Request[Done]):
+    """Digest what all agreed on about these public rows, then revisit your own."""
+
+    rows: Array
+    agreed: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Revisit(Request[Done]):
+    """Revisit your own rows: what a round would be without messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class FedMD:
+    """Models of any design agree on public rows. A party that was silent goes on from where it is."""
+
+    name: ClassVar[str] = "fedmd"
+    needs_public_rows: ClassVar[bool] = True
+
+    rounds: int = 20  # P
+    alignment: int = 5000  # |d_j|, public rows a round
+    exchange: Exchange | Literal["none"] = "logits"
+    weights: Literal["equal", "accuracy"] | list[float] = "equal"  # c_k
+    start: Literal["public", "pretrained", "none"] = "public"
+    pretrain: Recipe = Recipe(epochs=20, batch=128, patience=3)  # on labelled public rows
+    settle: Recipe = Recipe(epochs=25, batch=32)  # on private rows, at the start
+    digest: Recipe = Recipe(epochs=1, batch=256)  # its loss is that of the exchange
+    revisit: Recipe = Recipe(epochs=2, batch=5)
+
+    def __post_init__(self) -> None:
+        if self.rounds < 0:
+            raise LimbeckError(f"rounds must be at least 0, not {self.rounds}")
+        if self.alignment < 1:
+            raise LimbeckError(f"alignment must be at least 1 row, not {self.alignment}")
+        if isinstance(self.weights, list) and not (min(self.weights, default=0) >= 0 < sum(self.weights)):
+            raise LimbeckError(f"weights must not be negative, nor all be 0: {self.weights}")
+
+    @property
+    def needs_public_labels(self) -> bool:
+        return self.start != "none"
+
+    def lead(self, parties: Parties, site: Site) -> Outcome:
+        begun = parties.ask(self._begin(site)).at_least(1)
+        weights, remarks = self._weights(parties, begun), list[str]()
+        for number in range(self.rounds):
+            if self.exchange == "none":
+                parties.ask(Revisit()).at_least(1)
+                continue
+            rows = aligned(site, self.alignment)
+            said = usable(parties.ask(Score(rows)).at_least(1), (len(rows), site.classes), number, remarks)
+            agreed = consensus(list(said.values()), [weights[p] for p in said], self.exchange, site.classes)
+            parties.ask(site.release(Learn(rows, agreed), self._agreed_is(), observer="parties")).at_least(1)
+        return Outcome(remarks=tuple(remarks))
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        own = self._own(silo)
+        if isinstance(request, Begin) or STARTED not in silo.memory:
+            given = request.weights if isinstance(request, Begin) else b""
+            start(silo, own, self.pretrain if self.start != "none" else None, self.settle, given)
+            silo.memory[STARTED] = b"1"
+        match request:
+            case Begin():
+                return Done()
+            case Measure():
+                measured: Reply = silo.release(Accuracy(self._accuracy(silo)), self._told_is(), observer="server")
+                return measured
+            case Score(rows):
+                return self._show(ask(silo, silo.public.x[rows]), silo)
+            case Learn(rows, agreed):
+                loss = LOSSES[self.exchange]
+                return digest(silo, own, rows, agreed, self.digest, loss, self.revisit)
+            case Revisit():
+                return revisit(silo, own, self.revisit)
+            case _:
+                raise unanswerable(request, silo)
+
+    def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
+        """What a run will release: all of it bare."""
+        everyone = [f"party {party}" for party in range(len(rows))]
+        messages = [] if self.exchange == "none" else ["Scores"] * self.rounds
+        messages += ["Accuracy"] * (self.weights == "accuracy")
+        scores = [
+            release_row(party, 0, 0, what, Unprotected(), "server", Asked()) for party in everyone for what in messages
+        ]
+        agreed = [release_row("server", 0, 0, "Learn", Unprotected(), "parties", Asked())] * (self.exchange != "none")
+        return [*scores, *agreed] if self.rounds else scores
+
+    def upper_bound(self) -> Pooled:
+        """What the same models would be if all private rows were everybody's."""
+        return Pooled("none" if self.start == "none" else "public", self.pretrain, self.settle)
+
+    def _begin(self, site: Site) -> Request[Done]:
+        weights = b""
+        if self.start == "pretrained":
+            if not takes_steps(site.model):
+                raise LimbeckError(f'start = "pretrained" needs a network at the server, not a {site.model.name}')
+            assert site.public.y is not None
+            first = site.model.first_weights(site.public.x.shape[1:], site.classes, int(site.rng.integers(2**31)))  # type: ignore[attr-defined]
+            [weights] = site.train([Refit(cast(Any, site.model), site.public.x, site.public.y, first, self.pretrain)])
+        return site.release(Begin(weights), NothingPrivate(), observer="parties")
+
+    def _weights(self, parties: Parties, begun: Replies[Done]) -> Mapping[int, float]:
+        """By party: equal, given, or the square of its accuracy; who did not tell counts as the others on average."""
+        everyone = sorted([*begun.by_party, *begun.missing])
+        if isinstance(self.weights, list):
+            if len(self.weights) != len(everyone):
+                raise LimbeckError(f"weights has {len(self.weights)} entries for {len(everyone)} parties")
+            return dict(zip(everyone, self.weights, strict=True))
+        if self.weights == "equal" or self.exchange == "none":
+            return dict.fromkeys(everyone, 1.0)
+        told = {p: reply.value for p, reply in parties.ask(Measure()).by_party.items() if 0 <= reply.value <= 1}
+        fallback = float(np.mean(list(told.values()))) if told else 1.0
+        found = {party: told.get(party, fallback) ** 2 for party in everyone}
+        return found if sum(found.values()) else dict.fromkeys(everyone, 1.0)
+
+    def _own(self, silo: Silo) -> Rows:
+        """The private rows to learn from: all that may be touched, but for those held out to measure accuracy on."""
+        rows = self._touched(silo)
+        if self.weights != "accuracy":
+            return _picked(silo, rows)
+        if HELD not in silo.memory:
+            silo.memory[HELD] = silo.rng.permutation(len(rows))[: max(1, round(HELD_OUT * len(rows)))]
+        return _picked(silo, np.delete(rows, silo.memory[HELD]))  # type: ignore[arg-type]
+
+    def _accuracy(self, silo: Silo) -> float:
+        rows = _picked(silo, self._touched(silo)[silo.memory[HELD]])  # type: ignore[index]
+        return float((ask(silo, rows.x).argmax(axis=1) == rows.y).mean())
+
+    def _touched(self, silo: Silo) -> Array:
+        """Numbers of the private rows that anything is ever learned from."""
+        return np.arange(len(silo.private))
+
+    def _show(self, logits: Array, silo: Silo) -> Reply:
+        values = shown(logits, cast(Exchange, self.exchange))
+        told: Reply = silo.release(Scores(values), self._told_is(), observer="server", queries=len(values))
+        return told
+
+    def _told_is(self) -> Any:
+        """How what a party tells is protected."""
+        return Unprotected()
+
+    def _agreed_is(self) -> Any:
+        """How the consensus is protected towards the other parties."""
+        return self._told_is()
+
+
+@dataclass(frozen=True, slots=True)
+class FedMDNP(FedMD):
+    """FedMD as its private kin are compared with: another schedule, and no privacy."""
+
+    name: ClassVar[str] = "fedmd-np"
+
+    settle: Recipe = Recipe(epochs=20, batch=32)  # T1
+    digest: Recipe = Recipe(epochs=2, batch=256)  # T2
+    revisit: Recipe = Recipe(epochs=1, batch=5)  # T3
+
+
+@dataclass(frozen=True, slots=True)
+class FedMDNFDP(FedMDNP):
+    """Noise-free: one random subset of its rows is all that a party ever touches; `Subsample` says what it is worth."""
+
+    name: ClassVar[str] = "fedmd-nfdp"
+    samples: ClassVar[bool] = True
+
+    sampled: int | float = 60  # k: a number of rows, or a share of a party's rows
+    replacement: bool = True
+
+    def __post_init__(self) -> None:
+        FedMDNP.__post_init__(self)
+        if not self.sampled > 0 or (isinstance(self.sampled, float) and self.sampled > 1):
+            raise LimbeckError(f"sampled must be a number of rows from 1, or a share up to 1.0, not {self.sampled}")
+
+    def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
+        asked = Asked(noise=noise)
+        return [
+            release_row(f"party {party}", 0, 0, "rows", self._subset(count), "public", asked)
+            for party, count in enumerate(rows)
+        ]
+
+    def _touched(self, silo: Silo) -> Array:
+        if SUBSET not in silo.memory:
+            count = len(silo.private)
+            drawn = silo.release(np.arange(count), self._subset(count), observer="public")
+            silo.memory[SUBSET] = np.sort(drawn)
+        return cast(Array, silo.memory[SUBSET])
+
+    def _subset(self, count: int) -> Subsample:
+        number = self.sampled if isinstance(self.sampled, int) else max(1, round(self.sampled * count))
+        return Subsample(number, count, self.replacement)
+
+    def _told_is(self) -> Any:
+        return NothingPrivate()
+
+
+@dataclass(frozen=True, slots=True)
+class FedMDLDP(FedMDNP):
+    """Gaussian noise on clipped scores, in the party: calibrated to `epsilon`, or of the scale `sigma` where given.
+
+    With sigma = 0 nothing is clipped or noised: that is FedMD-NP.
+    """
+
+    name: ClassVar[str] = "fedmd-ldp"
+
+    bound: float = 10.0  # scores are clipped to [-bound, bound]
+    sigma: float | None = None
+    epsilon: float = 100.0
+    delta: float = 1e-5
+
+    def __post_init__(self) -> None:
+        FedMDNP.__post_init__(self)
+        if self.exchange == "argmax" or self.weights == "accuracy":
+            raise LimbeckError('fedmd-ldp noises scores: exchange = "logits" or "softmax", weights equal or a list')
+        if not self._bare and not 0 < self.bound < math.inf:
+            raise LimbeckError(f"bound must be above 0 and finite, not {self.bound}")
+
+    def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
+        if self._bare:
+            return FedMDNP.planned(self, public, classes, rows, noise)
+        mechanism = self._mechanism(public, classes, noise)
+        asked = Asked(min(self.alignment, public), classes, noise=noise)
+        return [
+            release_row(f"party {party}", turn, 0, "scores", mechanism, "public", asked)
+            for party in range(len(rows))
+            for turn in range(self.rounds)
+        ]
+
+    def _show(self, logits: Array, silo: Silo) -> Reply:
+        if self._bare:
+            return FedMDNP._show(self, logits, silo)
+        values = shown(logits, cast(Exchange, self.exchange)).astype(np.float64)
+        mechanism = self._mechanism(len(silo.public), silo.classes, silo.noise)
+        noised = silo.release(values, mechanism, observer="public")
+        return silo.release(Scores(noised.astype(np.float32)), NothingPrivate(), observer="public", queries=len(values))
+
+    def _mechanism(self, public: int, classes: int, noise: Noise) -> ClippedGaussian:
+        queries = max(1, self.rounds) * min(self.alignment, public)
+        asked = Asked(queries, classes, noise=noise)
+        return clipped_gaussian(self.bound, self.sigma, self.epsilon, self.delta, asked)
+
+    @property
+    def _bare(self) -> bool:
+        return self.sigma == 0
+
+    def _agreed_is(self) -> Any:
+        return Unprotected() if self._bare else NothingPrivate()
+
+
+def aligned(site: Site, count: int) -> Array:
+    """Numbers of the public rows of a round: drawn anew, in proportion to the classes where labels are known."""
+    size = len(site.public)
+    order = site.rng.permutation(size)
+    if site.public.y is not None and count < size:
+        labels = site.public.y[order]
+        by_class = np.argsort(labels, kind="stable")
+        sizes = np.bincount(labels)
+        rank = np.arange(size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        place = np.empty(size)
+        place[by_class] = (rank + 0.5) / sizes[labels[by_class]]
+        order = order[np.argsort(place, kind="stable")]
+    return np.sort(order[:count]).astype(np.min_scalar_type(size - 1))
+
+
+def usable(replies: Replies[Scores], shape: tuple[int, int], number: int, remarks: list[str]) -> dict[int, Array]:
+    """Scores by party, without those that are none; the record says whose."""
+    found = {}
+    for party in sorted(replies.by_party):
+        values = replies.by_party[party].values
+        if values.shape in (shape, shape[:1]) and np.isfinite(values).all():
+            found[party] = values
+        else:
+            remarks.append(f"round {number}: the scores of party {party} are not finite numbers and were left out")
+    if not found:
+        raise LimbeckError(f"round {number}: no party gave scores that are finite numbers")
+    return found
+
+
+def _picked(silo: Silo, rows: Array) -> Rows:
+    return Rows(silo.private.x[rows], silo.private.y[rows])

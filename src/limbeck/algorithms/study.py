@@ -1,0 +1,109 @@
+"""Study: how a party's model of any kind starts, is asked about rows, digests a consensus and revisits its own rows.
+
+A network takes gradient steps: on the public rows towards the consensus, then on its own rows, each time from the
+weights that it has. Its optimiser starts anew with every phase.
+
+A model that takes no steps (a forest, a booster, a linear model) is fitted anew in every round: on the public rows seen
+so far, each with the label that the last consensus about it pointed to, and on its own rows, repeated until they are as
+many. What it has not seen a consensus about keeps its public label, where there is one and the start used it.
+"""
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from limbeck.errors import LimbeckError
+from limbeck.knowledge.scores import labels_of, logits_of
+from limbeck.models.onnx import PackedModel
+from limbeck.models.training import Ask, Fit, Refit, takes_steps
+from limbeck.protocol.messages import Done
+from limbeck.protocol.recipe import Loss, Recipe
+from limbeck.protocol.rows import Array, Rows
+from limbeck.protocol.site import Silo
+
+WEIGHTS, LABELS = "study.weights", "study.labels"
+UNKNOWN = -1
+
+
+def start(silo: Silo, own: Rows, pretrain: Recipe | None, settle: Recipe, given: bytes = b"") -> None:
+    """From fresh or given weights; on the labelled public rows where `pretrain` says how, then on its own rows."""
+    if not takes_steps(silo.model):
+        if given:
+            raise LimbeckError(
+                f'{silo.name} has a {silo.model.name}: start = "pretrained" hands out the weights of the server\'s '
+                'network; say start = "public" or "none"'
+            )
+        if pretrain is not None:
+            assert silo.public.y is not None
+            _note(silo, np.arange(len(silo.public)), silo.public.y)
+        _fit_anew(silo, own)
+        return
+    model = silo.model
+    weights = given or model.first_weights(own.x.shape[1:], silo.classes, int(silo.rng.integers(2**31)))  # type: ignore[attr-defined]
+    if pretrain is not None and not given:
+        assert silo.public.y is not None
+        weights = _steps(silo, silo.public.x, silo.public.y, weights, pretrain)
+    _keep(silo, _steps(silo, own.x, own.y, weights, settle))
+
+
+def ask(silo: Silo, rows: Array) -> Array:
+    """[rows, classes] logits of the party's model."""
+    if takes_steps(silo.model):
+        [logits] = silo.train([Ask(silo.model, _weights(silo), rows)])  # type: ignore[arg-type]
+        return logits
+    assert silo.adopted is not None
+    return logits_of(PackedModel(silo.adopted).scores(rows))
+
+
+def digest(silo: Silo, own: Rows, rows: Array, agreed: Array, recipe: Recipe, loss: Loss, revisit: Recipe) -> Done:
+    """Approach what all agreed on about these public rows, then revisit one's own."""
+    if not takes_steps(silo.model):
+        _note(silo, rows, labels_of(agreed))
+        return _fit_anew(silo, own)
+    targets = labels_of(agreed) if agreed.ndim == 1 else agreed
+    weights = _steps(silo, silo.public.x[rows], targets, _weights(silo), replace(recipe, loss=loss))
+    return _keep(silo, _steps(silo, own.x, own.y, weights, revisit))
+
+
+def revisit(silo: Silo, own: Rows, recipe: Recipe) -> Done:
+    """One's own rows alone, as they are revisited after a digest."""
+    if not takes_steps(silo.model):
+        return _fit_anew(silo, own)
+    return _keep(silo, _steps(silo, own.x, own.y, _weights(silo), recipe))
+
+
+def _steps(silo: Silo, x: Array, y: Array, weights: bytes, recipe: Recipe) -> bytes:
+    [found] = silo.train([Refit(silo.model, x, y, weights, recipe)])  # type: ignore[arg-type]
+    return found
+
+
+def _keep(silo: Silo, weights: bytes) -> Done:
+    silo.memory[WEIGHTS] = weights
+    model = silo.model.with_weights(weights, silo.private.x.shape[1:], silo.classes)  # type: ignore[attr-defined]
+    return silo.adopt(model.pack())
+
+
+def _weights(silo: Silo) -> bytes:
+    return cast(bytes, silo.memory[WEIGHTS])
+
+
+def _note(silo: Silo, rows: Array, labels: Array) -> None:
+    """Remember the last word on each public row."""
+    known = _known(silo)
+    known[rows] = labels
+    silo.memory[LABELS] = known
+
+
+def _known(silo: Silo) -> Array:
+    """The label of each public row; UNKNOWN where nothing was said of it yet."""
+    return cast(Array, silo.memory.get(LABELS, np.full(len(silo.public), UNKNOWN))).copy()
+
+
+def _fit_anew(silo: Silo, own: Rows) -> Done:
+    known = _known(silo)
+    rows = np.flatnonzero(known != UNKNOWN)
+    times = max(1, round(len(rows) / len(own)))
+    x = np.concatenate([np.repeat(own.x, times, axis=0), silo.public.x[rows]])
+    [model] = silo.train([Fit(silo.model, x, np.concatenate([np.repeat(own.y, times), known[rows]]))])
+    return silo.adopt(model)

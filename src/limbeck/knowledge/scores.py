@@ -1,0 +1,49 @@
+"""Scores: what models say of public rows, as logits, probabilities or labels, and what they say together."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from limbeck.knowledge.votes import winners
+from limbeck.protocol.rows import Array
+
+Exchange = Literal["logits", "softmax", "argmax"]
+LEAST = 1e-4  # a probability below it has the logit of this one
+
+
+def shown(logits: Array, exchange: Exchange) -> Array:
+    """Logits [rows, classes] as they are exchanged: float32 scores, or labels in as few bytes as there are classes."""
+    match exchange:
+        case "logits":
+            return np.asarray(logits, np.float32)
+        case "softmax":
+            return np.asarray(softmax(logits), np.float32)
+        case "argmax":
+            return np.asarray(logits.argmax(axis=1), np.min_scalar_type(logits.shape[1] - 1))
+
+
+def consensus(said: Sequence[Array], weights: Sequence[float], exchange: Exchange, classes: int) -> Array:
+    """The weighted mean of scores; of labels, the one with the most weight, and among equals the lowest."""
+    shares = np.asarray(weights, np.float64) / np.sum(weights)
+    if exchange != "argmax":
+        return np.asarray(np.einsum("p,prc->rc", shares, np.stack(said, dtype=np.float64)), np.float32)
+    counts = np.zeros((len(said[0]), classes))
+    for labels, share in zip(said, shares, strict=True):
+        counts[np.arange(len(labels)), labels] += share
+    return winners(counts.round(12)).astype(said[0].dtype)
+
+
+def labels_of(agreed: Array) -> Array:
+    """The class that a consensus points to, whatever was exchanged."""
+    return np.asarray(agreed if agreed.ndim == 1 else agreed.argmax(axis=1), np.int64)
+
+
+def logits_of(probabilities: Array) -> Array:
+    """Logits of a model that gives probabilities."""
+    return np.log(np.maximum(probabilities, LEAST))
+
+
+def softmax(logits: Array) -> Array:
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
