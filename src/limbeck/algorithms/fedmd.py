@@ -19,7 +19,7 @@ from limbeck.algorithms.pooled import Pooled
 from limbeck.algorithms.study import ask, digest, revisit, start
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.scores import Exchange, consensus, shown
-from limbeck.models.training import Refit, takes_steps
+from limbeck.models.training import Blank, Refit, takes_steps
 from limbeck.privacy.mechanisms import ClippedGaussian, NothingPrivate, Subsample, Unprotected
 from limbeck.privacy.planner import clipped_gaussian
 from limbeck.protocol.messages import Done, Reply, Request
@@ -166,8 +166,9 @@ class FedMD:
             if not takes_steps(site.model):
                 raise LimbeckError(f'start = "pretrained" needs a network at the server, not a {site.model.name}')
             assert site.public.y is not None
-            first = site.model.first_weights(site.public.x.shape[1:], site.classes, int(site.rng.integers(2**31)))  # type: ignore[attr-defined]
-            [weights] = site.train([Refit(cast(Any, site.model), site.public.x, site.public.y, first, self.pretrain)])
+            model = cast(Any, site.model)
+            [first] = site.train([Blank(model, site.public.x.shape[1:])])
+            [weights] = site.train([Refit(model, site.public.x, site.public.y, first, self.pretrain)])
         return site.release(Begin(weights), NothingPrivate(), observer="parties")
 
     def _weights(self, parties: Parties, begun: Replies[Done]) -> Mapping[int, float]:

@@ -16,7 +16,7 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.scores import labels_of, logits_of
 from limbeck.models.onnx import PackedModel
-from limbeck.models.training import Ask, Fit, Refit, takes_steps
+from limbeck.models.training import Ask, Blank, Fit, Pack, Refit, takes_steps
 from limbeck.protocol.messages import Done
 from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.rows import Array, Rows
@@ -39,8 +39,7 @@ def start(silo: Silo, own: Rows, pretrain: Recipe | None, settle: Recipe, given:
             _note(silo, np.arange(len(silo.public)), silo.public.y)
         _fit_anew(silo, own)
         return
-    model = silo.model
-    weights = given or model.first_weights(own.x.shape[1:], silo.classes, int(silo.rng.integers(2**31)))  # type: ignore[attr-defined]
+    weights = given or silo.train([Blank(silo.model, own.x.shape[1:])])[0]  # type: ignore[arg-type]
     if pretrain is not None and not given:
         assert silo.public.y is not None
         weights = _steps(silo, silo.public.x, silo.public.y, weights, pretrain)
@@ -80,8 +79,8 @@ def _steps(silo: Silo, x: Array, y: Array, weights: bytes, recipe: Recipe) -> by
 
 def _keep(silo: Silo, weights: bytes) -> Done:
     silo.memory[WEIGHTS] = weights
-    model = silo.model.with_weights(weights, silo.private.x.shape[1:], silo.classes)  # type: ignore[attr-defined]
-    return silo.adopt(model.pack())
+    [model] = silo.train([Pack(silo.model, weights, silo.private.x.shape[1:])])  # type: ignore[arg-type]
+    return silo.adopt(model)
 
 
 def _weights(silo: Silo) -> bytes:

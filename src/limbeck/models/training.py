@@ -119,6 +119,29 @@ class Refit:
 
 
 @dataclass(frozen=True, slots=True)
+class Blank:
+    """A network's first weights (safetensors), before any training."""
+
+    model: "TorchModel"
+    row: tuple[int, ...]
+
+    def run(self, classes: int, seed: int) -> bytes:
+        return self.model.first_weights(self.row, classes, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A network with given weights, as ONNX."""
+
+    model: "TorchModel"
+    start: bytes
+    row: tuple[int, ...]
+
+    def run(self, classes: int, seed: int) -> bytes:
+        return self.model.with_weights(self.start, self.row, classes).pack()
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A network's logits for rows, by its weights: [rows, classes], before the softmax."""
 
