@@ -1,5 +1,6 @@
 """A user's own parts, named `python:package.module:thing` where a file or another process needs a name."""
 
+import hashlib
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -36,3 +37,11 @@ def name_of(kind: type) -> str:
 def source_of(name: str) -> Path:
     """The file that the module of a user's own part lies in."""
     return Path(str(import_module(name.removeprefix(PREFIX).partition(":")[0]).__file__))
+
+
+def code_beside(file: Path) -> str:
+    """A hash of all Python files in a file's folder: what a user's own part may be made of."""
+    digest = hashlib.sha256()
+    for each in sorted(file.parent.glob("*.py")):
+        digest.update(f"{each.name} {hashlib.sha256(each.read_bytes()).hexdigest()}".encode())
+    return digest.hexdigest()

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from limbeck.cli.shared import AsJson, Processes, Settings, console, experiment_in, private_stdout
+from limbeck.errors import LimbeckError
 
 
 def add(app: typer.Typer) -> None:
@@ -59,7 +60,8 @@ def run(
         result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
         told = statement(result.record, _all_together(ledger, result.record) if ledger else [])
         own = {} if kept or ledger is None else {"ledger.sqlite": ledger.read_bytes()}
-        where = folder.write({**result.files(), **own, "privacy.md": told.encode()})
+        picture = _picture(result.record, err)
+        where = folder.write({**result.files(), **own, **picture, "privacy.md": told.encode()})
         if ledger and not kept:
             ledger.unlink()
     if as_json:
@@ -82,6 +84,18 @@ def predict(
     from limbeck.report.predictions import write_predictions
 
     write_predictions(load(model), rows, out)
+
+
+def _picture(record: Any, err: Any) -> dict[str, bytes]:
+    """The learning curves, where there are any; a run is not lost for want of a package that draws them."""
+    from limbeck.report.curves import learning_curves
+
+    try:
+        drawn = learning_curves(record)
+    except LimbeckError as error:
+        err.print(f"no curve.png: {error}")
+        return {}
+    return {"curve.png": drawn} if drawn else {}
 
 
 def _all_together(ledger: Path, record: Any) -> Any:

@@ -16,7 +16,7 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Experiment
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord, finite
-from limbeck.imports import is_own, name_of, source_of
+from limbeck.imports import code_beside, is_own, name_of, source_of
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import protects
 
@@ -85,7 +85,7 @@ class Cell:
         """The user's own models and algorithm by what stands in the Python files of their folders."""
         names = {model.name for model in models} | {name_of(type(self.experiment.algorithm))}
         own = sorted(name for name in names if is_own(name) and not name.startswith("python:limbeck."))
-        return {name: _content_of_folder(source_of(name).parent) for name in own}
+        return {name: code_beside(source_of(name)) for name in own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +149,6 @@ def kept_of(cell: Cell, record: RunRecord, seconds: float) -> Kept:
 def key_of(said: Mapping[str, Any]) -> str:
     """The content key of a cell."""
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-
-def _content_of_folder(folder: Path) -> str:
-    files = sorted(folder.glob("*.py"))
-    return hashlib.sha256("".join(f"{file.name} {content_of_file(file)}" for file in files).encode()).hexdigest()
 
 
 def _chosen(parameters: Any) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Any torch network as a kind of model, trained by a recipe."""
 
 import copy
+import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from limbeck.errors import LimbeckError
+from limbeck.imports import code_beside
 from limbeck.models.constant import Constant
 from limbeck.models.descent import ASK_AT_ONCE, train
 from limbeck.models.packing import channels_first, pack
@@ -47,9 +50,24 @@ class TorchModel:
     @property
     def architecture(self) -> Hashable:
         """Equal where networks differ in their weights alone."""
-        if isinstance(self.network, partial):
-            return (self.network.func, repr(self.network.args), repr(sorted(self.network.keywords.items())))
-        return self.network if isinstance(self.network, Hashable) else id(self.network)
+        if not isinstance(self.network, partial):
+            return self.network if isinstance(self.network, Hashable) else id(self.network)
+        given = [*self.network.args, *self.network.keywords.values()]
+        if not all(map(_is_plain, given)):
+            return id(self.network)
+        return (self.network.func, repr(self.network.args), repr(sorted(self.network.keywords.items())))
+
+    @property
+    def code(self) -> str | None:
+        """A hash of the code and the numbers that make the network; None where that cannot be told."""
+        build = self.network.func if isinstance(self.network, partial) else self.network
+        kind = type(build) if isinstance(build, nn.Module) else build
+        if isinstance(self.architecture, int) or " at 0x" in repr(self.description):
+            return None
+        if kind.__module__.split(".")[0] in ("limbeck", "torch"):
+            return kind.__qualname__
+        file = sys.modules[kind.__module__].__file__ if kind.__module__ in sys.modules else None
+        return code_beside(Path(file)) if file else None
 
     def fit(
         self,
@@ -158,6 +176,13 @@ class FittedTorch:
 def load_weights(network: nn.Module, weights: bytes) -> None:
     """Give a network the weights of another of its architecture."""
     network.load_state_dict(load(weights))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value's `repr` tells all of it."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, str | bool | int | float | None)
 
 
 def _plain_name(build: Any) -> str | None:

@@ -1,5 +1,6 @@
-"""A comparison as pictures: accuracy against rounds, against bytes, and against what was swept."""
+"""Pictures: a run's learning curves; a comparison's accuracy against rounds, bytes and what was swept."""
 
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,12 @@ from typing import Any
 from limbeck.errors import LimbeckError
 from limbeck.experiments.compare import Summary
 from limbeck.experiments.plan import Plan
+from limbeck.experiments.record import RunRecord
 
 SIZE = (7, 4.2)
 MOST_TICKS = 12
+FEWEST_POINTS = 2  # of a curve
+MARGIN = 0.15  # of a picture's width, for where curves start and what they could reach
 
 
 def save_pictures(plan: Plan, summaries: Sequence[Summary], stem: Path) -> list[Path]:
@@ -71,20 +75,51 @@ def _name(summary: Summary, swept: Any = None) -> str:
     return " ".join([summary.method, *(f"{key.split('.')[-1]}={value}" for key, value in chosen.items())])
 
 
+def learning_curves(record: RunRecord) -> bytes | None:
+    """A PNG: each party's accuracy round by round, as FedMD draws it; None where no model was better twice.
+
+    Dashed on the left is where a party's model started, dash-dotted on the right what it would reach with all rows.
+    """
+    return None if len(record.curve) < FEWEST_POINTS else _drawn(lambda axes: _curves(axes, record))
+
+
+def _curves(axes: Any, record: RunRecord) -> None:
+    last = len(record.curve) - 1
+    for place, party in enumerate(record.parties):
+        points = [
+            (n, 100 * p["accuracy"][place]) for n, p in enumerate(record.curve) if p["accuracy"][place] is not None
+        ]
+        if not points:
+            continue
+        label = f"{party.index} {party.model['name']}"
+        [line] = axes.plot(*zip(*points, strict=True), marker=".", linewidth=1.2, label=label)
+        axes.hlines(points[0][1], -MARGIN * last, points[0][0], linestyles="--", colors=line.get_color())
+        for bound in record.bounds.values():
+            if (reached := bound[place]) is not None:
+                axes.hlines(100 * reached, last, (1 + MARGIN) * last, linestyles="-.", colors=line.get_color())
+    axes.set(xlabel="rounds", title=f"{record.algorithm}, seed {record.seed}")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+
+
 def _saved(draw: Callable[[Any], None], path: Path) -> Path:
+    try:
+        path.write_bytes(_drawn(draw))
+    except OSError as error:
+        raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def _drawn(draw: Callable[[Any], None]) -> bytes:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise LimbeckError("pictures need: pip install 'limbeck[plot]'") from error
-    figure = Figure(figsize=SIZE, layout="constrained")
+    figure, file = Figure(figsize=SIZE, layout="constrained"), io.BytesIO()
     axes = figure.subplots()
     draw(axes)
     axes.set(ylabel="accuracy, %")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize="small")
-    try:
-        figure.savefig(path, dpi=110, format="png")
-    except OSError as error:
-        raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
-    return path
+    figure.savefig(file, dpi=110, format="png")
+    return file.getvalue()

@@ -6,6 +6,7 @@ from typing import Any
 
 from limbeck.experiments.record import RunRecord
 from limbeck.privacy.accounting import Figure
+from limbeck.privacy.mechanisms import Subsample
 
 WHO = {"server": "the server", "parties": "the other parties", "public": "the public"}
 UNITS = {"example": "one row", "party": "a whole party"}
@@ -31,6 +32,8 @@ def statement(record: RunRecord, ledger: Sequence[Figure] = ()) -> str:
 
 
 def _noise(record: RunRecord) -> str:
+    if subsets := [row for row in record.ledger if row["mechanism"] == Subsample.name]:
+        return _subsets(subsets, record)
     if not record.delta:
         return "No noise was added anywhere: whoever sees something sees it bare."
     if record.noise == "secure":
@@ -42,6 +45,28 @@ def _noise(record: RunRecord) -> str:
         "**This was a simulation.** The noise came from a seed: whoever knows the seed can take it away again, so this "
         "run protects nobody. The figures are those of ideal noise of the same size; for real rows set "
         '`noise = "secure"`.'
+    )
+
+
+def _subsets(rows: Sequence[Mapping[str, Any]], record: RunRecord) -> str:
+    """Noise-free privacy: delta first, and what it is worth."""
+    drawn = [Subsample(**row["parameters"]) for row in rows]
+    lines = [
+        "| party | rows drawn | delta | epsilon by the theorem | exact delta at epsilon 0, 1, 10 |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['site'].removeprefix('party ')} | {sample.rows} of {sample.of} "
+        f"{'with' if sample.replacement else 'without'} replacement | {sample.guarantee()[1]:.4g} "
+        f"| {sample.guarantee()[0]:.4g} | {', '.join(f'{sample.curve(epsilon):.4g}' for epsilon in (0, 1, 10))} |"
+        for row, sample in zip(rows, drawn, strict=True)
+    ]
+    secret = "the operating system's generator" if record.noise == "secure" else "**a seed, for this was a simulation**"
+    return (
+        f"**Delta is {record.delta:.4g}: so likely is it that a given row was drawn, and a row that was drawn may be "
+        "exposed completely.** No noise was added. Each party learned from one random subset of its rows and touched "
+        "no other; that limits how many rows are exposed, not whether a drawn one is. A larger epsilon buys no smaller "
+        f"delta. Which rows were drawn came from {secret}, and must stay secret.\n\n" + "\n".join(lines)
     )
 
 
@@ -136,7 +161,7 @@ def _dealing(record: RunRecord) -> list[str]:
         "replace": "Which of its party's teachers a row teaches depends on the row's number and on chance alone.",
         "add-remove": "Which of its party's teachers a row teaches depends on a keyed hash of the row alone.",
     }
-    return [told[relation] for relation in sorted(relations)]
+    return [told[relation] for relation in sorted(relations & set(told))]
 
 
 def _and(words: Sequence[str]) -> str:

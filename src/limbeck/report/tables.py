@@ -9,6 +9,7 @@ from rich.table import Table
 from limbeck.experiments.record import RunRecord
 
 UNITS = ("B", "kB", "MB", "GB")
+MOST_REMARKS = 3
 
 
 def run_table(record: RunRecord) -> Table:
@@ -30,20 +31,35 @@ def run_table(record: RunRecord) -> Table:
         table.add_row("networks trained", f"{training['trainer']}, {training['device']}, {training['precision']}")
     if record.missing:
         table.add_row("silent parties", ", ".join(map(str, record.missing)))
+    for remark in record.remarks[:MOST_REMARKS]:
+        table.add_row("remark", remark)
+    if len(record.remarks) > MOST_REMARKS:
+        table.add_row("", f"{len(record.remarks) - MOST_REMARKS} more remarks in record.json")
     return table
 
 
 def party_table(record: RunRecord) -> Table:
     """Each party: what it holds, what it learns with, and how good its own model is where it has one."""
     table = framed("parties")
-    own = ("accuracy alone",) if any(party.metrics for party in record.parties) else ()
+    learned = len(record.curve) > 1
+    heading = ("at the start", "accuracy") if learned else ("accuracy alone",)
+    heading = (*heading, *(name for name in record.bounds))
+    own = heading if any(party.metrics for party in record.parties) else ()
     for column in ("party", "model", "rows", "classes", *own):
         table.add_column(column, justify="left" if column == "model" else "right")
-    for party in record.parties:
+    for place, party in enumerate(record.parties):
         held = sum(count > 0 for count in party.classes)
-        alone = (percent(party.metrics.accuracy) if party.metrics else "–",) if own else ()
+        reached = percent(party.metrics.accuracy if party.metrics else None)
+        started = (percent(_start(record, place)),) if learned else ()
+        bounds = [percent(bound[place]) for bound in record.bounds.values()]
+        alone = (*started, reached, *bounds) if own else ()
         table.add_row(str(party.index), str(party.model["name"]), str(party.rows), str(held), *alone)
     return table
+
+
+def _start(record: RunRecord, place: int) -> float | None:
+    """Where a party's curve begins."""
+    return next((point["accuracy"][place] for point in record.curve if point["accuracy"][place] is not None), None)
 
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:

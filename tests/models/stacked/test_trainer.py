@@ -259,6 +259,23 @@ def test_builders_with_other_arguments_build_other_networks() -> None:
     assert [stack["networks"] for stack in trainer.stacks] == [1, 1]
 
 
+def shifted(shift: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
+    return wide(int(shift.sum() % 7) + 2, shape, classes)
+
+
+def test_builders_whose_arguments_cannot_be_told_apart_are_not_stacked_together() -> None:
+    """NumPy abbreviates what it prints of a long array."""
+    ones = np.zeros(2000)
+    others = ones.copy()
+    others[1000] = 3
+    jobs = [Fit(TorchModel(partial(shifted, shift), Recipe(epochs=1)), X, Y) for shift in (ones, others)]
+    trainer = stacked()
+    small, large = trainer.run(jobs, 10, [0, 1])
+    assert len(large) > len(small)
+    assert [stack["networks"] for stack in trainer.stacks] == [1, 1]
+    assert jobs[0].model.code is None  # type: ignore[attr-defined]
+
+
 def test_wrong_weights_to_start_from_and_wrong_rows_to_ask_are_blamed() -> None:
     other = TorchModel(partial(wide, 4)).fit(X[:50], Y[:50], 10, 0)
     assert isinstance(other, FittedTorch)
@@ -394,6 +411,30 @@ def test_the_folder_of_checkpoints_is_the_users(tmp_path: Path) -> None:
     assert sorted(path for path in folder.rglob("*") if path.is_file()) == sorted(others)
     Checkpoints(folder).finish()
     assert all(other.read_text() == "precious" for other in others)
+
+
+def test_a_checkpoint_of_other_code_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network of the user's own is known by the Python files beside it, not by its name."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = tmp_path / "changing.py"
+    text = (Path(__file__).parents[2] / "factories.py").read_text()
+    codes = set()
+    for change in ("", "# something else\n"):
+        source.write_text(text + change)
+        model = model_from({"name": "python:changing:small_network", "recipe": {"epochs": 1}})
+        codes.add(model.code)  # type: ignore[attr-defined]
+    assert len(codes) == 2
+    assert None not in codes
+    assert MODEL.code is not None
+    assert TorchModel(small_network).code == MODEL.code
+
+
+@pytest.mark.parametrize("place", ["a-file", "a-file/below"])
+def test_checkpoints_that_can_have_no_folder_are_refused_before_anyone_trains(tmp_path: Path, place: str) -> None:
+    (tmp_path / "a-file").write_text("mine")
+    with pytest.raises(LimbeckError, match=r"training.checkpoint: .* cannot be a folder, for .*a-file is a file"):
+        Checkpoints(tmp_path / place)
+    assert (tmp_path / "a-file").read_text() == "mine"
 
 
 def test_a_network_without_a_name_says_that_it_keeps_no_checkpoints(tmp_path: Path) -> None:

@@ -28,6 +28,11 @@ class Checkpoints:
     _last: float = field(default_factory=time.monotonic)
     _own: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        there = next(path for path in (self.folder, *self.folder.absolute().parents) if path.exists())
+        if not there.is_dir():
+            raise LimbeckError(f"training.checkpoint: {self.folder} cannot be a folder, for {there} is a file")
+
     @property
     def due(self) -> bool:
         return time.monotonic() - self._last >= self.every

@@ -241,13 +241,13 @@ class StackedTrainer:
         """Names the courses, and the stack by them, whatever order they came in; None where they have no names."""
         known: dict[Any, str] = {}
         keys = [key_of_job(member.job, group.classes, member.seed, known) for member in group.members]
-        if None in keys or " at 0x" in repr(group.model.description):
+        if None in keys or (code := group.model.code) is None:
             told = f"{group.model.name} is made at run time: its training keeps no checkpoints"
             warnings.warn(told, LimbeckWarning, stacklevel=2)
             return None
         for course, key in zip(courses, keys, strict=True):
             course.name = str(key)
-        return hashlib.sha256(repr((sorted(map(str, keys)), self.place.precision)).encode()).hexdigest()
+        return hashlib.sha256(repr((sorted(map(str, keys)), code, self.place.precision)).encode()).hexdigest()
 
 
 def useful_depth(lengths: Sequence[int]) -> int:
