@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
+from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -61,7 +62,7 @@ class FreshProcess(Engine):
     def _ask(self, letter: Letter, silo: Silo) -> Delivered | LimbeckError | None:
         home = self._home(silo)
         (home / "request").write_bytes(letter.data)
-        _in_a_fresh_process(home)
+        _in_a_fresh_process(home, type(silo.model).__module__)
         silo.memory = unpack_memory((home / "memory.safetensors").read_bytes())
         silo.ledger = _ledger(home)
         if (home / "refusal").exists():
@@ -144,9 +145,10 @@ class Nursery:
         theirs.close()
         atexit.register(self.close)
 
-    def bear(self, home: Path) -> None:
-        """Returns when the child has answered or died."""
-        self.line.send_bytes(json.dumps({"home": str(home), "path": sys.path, "here": str(Path.cwd())}).encode())
+    def bear(self, home: Path, needs: str) -> None:
+        """Returns when the child has answered or died; `needs` is a module of ours to import before its birth."""
+        told = {"home": str(home), "needs": needs, "path": sys.path, "here": str(Path.cwd())}
+        self.line.send_bytes(json.dumps(told).encode())
         self.line.recv_bytes()
 
     def close(self) -> None:
@@ -154,7 +156,7 @@ class Nursery:
         self.process.wait()
 
 
-def _in_a_fresh_process(home: Path) -> None:
+def _in_a_fresh_process(home: Path, needs: str) -> None:
     if not hasattr(os, "fork"):
         subprocess.run([sys.executable, "-m", "limbeck.engines.fresh_process", str(home)], check=False)
         return
@@ -163,7 +165,7 @@ def _in_a_fresh_process(home: Path) -> None:
     except IndexError:
         nursery = Nursery()
     with suppress(EOFError):  # it died, and its child with it
-        nursery.bear(home.resolve())
+        nursery.bear(home.resolve(), needs)
         Nursery.idle.append(nursery)
 
 
@@ -177,6 +179,8 @@ def tend() -> None:
             told = json.loads(line.recv_bytes())
         except EOFError:
             return
+        if told["needs"].startswith("limbeck."):
+            import_module(told["needs"])
         child = os.fork()
         if child == 0:
             line.close()

@@ -10,7 +10,7 @@ from limbeck.protocol.rows import Array, Rows
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Fractions; `roc_auc` is None where a model has no probabilities or the test rows are of one class."""
+    """Fractions; `roc_auc` is None where a model has no finite probabilities or the test rows are of one class."""
 
     accuracy: float
     balanced_accuracy: float
@@ -46,7 +46,7 @@ def _roc_auc(scores: Array, y: Array) -> float | None:
     from sklearn.metrics import roc_auc_score
 
     present = np.unique(y)
-    if len(present) < 2:
+    if len(present) < 2 or not np.isfinite(scores).all():
         return None
     if scores.shape[1] == 2:
         return float(roc_auc_score(y, scores[:, 1]))

@@ -266,7 +266,8 @@ class Subsample:
     def guarantee(self) -> tuple[float, float]:
         """The theorems' (epsilon, delta) for one row added or removed (FedMD-NFDP, Theorems 1 and 2)."""
         if self.replacement:
-            return self.rows * math.log((self.of + 1) / self.of), -math.expm1(self.rows * math.log1p(-1 / self.of))
+            missed = -math.inf if self.of == 1 else self.rows * math.log1p(-1 / self.of)
+            return self.rows * math.log((self.of + 1) / self.of), -math.expm1(missed)
         return math.log((self.of + 1) / (self.of + 1 - self.rows)), self.rows / self.of
 
 

@@ -1,0 +1,313 @@
+"""FedMD and its private kin: identities, any kind of model, silence, nonsense, and what is released."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from limbeck.algorithms.fedmd import FedMD, FedMDLDP, FedMDNFDP, FedMDNP, aligned
+from limbeck.algorithms.solo import Solo
+from limbeck.checks import small_federation
+from limbeck.engines.engine import Engine
+from limbeck.engines.fresh_process import FreshProcess
+from limbeck.engines.in_process import InProcess, ThroughBytes
+from limbeck.errors import LimbeckError
+from limbeck.experiments.clock import Clock
+from limbeck.experiments.federation import Federation
+from limbeck.experiments.run import run_file
+from limbeck.models.named import model_from
+from limbeck.models.onnx import PackedModel
+from limbeck.models.training import PoolTrainer
+from limbeck.privacy.mechanisms import Subsample
+from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.rows import PublicRows
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+QUICK: dict[str, Any] = {
+    "rounds": 3,
+    "alignment": 20,
+    "pretrain": Recipe(epochs=2, batch=16),
+    "settle": Recipe(epochs=2, batch=8),
+    "digest": Recipe(epochs=1, batch=8),
+    "revisit": Recipe(epochs=1, batch=8),
+}
+NETWORKS: list[dict[str, Any]] = [
+    {"name": "python:factories:tiny_network", "recipe": {"epochs": 1}},
+    {"name": "python:factories:tiny_network", "width": 5, "recipe": {"epochs": 1}},
+    {"name": "decision-tree", "max_depth": 3},
+]
+
+
+def federation(algorithm: Algorithm, models: Any = NETWORKS) -> Federation:
+    server = model_from(NETWORKS[0])
+    return replace(small_federation(algorithm), models=[model_from(m) for m in models], server_model=server)
+
+
+def engine(algorithm: Algorithm, kind: type[InProcess] = InProcess, models: Any = NETWORKS, **how: Any) -> InProcess:
+    trainer = PoolTrainer(1)
+    return kind(algorithm, *federation(algorithm, models).sites(trainer), trainer, **how)
+
+
+def models_of(ran: Engine) -> list[bytes | None]:
+    ran.run()
+    return [silo.adopted for silo in ran.silos]
+
+
+@pytest.mark.parametrize("exchange", ["logits", "softmax", "argmax", "none"])
+def test_networks_and_trees_end_the_same_under_every_engine(exchange: Any, tmp_path: Path, tests_on_path: None) -> None:
+    algorithm = FedMD(exchange=exchange, **QUICK)
+    plain = models_of(engine(algorithm))
+    assert len(set(plain)) == 3
+    assert models_of(engine(algorithm)) == plain
+    assert models_of(engine(algorithm, ThroughBytes)) == plain
+    if exchange == "logits":
+        once = replace(algorithm, rounds=1)
+        fresh = FreshProcess(once, *federation(once).sites(PoolTrainer(1)), tmp_path)
+        assert models_of(fresh) == models_of(engine(once))
+
+
+def test_all_rows_once_are_no_privacy() -> None:
+    """NFDP with k = n without replacement is FedMD-NP."""
+    sampled = FedMDNFDP(sampled=1.0, replacement=False, **QUICK)
+    assert models_of(engine(sampled)) == models_of(engine(FedMDNP(**QUICK)))
+
+
+def test_no_noise_and_no_clipping_is_fedmd() -> None:
+    assert models_of(engine(FedMDLDP(sigma=0.0, **QUICK))) == models_of(engine(FedMD(**QUICK)))
+
+
+def test_a_subset_is_drawn_once_and_is_all_that_is_touched() -> None:
+    """Rows outside the subset may be anything: nothing changes."""
+    algorithm = FedMDNFDP(sampled=12, weights="accuracy", **QUICK)
+    first = engine(algorithm)
+    plain = models_of(first)
+    subsets = [np.asarray(silo.memory["fedmd.subset"]) for silo in first.silos]
+    assert all(len(subset) == 12 for subset in subsets)
+    other = engine(algorithm)
+    for silo, subset in zip(other.silos, subsets, strict=True):
+        outside = np.setdiff1d(np.arange(len(silo.private)), subset)
+        x = silo.private.x.copy()
+        x[outside] += 100
+        silo.private = replace(silo.private, x=x)
+    assert models_of(other) == plain
+    for silo in first.silos:
+        drawn = [row for row in silo.ledger.rows if row.mechanism == "subsample"]
+        assert [row.parameters["rows"] for row in drawn] == [12]
+        assert all(row.mechanism in ("subsample", "nothing-private") for row in silo.ledger.rows)
+
+
+def test_the_record_of_a_subset_has_its_theorem() -> None:
+    """(k ln((n+1)/n), 1 - (1 - 1/n)^k) for the smallest party, n = 25 of 75 rows, k = 12."""
+    algorithm = FedMDNFDP(sampled=12, **QUICK)
+    told = federation(algorithm).run(PoolTrainer(1)).record
+    count = min(party.rows for party in told.parties)
+    assert told.delta == pytest.approx(1 - (1 - 1 / count) ** 12)
+    assert told.epsilon["public"] == pytest.approx(12 * np.log((count + 1) / count))
+    assert told.epsilon["server"] == told.epsilon["public"]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize(("rows", "of"), [(18, 300), (60, 300), (1, 1), (30, 30)])
+def test_the_exact_curve_of_a_subset_is_flat(rows: int, of: int, replacement: bool) -> None:
+    """Whoever sees the subset tells a removed row that was in it for sure, at every epsilon."""
+    sample = Subsample(rows, of, replacement)
+    epsilon, delta = sample.guarantee()
+    assert [sample.curve(e) for e in (0.0, 0.1, epsilon, 5.0)] == pytest.approx([delta] * 4)
+
+
+def test_noise_is_calibrated_over_all_rounds_and_rows() -> None:
+    algorithm = FedMDLDP(epsilon=4.0, delta=1e-4, **QUICK)
+    told = federation(algorithm).run(PoolTrainer(1)).record
+    assert 0.99 * 4 < told.epsilon["public"] <= 4
+    noisy = [row for row in told.ledger if row["mechanism"] == "clipped-gaussian"]
+    assert len(noisy) == 3 * 3
+    assert sum(row["queries"] for row in noisy if row["site"] == "party 0") == 3 * 20
+    assert all(row["observer"] == "public" for row in noisy)
+    assert told.epsilon["server"] == told.epsilon["public"]
+
+
+def test_the_scale_of_the_noise_is_that_of_the_exact_gaussian() -> None:
+    """One Gaussian of sensitivity 2 B sqrt(C T): Balle & Wang 2018, Theorem 8, solved here by bisection."""
+    from scipy.stats import norm
+
+    [row, *_] = FedMDLDP(epsilon=2.0, delta=1e-5, rounds=4, alignment=25).planned(100, 3, [40], "simulated")
+    sensitivity = 2 * 10.0 * np.sqrt(3 * 4 * 25)
+
+    def delta(sigma: float) -> float:
+        half, ratio = sensitivity / (2 * sigma), 2.0 * sigma / sensitivity
+        return float(norm.cdf(half - ratio) - np.exp(2.0) * norm.cdf(-half - ratio))
+
+    low, high = 1.0, 1e7
+    for _ in range(200):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if delta(middle) > 1e-5 else (low, middle)
+    assert row.parameters["sigma"] == pytest.approx(high, rel=2e-3)
+
+
+def test_silent_for_two_rounds_and_gone_for_good(tmp_path: Path, tests_on_path: None) -> None:
+    """Two parties' processes are really killed: one is back for the last round, one never."""
+    wakings = {1: [2, 3, 4, 5], 2: list(range(2, 40))}
+    models = [NETWORKS[2]]
+    for party, silent in wakings.items():
+        models.append({"name": "python:mortal:mortal", "journal": str(tmp_path / f"{party}"), "silent": silent})
+    algorithm = FedMD(**QUICK)
+    parties = federation(algorithm, models)
+    for party in wakings:
+        (tmp_path / str(party)).write_bytes(b"")
+    ran = FreshProcess(algorithm, *parties.sites(PoolTrainer(1)), tmp_path / "sites")
+    record = parties.finish(ran, Clock()).record
+    missing = [exchange["missing"] for exchange in record.exchanges]
+    assert missing == [(), (1, 2), (1, 2), (1, 2), (1, 2), (2,), (2,)]
+    assert record.missing == (1, 2)
+    accuracies = [point["accuracy"] for point in record.curve]
+    assert len({accuracy[2] for accuracy in accuracies}) == 1
+    assert ran.silos[1].memory["study.labels"].tolist() != ran.silos[2].memory["study.labels"].tolist()  # type: ignore[union-attr]
+
+
+def test_a_party_that_missed_the_start_starts_when_it_is_back() -> None:
+    ran = engine(FedMD(**QUICK), silent=[1])
+    ran.watch = lambda now: setattr(now, "silent", frozenset())
+    assert None not in models_of(ran)
+    assert [exchange.missing for exchange in ran.traffic.exchanges][:2] == [(1,), ()]
+
+
+def test_scores_that_are_no_numbers_are_left_out_and_the_record_says_so(tests_on_path: None) -> None:
+    models = [NETWORKS[0], {"name": "python:factories:speechless", "recipe": {"epochs": 1}}, NETWORKS[2]]
+    algorithm = FedMD(**QUICK)
+    parties = federation(algorithm, models)
+    ran = engine(algorithm, models=models)
+    told = parties.finish(ran, Clock()).record
+    wanted = [f"round {n}: the scores of party 1 are not finite numbers and were left out" for n in range(3)]
+    assert list(told.remarks) == wanted
+    assert told.missing == ()
+    assert told.parties[0].metrics is not None
+    with pytest.raises(LimbeckError, match="round 0: no party gave scores that are finite numbers"):
+        engine(algorithm, models=[models[1]] * 3).run()
+
+
+def test_a_pretrained_network_is_handed_to_networks_alone(tests_on_path: None) -> None:
+    algorithm = FedMD(start="pretrained", **QUICK)
+    ran = engine(algorithm, models=[NETWORKS[0]] * 3)
+    assert None not in models_of(ran)
+    handed = [row for row in ran.server.ledger.rows if row.what == "Begin"]
+    assert [row.mechanism for row in handed] == ["nothing-private"]
+    with pytest.raises(LimbeckError, match='party 2 has a decision-tree: start = "pretrained" hands out'):
+        engine(algorithm).run()
+
+
+def test_without_labels_no_public_start() -> None:
+    unlabelled = replace(federation(FedMD(start="none", **QUICK)), public_is_labelled=False)
+    assert unlabelled.run(PoolTrainer(1)).record.rounds == 3
+    with pytest.raises(LimbeckError, match="fedmd needs labelled public rows"):
+        replace(unlabelled, algorithm=FedMD(**QUICK))
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"rounds": -1}, "rounds must be at least 0"),
+        ({"alignment": 0}, "alignment must be at least 1 row"),
+        ({"weights": [0.0, 0.0]}, "weights must not be negative"),
+        ({"weights": [1.0, -1.0]}, "weights must not be negative"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(LimbeckError, match=told):
+        FedMD(**settings)
+
+
+def test_wrong_privacy_settings() -> None:
+    with pytest.raises(LimbeckError, match="sampled must be a number of rows from 1"):
+        FedMDNFDP(sampled=0)
+    with pytest.raises(LimbeckError, match="cannot draw 500 of 25 rows without replacement"):
+        federation(FedMDNFDP(sampled=500, replacement=False)).run(PoolTrainer(1))
+    for wrong in ({"exchange": "argmax"}, {"weights": "accuracy"}):
+        with pytest.raises(LimbeckError, match="fedmd-ldp noises scores"):
+            FedMDLDP(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(LimbeckError, match="bound must be above 0 and finite"):
+        FedMDLDP(bound=float("inf"))
+    with pytest.raises(LimbeckError, match="weights has 2 entries for 3 parties"):
+        engine(FedMD(weights=[1.0, 2.0], **QUICK)).run()
+
+
+def test_weights_by_accuracy_come_from_rows_held_out_and_stand_in_the_ledger() -> None:
+    ran = engine(FedMD(weights="accuracy", **QUICK))
+    ran.run()
+    for silo in ran.silos:
+        assert [row.what for row in silo.ledger.rows].count("Accuracy") == 1
+        assert len(silo.memory["fedmd.held-out"]) == round(0.2 * len(silo.private))
+
+
+def test_alignment_rows_are_stratified() -> None:
+    server = engine(FedMD()).server
+    y = np.repeat([0, 1, 2], [60, 30, 10])
+    server.public = PublicRows(np.zeros((100, 2), np.float32), y)
+    rows = aligned(server, 20)
+    assert np.bincount(y[rows]).tolist() == [12, 6, 2]
+    assert len(set(rows.tolist())) == 20
+    server.begin(1)
+    assert not np.array_equal(aligned(server, 20), rows)
+    assert len(aligned(server, 1000)) == 100
+
+
+def test_labels_weigh_less_than_a_tenth_of_logits() -> None:
+    """16 classes, as letters beside digits: 64 bytes a row against one, before compression."""
+    ups = {}
+    for exchange in ("logits", "argmax"):
+        ran = engine(FedMD(exchange=exchange, **{**QUICK, "alignment": 1800}), models=[NETWORKS[0]] * 3)
+        rng = np.random.default_rng(0)
+        public = PublicRows(rng.random((1800, 4), dtype=np.float32), rng.integers(0, 16, 1800))
+        for site in (ran.server, *ran.silos):
+            site.public, site.classes = public, 16
+        ran.run()
+        ups[exchange] = sum(ran.traffic.up(party) for party in range(3))
+    assert ups["argmax"] < ups["logits"] / 10
+
+
+@pytest.mark.slow
+def test_every_kind_of_model_gains_and_more_than_by_training_on_alone() -> None:
+    """Two networks, a forest, XGBoost and a linear model, each with 40 images; mean over 5 seeds."""
+    gains = {exchange: _gains(f"algorithm.exchange={exchange}") for exchange in ("softmax", "none")}
+    assert (gains["softmax"] > 0.05).all()
+    assert (gains["softmax"] > gains["none"] + 0.05).all()
+
+
+@pytest.mark.slow
+def test_weaklings_are_heard_less_by_accuracy() -> None:
+    """FedMD's remark 3, mean over 3 seeds: good networks among five weak ones."""
+    reached = {}
+    for weights in ("equal", "accuracy"):
+        settings = [f"algorithm.weights={weights}"]
+        runs = [run_file(EXAMPLES / "fedmd_weaklings.toml", [f"seed={s}", *settings]).record for s in range(3)]
+        reached[weights] = np.mean([run.curve[-1]["accuracy"] for run in runs], axis=0)
+    assert reached["accuracy"][:3].mean() > reached["equal"][:3].mean() + 0.05
+    assert reached["accuracy"].mean() > reached["equal"].mean()
+
+
+def _gains(*settings: str) -> Any:
+    runs = [run_file(EXAMPLES / "fedmd_any_model.toml", [f"seed={seed}", *settings]).record for seed in range(5)]
+    return np.mean([np.subtract(run.curve[-1]["accuracy"], run.curve[0]["accuracy"]) for run in runs], axis=0)
+
+
+def test_the_models_that_are_scored_are_those_of_the_parties() -> None:
+    algorithm = FedMD(**QUICK)
+    result = federation(algorithm).run(PoolTrainer(1))
+    assert [point["exchange"] for point in result.record.curve] == [0, 2, 4, 6]
+    test = small_federation(algorithm).test
+    assert test is not None
+    for party, model in result.models.items():
+        hit = PackedModel(model.packed.data).vote(test.x) == test.y
+        assert result.record.curve[-1]["accuracy"][party] == pytest.approx(hit.mean())
+
+
+def test_the_pooled_bound_uses_everybodys_rows() -> None:
+    parties = federation(FedMD(**{**QUICK, "settle": Recipe(epochs=40, batch=8)}))
+    bounds = parties.bounds(PoolTrainer(1))
+    assert list(bounds) == ["pooled"]
+    assert all(accuracy is not None and accuracy > 0.6 for accuracy in bounds["pooled"])
+    alone = replace(parties, algorithm=Solo())
+    with pytest.raises(LimbeckError, match="solo has no bound"):
+        alone.bounds(PoolTrainer(1))
