@@ -107,3 +107,30 @@ def test_the_impossible_is_told(
 def test_a_set_without_official_test_rows_says_so() -> None:
     with pytest.raises(LimbeckError, match="no test rows of digits are free"):
         cut(load("digits"), Draw(10, "test"), Draw(10), 0)
+
+
+def other() -> DataSet:
+    return DataSet("other", np.ones((30, 1)), np.arange(30) % 3, ("b", "c", "a"))
+
+
+def test_public_classes_of_their_own_come_before_the_private_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("limbeck.data.draw.load", lambda name: other())
+    parts = cut(numbered(), Draw(12, name="other", labels="own"), None, 0)
+    assert parts.classes == ("other b", "other c", "other a", "a", "b")
+    assert parts.public is not None
+    assert set(parts.public.y.tolist()) == {0, 1, 2}
+    assert parts.test is not None
+    assert set(parts.test.y.tolist()) == {3, 4}
+
+
+def test_shared_classes_get_the_numbers_that_they_have_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = numbered()
+    known = DataSet("other", np.ones((30, 1)), np.arange(30) % 2, ("b", "a"))
+    monkeypatch.setattr("limbeck.data.draw.load", lambda name: known)
+    parts = cut(data, Draw(30, name="other", labels="shared"), None, 0)
+    assert parts.classes == data.classes
+    assert parts.public is not None
+    assert sorted(parts.public.y.tolist()) == [0] * 15 + [1] * 15
+    monkeypatch.setattr("limbeck.data.draw.load", lambda name: other())
+    with pytest.raises(LimbeckError, match="numbered has no class 'c' as other has: say labels"):
+        cut(data, Draw(12, name="other", labels="shared"), None, 0)

@@ -1,11 +1,11 @@
-"""Every split is seeded, disjoint and complete, and does what its name says."""
+"""Every split is seeded and disjoint, complete where it says so, and does what its name says."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limbeck.data.splits import ByClass, ByGroup, Dirichlet, Iid, Split
+from limbeck.data.splits import ByClass, ByGroup, Dirichlet, Iid, PerClass, Split
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
@@ -95,3 +95,45 @@ def test_by_group_never_divides_a_group() -> None:
     owners = [set(groups["writer"][part]) for part in held]
     assert sum(map(len, owners)) == 40
     assert {len(members) for members in owners} == {5, 6}
+
+
+@given(st.integers(2, 6), st.integers(1, 5), st.integers(0, 2**32))
+def test_so_many_rows_of_every_class(parties: int, each: int, seed: int) -> None:
+    y, groups = rows(600, 5, seed % 7)
+    held = PerClass(each).deal(y, groups, parties, RNG(seed))
+    assert len(np.unique(np.concatenate(held))) == parties * each * 5
+    assert all(np.bincount(y[part], minlength=5).tolist() == [each] * 5 for part in held)
+
+
+def test_one_subclass_of_every_class_a_party() -> None:
+    """Ten parties, five subclasses a class: two parties share one, and all are held by somebody."""
+    subclass = np.repeat(np.arange(30), 50)
+    y = subclass // 5
+    held = PerClass(20, "subclass").deal(y, {"subclass": subclass}, 10, RNG(0))
+    assert all(len(part) == 120 for part in held)
+    assert all(len(np.unique(subclass[part])) == 6 for part in held)
+    assert all((np.bincount(y[part]) == 20).all() for part in held)
+    assert len(np.unique(subclass[np.concatenate(held)])) == 30
+
+
+def test_one_writer_a_party_is_one_of_the_largest() -> None:
+    writer = np.repeat(np.arange(20), np.arange(20) + 1)
+    held = ByGroup("writer", each=1).deal(np.zeros(len(writer), int), {"writer": writer}, 4, RNG(0))
+    assert sorted(int(np.unique(writer[part]).item()) for part in held) == [16, 17, 18, 19]
+
+
+@pytest.mark.parametrize(
+    ("split", "told"),
+    [
+        (PerClass(3), "2 rows of class number 0 cannot give 4 parties 3 each; rows = 0 would fit"),
+        (PerClass(1, "writr"), "no group 'writr'; did you mean 'writer'"),
+        (ByGroup("writer", each=2), "4 groups 'writer' are too few for 4 parties with 2 each"),
+    ],
+)
+def test_splits_that_cannot_be(split: Split, told: str) -> None:
+    y = np.array([0, 0, 1, 1, 1])
+    with pytest.raises(LimbeckError, match=told):
+        split.deal(y, {"writer": np.array([0, 1, 2, 3, 3])}, 4, RNG(0))
+    for wrong in (lambda: PerClass(0), lambda: ByGroup("writer", 0)):
+        with pytest.raises(LimbeckError, match="must be at least 1"):
+            wrong()

@@ -8,8 +8,8 @@ import torch
 
 from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
-from limbeck.models.named import NETWORKS, model_from
-from limbeck.models.networks import cnn, resnet_8, torch_mlp, vgg_9
+from limbeck.models.named import NETWORKS, PRESETS, model_from
+from limbeck.models.networks import Shrunk, cnn, conv_net, resnet_8, torch_mlp, vgg_9
 from limbeck.models.onnx import PackedModel
 from limbeck.models.rehearsal import rehearse
 from limbeck.models.torch import TorchModel
@@ -92,3 +92,38 @@ def test_packed_and_native_votes_agree(name: str, classes: int) -> None:
     assert clear.mean() > 0.95
     assert np.array_equal(fitted.vote(x)[clear], packed.vote(x)[clear])
     assert np.array_equal(PackedModel(packed.pack()).scores(x), packed.scores(x))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_fedmds_twenty_networks(name: str) -> None:
+    """Filters by Tables 1 and 2; the last layer has no bias."""
+    row = (28, 28) if "mnist" in name else (32, 32, 3)
+    model = model_from({"name": name})
+    assert isinstance(model, TorchModel)
+    network = model.tried(row, 16)
+    found = [layer.out_channels for layer in network.modules() if isinstance(layer, torch.nn.Conv2d)]
+    assert found == list(PRESETS[name]["filters"])
+    [head] = [layer for layer in network.modules() if isinstance(layer, torch.nn.Linear)]
+    assert not list(head.named_parameters())[1:]
+    assert head.out_features == 16
+    assert {part.p for part in network.modules() if isinstance(part, torch.nn.Dropout)} == {PRESETS[name]["dropout"]}
+    assert model.description == {"name": name}
+
+
+def test_ones_own_network_in_a_table() -> None:
+    model = model_from({"name": "conv-net", "filters": [4, 6, 8], "dropout": 0.1, "recipe": {"epochs": 1}})
+    rehearse(model, (28, 28), 16)
+    with pytest.raises(LimbeckError, match="two to four numbers of filters, not"):
+        conv_net((1, 28, 28), 10, filters=[4])
+
+
+def test_a_shrunk_layer_has_the_gradient_of_an_l2_penalty() -> None:
+    torch.manual_seed(0)
+    layer, x = Shrunk(5, 3, strength=2e-3), torch.rand(7, 5)
+    layer(x).square().mean().backward()
+    found = layer.weight.grad
+    weight = layer.weight.detach().clone().requires_grad_()
+    (torch.nn.functional.linear(x, weight).square().mean() + 1e-3 * weight.square().sum()).backward()
+    assert found is not None
+    assert weight.grad is not None
+    assert torch.allclose(found, weight.grad, atol=1e-7)

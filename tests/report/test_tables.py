@@ -1,8 +1,11 @@
 """What people see, read off a console of fixed width."""
 
+from dataclasses import replace
+
 from rich.console import Console
 
 from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.models.training import PoolTrainer
@@ -45,3 +48,17 @@ def test_a_comparison_fits_a_terminal_and_ends_with_the_constant() -> None:
 def test_numbers_as_people_read_them() -> None:
     assert [weight(n) for n in (0, 999, 1000, 1_234_567, 5e9, 7e13)] == ["0 B", "999 B", "1.0 kB", "1.2 MB", "5.0 GB", "70000.0 GB"]  # fmt: skip
     assert (percent(0.8345), percent(None)) == ("83.5 %", "–")
+
+
+def test_where_parties_started_and_what_they_could_reach() -> None:
+    federation = small_federation(FedMD(rounds=2))
+    record = federation.run(PoolTrainer(1)).record
+    record = replace(record, bounds={"pooled": [0.9, 0.8, None]}, remarks=["strange", "and", "more", "so"])
+    text = shown(party_table(record), 100)
+    assert "at the start" in text
+    assert "pooled" in text
+    assert percent(record.curve[0]["accuracy"][1]) in text
+    assert "90.0 %" in text
+    told = shown(run_table(record))
+    assert "strange" in told
+    assert "1 more remarks in record.json" in told

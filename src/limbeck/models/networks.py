@@ -112,7 +112,7 @@ def conv_net(
     authors' code. A fourth, which the paper does not describe, is 3x3 before the last. One mean for all pixels is
     subtracted, where the authors subtract each pixel's own.
     """
-    channels, height, width = _image(shape, "conv-net", least=12)
+    channels, height, width = _image(shape, "conv-net", least=8 if len(filters) == 2 else 12)
     if not 2 <= len(filters) <= 4:
         raise LimbeckError(f"conv-net takes two to four numbers of filters, not {list(filters)}")
     kinds = [
