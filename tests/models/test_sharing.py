@@ -85,3 +85,19 @@ def test_what_is_shared_is_nobodys_to_change() -> None:
     [votes] = SharedTrainer(Counting()).run([FitAndVote(forest(), X, Y, X)], 2, [0])
     with pytest.raises(ValueError, match="read-only"):
         votes[0] = 1
+
+
+def test_what_was_shared_long_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds of weights must not fill the memory."""
+    jobs = [Fit(model_from({"name": "decision-tree", "max_depth": depth}), X, Y) for depth in (1, 2, 3)]
+    size = len(jobs[0].run(2, 0))
+    monkeypatch.setattr("limbeck.models.sharing.MOST_BYTES", 2 * size)
+    counting = Counting()
+    shared = SharedTrainer(counting)
+    for job in jobs:
+        shared.run([job], 2, [0])
+    assert 1 <= len(shared.done) <= 2
+    shared.run([jobs[2]], 2, [0])
+    assert counting.jobs == 3
+    shared.run([jobs[0]], 2, [0])
+    assert counting.jobs == 4

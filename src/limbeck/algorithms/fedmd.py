@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from limbeck.algorithms.pooled import Pooled
-from limbeck.algorithms.study import ask, digest, revisit, start
+from limbeck.algorithms.study import ask, begin, digest, revisit
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.scores import Exchange, consensus, shown
 from limbeck.models.training import Blank, Refit, takes_steps
@@ -127,7 +127,8 @@ class FedMD:
         own = self._own(silo)
         if isinstance(request, Begin) or STARTED not in silo.memory:
             given = request.weights if isinstance(request, Begin) else b""
-            start(silo, own, self.pretrain if self.start != "none" else None, self.settle, given)
+            begin(silo, self.pretrain if self.start != "none" else None, given)
+            revisit(silo, own, self.settle)
             silo.memory[STARTED] = b"1"
         match request:
             case Begin():

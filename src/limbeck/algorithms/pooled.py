@@ -1,10 +1,13 @@
-"""Pooled: every party's own model learns from everybody's rows (the bound that FedMD is measured against)."""
+"""Pooled: every party's own model learns from everybody's rows (the bound that FedMD is measured against).
+
+A party starts on the public rows, as in FedMD and with the same chance, when it hands over its own.
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from limbeck.algorithms.centralized import HandOver, hand_over, pooled
-from limbeck.algorithms.study import start
+from limbeck.algorithms.study import begin, revisit
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.messages import Done, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, unanswerable
@@ -45,9 +48,9 @@ class Pooled:
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case HandOver():
+                begin(silo, self.pretrain if self.start == "public" else None)
                 return hand_over(silo)
             case LearnAll(x, y):
-                start(silo, Rows(x, y), self.pretrain if self.start == "public" else None, self.settle)
-                return Done()
+                return revisit(silo, Rows(x, y), self.settle)
             case _:
                 raise unanswerable(request, silo)

@@ -26,8 +26,8 @@ WEIGHTS, LABELS = "study.weights", "study.labels"
 UNKNOWN = -1
 
 
-def start(silo: Silo, own: Rows, pretrain: Recipe | None, settle: Recipe, given: bytes = b"") -> None:
-    """From fresh or given weights; on the labelled public rows where `pretrain` says how, then on its own rows."""
+def begin(silo: Silo, pretrain: Recipe | None, given: bytes = b"") -> None:
+    """From fresh or given weights; on the labelled public rows where `pretrain` says how."""
     if not takes_steps(silo.model):
         if given:
             raise LimbeckError(
@@ -37,13 +37,12 @@ def start(silo: Silo, own: Rows, pretrain: Recipe | None, settle: Recipe, given:
         if pretrain is not None:
             assert silo.public.y is not None
             _note(silo, np.arange(len(silo.public)), silo.public.y)
-        _fit_anew(silo, own)
         return
-    weights = given or silo.train([Blank(silo.model, own.x.shape[1:])])[0]  # type: ignore[arg-type]
+    weights = given or silo.train([Blank(silo.model, silo.private.x.shape[1:])])[0]  # type: ignore[arg-type]
     if pretrain is not None and not given:
         assert silo.public.y is not None
         weights = _steps(silo, silo.public.x, silo.public.y, weights, pretrain)
-    _keep(silo, _steps(silo, own.x, own.y, weights, settle))
+    silo.memory[WEIGHTS] = weights
 
 
 def ask(silo: Silo, rows: Array) -> Array:

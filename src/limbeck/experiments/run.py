@@ -21,6 +21,7 @@ from limbeck.experiments.overrides import override
 from limbeck.experiments.result import Result
 from limbeck.models.choice import Training, finish, trainer_for
 from limbeck.models.named import adapted, model_from
+from limbeck.models.sharing import SharedTrainer
 from limbeck.models.training import Watch, unwatched
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.learning import Model
@@ -73,12 +74,13 @@ def run_experiment(
         book = Book(ledger, run, experiment.budget)
         federation = federation_of(experiment, config, deal(experiment, base), book)
     trainer = trainer_for(experiment.training, experiment.models, processes, watch, base)
+    shared = SharedTrainer(trainer) if experiment.bounds else trainer
     try:
-        result = federation.run(trainer, clock)
+        result = federation.run(shared, clock)
     finally:
         book.close()
     if experiment.bounds:
-        result = replace(result, record=replace(result.record, bounds=federation.bounds(trainer)))
+        result = replace(result, record=replace(result.record, bounds=federation.bounds(shared)))
     finish(trainer)
     return result
 

@@ -15,6 +15,7 @@ from limbeck.protocol.rows import Array, content_hash
 
 T = TypeVar("T")
 Done = dict[Any, tuple[Any, float]]
+MOST_BYTES = 2**30  # of results that are kept to be shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,20 @@ class SharedTrainer:
             if isinstance(result, np.ndarray):
                 result.setflags(write=False)
         self.done.update({key: value for key, value in found.items() if isinstance(key, str)})
+        _forget_the_oldest(self.done)
         self.seconds += sum(found[key][1] for key in keys)
         return [found[key][0] for key in keys]
+
+
+def _forget_the_oldest(done: Done) -> None:
+    """Rounds of weights would fill the memory; what is shared is mostly young."""
+    sizes = [len(result) if isinstance(result, bytes) else getattr(result, "nbytes", 0) for result, _ in done.values()]
+    excess = sum(sizes) - MOST_BYTES
+    for key, size in zip(list(done), sizes, strict=True):
+        if excess <= 0:
+            return
+        del done[key]
+        excess -= size
 
 
 def key_of_job(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], str]) -> str | None:
@@ -83,6 +96,8 @@ def _told(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
     if isinstance(value, np.ndarray):
         return _hash(value, known)
     if isinstance(value, Recipe | str | bytes | int | float | None):
+        return repr(value)
+    if isinstance(value, tuple) and all(isinstance(part, int) for part in value):
         return repr(value)
     description = getattr(value, "description", None)
     return None if description is None else json.dumps(dict(description), sort_keys=True, default=repr)

@@ -35,7 +35,7 @@ from limbeck.protocol.rows import Array
 T = TypeVar("T")
 Compiling = Literal["auto", "always", "never"]
 PAYS_FROM = 80_000  # steps: compiling takes some 20 s and saves some 0.25 ms a step
-KEPT_STACKS = 4
+KEPT_STACKS = 32  # as many as ten architectures need for three recipes
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,12 @@ class StackedTrainer:
         while (stack := self._try(group, depth, compiled, courses[0].steps.recipe, data, note)) is None:
             if "not stacked" in note:
                 return None
+            others = len(self._kept)
             self._kept.clear()
             gc.collect()
             torch.cuda.empty_cache()
+            if others:  # what they held may suffice
+                continue
             if depth == 1:
                 raise group.blame(LimbeckError("not even one such network fits into the device's memory"))
             depth = math.ceil(depth / 2)
