@@ -38,7 +38,8 @@ def here(tmp_path: Path) -> Path:
 
 def limbeck(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "limbeck", *arguments]
-    return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+    one_core = {**os.environ, "LOKY_MAX_CPU_COUNT": "1"}  # no pool of processes, which takes seconds to start
+    return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, env=one_core)
 
 
 def check_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:

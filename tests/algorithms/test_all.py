@@ -14,8 +14,8 @@ def test_every_algorithm_behaves(name: str) -> None:
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:
-    with pytest.raises(LimbeckError, match="unknown algorithm 'fedkd1'; did you mean 'fedkt'"):
-        algorithm_named("fedkd1")
+    with pytest.raises(LimbeckError, match="unknown algorithm 'fedkt1'; did you mean 'fedkt'"):
+        algorithm_named("fedkt1")
 
 
 def test_a_users_own_algorithm_goes_by_its_python_name() -> None:
