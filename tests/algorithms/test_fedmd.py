@@ -1,5 +1,6 @@
 """FedMD and its private kin: identities, any kind of model, silence, nonsense, and what is released."""
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
 from limbeck.models.sharing import SharedTrainer
 from limbeck.models.training import PoolTrainer
+from limbeck.privacy.ledger import Book
 from limbeck.privacy.mechanisms import Subsample
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.recipe import Recipe
@@ -319,3 +321,19 @@ def test_the_pooled_bound_uses_everybodys_rows() -> None:
     alone = replace(parties, algorithm=Solo())
     with pytest.raises(LimbeckError, match="solo has no bound"):
         alone.bounds(PoolTrainer(1))
+
+
+def test_which_rows_were_drawn_is_written_down_nowhere_and_a_retry_is_paid_for(tmp_path: Path) -> None:
+    """A kept ledger after a kill: the same run again draws another subset, so that its delta adds up."""
+    algorithm = FedMDNFDP(sampled=5, **{**QUICK, "rounds": 1})
+    deltas = []
+    for _ in range(2):
+        book = Book(tmp_path / "ledger.sqlite", "run")
+        parties = replace(federation(algorithm), noise="secure", book=book)
+        deltas.append(parties.run(PoolTrainer(1)).record.delta)
+        rows = [row for row in book.releases() if row.mechanism == "subsample"]
+        book.close()
+    assert len(rows) == 2 * 3
+    assert deltas[1] == pytest.approx(2 * deltas[0])
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+        assert {drawn for (drawn,) in connection.execute("SELECT drawn FROM releases")} == {None}

@@ -104,8 +104,11 @@ class Book:
         if self.budget:
             self.budget.check(self.releases(others=self.run), planned, "this run")
 
-    def record(self, row: Release, noisy: Callable[[], Array] | None) -> Array | None:
-        """Write a row, with what its mechanism drew; where it stands already, give what it drew then."""
+    def record(self, row: Release, noisy: Callable[[], Array] | None) -> tuple[bool, Array | None]:
+        """Write a row, with what its mechanism drew; where it stands already, give what it drew then.
+
+        The first is whether it stood there.
+        """
         place = (self.run, row.site, row.turn, row.number)
         text = json.dumps(asdict(row), sort_keys=True)
         with self._lock, self._alone():
@@ -122,7 +125,7 @@ class Book:
                 raise LimbeckError(f"{self.path}: {row.site} has released something else in this run before")
             else:
                 drawn = found[1]
-        return None if drawn is None else load(drawn)["drawn"]
+        return found is not None, None if drawn is None else load(drawn)["drawn"]
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -153,11 +156,11 @@ class SiteLedger:
     def rows(self) -> list[Release]:
         return self.book.releases(self.site, self.book.run)
 
-    def write(self, row: Release) -> None:
-        self.book.record(row, None)
+    def write(self, row: Release) -> bool:
+        return self.book.record(row, None)[0]
 
     def draw(self, row: Release, noisy: Callable[[], Array]) -> Array:
-        drawn = self.book.record(row, noisy)
+        _, drawn = self.book.record(row, noisy)
         assert drawn is not None
         return drawn
 

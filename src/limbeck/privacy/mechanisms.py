@@ -240,6 +240,7 @@ class Subsample:
     name: ClassVar[str] = "subsample"
     gives: ClassVar[str] = "rows"
     noisy: ClassVar[bool] = True
+    secret: ClassVar[bool] = True  # which rows were drawn is written down nowhere
 
     def __post_init__(self) -> None:
         if not self.rows >= 1 or self.of < 1 or (not self.replacement and self.rows > self.of):

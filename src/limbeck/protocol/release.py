@@ -109,8 +109,8 @@ class Ledger(Protocol):
     @property
     def rows(self) -> list[Release]: ...
 
-    def write(self, row: Release) -> None:
-        """Write down what is about to leave; or refuse, then it must not."""
+    def write(self, row: Release) -> bool:
+        """Write down what is about to leave; or refuse, then it must not. Whether it stood there before."""
 
     def draw(self, row: Release, noisy: Callable[[], Array]) -> Array:
         """Write down the row with what the mechanism drew; where the row stands already, what it drew then."""
@@ -122,8 +122,9 @@ class MemoryLedger:
 
     rows: list[Release] = field(default_factory=list)
 
-    def write(self, row: Release) -> None:
+    def write(self, row: Release) -> bool:
         self.rows.append(row)
+        return False
 
     def draw(self, row: Release, noisy: Callable[[], Array]) -> Array:
         self.write(row)

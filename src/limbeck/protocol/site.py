@@ -1,7 +1,7 @@
 """Where an algorithm's halves run: the server is a site, a party is a silo."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar, cast
 
 import numpy as np
@@ -9,7 +9,17 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.protocol.learning import FitError, Job, Model, Trainer
 from limbeck.protocol.messages import Done, Message, is_private
-from limbeck.protocol.release import Asked, Chance, Ledger, Mechanism, MemoryLedger, Noise, Observer, release_row
+from limbeck.protocol.release import (
+    Asked,
+    Chance,
+    Ledger,
+    Mechanism,
+    MemoryLedger,
+    Noise,
+    Observer,
+    Release,
+    release_row,
+)
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.streams import stream
 
@@ -106,6 +116,9 @@ class Site:
         row = release_row(self.name, self.turn, self._releases, what, mechanism, observer, asked)
         self._releases += 1
         chance = Chance(self.noise, self.seed, (*self._stream_key, self.turn, "noise", row.number))
+        if mechanism.noisy and self.noise == "secure" and getattr(mechanism, "secret", False):
+            self._write_anew(row)
+            return mechanism.protect(value, chance)
         if mechanism.noisy:
             return cast(W, self.ledger.draw(row, lambda: cast(Array, mechanism.protect(value, chance))))
         self.ledger.write(row)
@@ -114,6 +127,12 @@ class Site:
             _make_read_only(protected)
             self._released.append(protected)
         return protected
+
+    def _write_anew(self, row: Release) -> None:
+        """What is drawn in secret cannot be drawn the same again: a retry after a kill is paid for again."""
+        retry = 0
+        while self.ledger.write(replace(row, number=-retry) if retry else row):
+            retry += 1
 
     def check_released(self, message: Message) -> None:
         """Refuse to let out what derives from private rows and did not go through `release`."""
