@@ -131,11 +131,22 @@ def conv_net(
             nn.ReLU(),
             nn.Dropout(dropout),
         ]
-        layers += [nn.ReplicationPad2d((0, 1, 0, 1)), nn.AvgPool2d(2, 1)] if i == 0 else []
+        layers += [EdgeTwice(), nn.AvgPool2d(2, 1)] if i == 0 else []
         layers += [nn.AvgPool2d(2)] if size == 2 else []
         height, width = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
         height, width = (height // 2, width // 2) if size == 2 else (height, width)
     return nn.Sequential(*layers, nn.Flatten(), Shrunk(filters[-1] * height * width, classes, strength=2e-3))
+
+
+class EdgeTwice(nn.Module):
+    """The last row and column of pixels once more, so that a mean over 2x2 keeps an image's size.
+
+    Torch's own padding has a gradient that differs from run to run on a GPU.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([x, x[..., -1:, :]], dim=-2)
+        return torch.cat([x, x[..., -1:]], dim=-1)
 
 
 class Shrunk(nn.Linear):
