@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from limbeck.algorithms.pooled import Pooled
-from limbeck.algorithms.study import ask, begin, digest, revisit
+from limbeck.algorithms.study import ask, begin, digest, revisit, settle
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.scores import Exchange, consensus, shown
 from limbeck.models.training import Blank, Refit, takes_steps
@@ -128,7 +128,7 @@ class FedMD:
         if isinstance(request, Begin) or STARTED not in silo.memory:
             given = request.weights if isinstance(request, Begin) else b""
             begin(silo, self.pretrain if self.start != "none" else None, given)
-            revisit(silo, own, self.settle)
+            settle(silo, own, self.settle)
             silo.memory[STARTED] = b"1"
         match request:
             case Begin():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from limbeck.algorithms.centralized import HandOver, hand_over, pooled
-from limbeck.algorithms.study import begin, revisit
+from limbeck.algorithms.study import begin, settle
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.messages import Done, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, unanswerable
@@ -51,6 +51,6 @@ class Pooled:
                 begin(silo, self.pretrain if self.start == "public" else None)
                 return hand_over(silo)
             case LearnAll(x, y):
-                return revisit(silo, Rows(x, y), self.settle)
+                return settle(silo, Rows(x, y), self.settle)
             case _:
                 raise unanswerable(request, silo)

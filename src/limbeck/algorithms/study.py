@@ -1,7 +1,7 @@
 """Study: how a party's model of any kind starts, is asked about rows, digests a consensus and revisits its own rows.
 
 A network takes gradient steps: on the public rows towards the consensus, then on its own rows, each time from the
-weights that it has. Its optimiser starts anew with every phase.
+weights that it has, with one optimiser for all its digests and one for all its revisits.
 
 A model that takes no steps (a forest, a booster, a linear model) is fitted anew in every round: on the public rows seen
 so far, each with the label that the last consensus about it pointed to, and on its own rows, repeated until they are as
@@ -17,12 +17,13 @@ from limbeck.errors import LimbeckError
 from limbeck.knowledge.scores import labels_of, logits_of
 from limbeck.models.onnx import PackedModel
 from limbeck.models.training import Ask, Blank, Fit, Pack, Refit, takes_steps
+from limbeck.models.weights import apart, continued
 from limbeck.protocol.messages import Done
 from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Silo
 
-WEIGHTS, LABELS = "study.weights", "study.labels"
+WEIGHTS, LABELS, DIGESTS, REVISITS = "study.weights", "study.labels", "study.digests", "study.revisits"
 UNKNOWN = -1
 
 
@@ -60,15 +61,31 @@ def digest(silo: Silo, own: Rows, rows: Array, agreed: Array, recipe: Recipe, lo
         _note(silo, rows, labels_of(agreed))
         return _fit_anew(silo, own)
     targets = labels_of(agreed) if agreed.ndim == 1 else agreed
-    weights = _steps(silo, silo.public.x[rows], targets, _weights(silo), replace(recipe, loss=loss))
-    return _keep(silo, _steps(silo, own.x, own.y, weights, revisit))
+    _go_on(silo, DIGESTS, silo.public.x[rows], targets, replace(recipe, loss=loss))
+    _go_on(silo, REVISITS, own.x, own.y, revisit)
+    return _pack(silo)
 
 
 def revisit(silo: Silo, own: Rows, recipe: Recipe) -> Done:
     """One's own rows alone, as they are revisited after a digest."""
     if not takes_steps(silo.model):
         return _fit_anew(silo, own)
-    return _keep(silo, _steps(silo, own.x, own.y, _weights(silo), recipe))
+    _go_on(silo, REVISITS, own.x, own.y, recipe)
+    return _pack(silo)
+
+
+def settle(silo: Silo, own: Rows, recipe: Recipe) -> Done:
+    """The end of the start: one's own rows for the first time."""
+    if not takes_steps(silo.model):
+        return _fit_anew(silo, own)
+    silo.memory[WEIGHTS] = _steps(silo, own.x, own.y, _weights(silo), recipe)
+    return _pack(silo)
+
+
+def _go_on(silo: Silo, optimiser: str, x: Array, y: Array, recipe: Recipe) -> None:
+    """Train with an optimiser that remembers its earlier steps."""
+    start = continued(_weights(silo), cast(bytes | None, silo.memory.get(optimiser)))
+    silo.memory[WEIGHTS], silo.memory[optimiser] = apart(_steps(silo, x, y, start, recipe))
 
 
 def _steps(silo: Silo, x: Array, y: Array, weights: bytes, recipe: Recipe) -> bytes:
@@ -76,9 +93,8 @@ def _steps(silo: Silo, x: Array, y: Array, weights: bytes, recipe: Recipe) -> by
     return found
 
 
-def _keep(silo: Silo, weights: bytes) -> Done:
-    silo.memory[WEIGHTS] = weights
-    [model] = silo.train([Pack(silo.model, weights, silo.private.x.shape[1:])])  # type: ignore[arg-type]
+def _pack(silo: Silo) -> Done:
+    [model] = silo.train([Pack(silo.model, _weights(silo), silo.private.x.shape[1:])])  # type: ignore[arg-type]
     return silo.adopt(model)
 
 

@@ -11,19 +11,31 @@ from torch.nn import functional as F
 from limbeck.models.chance import Dropout, augmented
 from limbeck.models.place import Place
 from limbeck.models.steps import ABSENT, ADAM_BETAS, ADAM_EPSILON, Patience, Steps, rate
+from limbeck.models.weights import STEPS
 from limbeck.protocol.recipe import Recipe
 
 ASK_AT_ONCE = 2048
 
 
-def train(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe, seed: int, place: Place) -> None:
-    """Train in place; `x`, `y` and the network are where they are to be trained."""
+def train(
+    network: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    recipe: Recipe,
+    seed: int,
+    place: Place,
+    moments: dict[str, Tensor] | None = None,
+) -> None:
+    """Train in place; `x`, `y` and the network are where they are to be trained.
+
+    The optimiser goes on with `moments`, where given, which afterwards are its own.
+    """
     steps, patience = Steps(len(x), recipe, seed), Patience(recipe.patience)
     keyed_dropout(network)
     if place.device == "cpu" and _bears_channels_last(network, x):  # pooling is much faster so
         x = x.contiguous(memory_format=torch.channels_last)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimiser = _Optimiser(list(network.parameters()), recipe)
+    optimiser = _Optimiser(dict(network.named_parameters()), recipe, moments or {})
     best = network.state_dict()
     held_out = torch.from_numpy(steps.held_out).to(x.device)
     for epoch in range(recipe.epochs):
@@ -43,6 +55,8 @@ def train(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe, seed: int, p
                 break
     if len(held_out):
         network.load_state_dict(best)
+    if moments is not None:
+        moments.update(optimiser.moments())
 
 
 def _outputs(network: nn.Module, x: Tensor, recipe: Recipe, key: int, place: Place) -> Tensor:
@@ -93,14 +107,30 @@ def _device(network: nn.Module) -> torch.device:
 class _Optimiser:
     """Adam or SGD by torch's fused kernels, without `torch.optim`, whose first use imports a compiler for a second."""
 
-    def __init__(self, weights: list[nn.Parameter], recipe: Recipe) -> None:
-        self.weights, self.recipe = weights, recipe
-        self.first, self.second = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
-        self.steps = [torch.zeros((), device=weight.device) for weight in weights]
+    def __init__(self, weights: dict[str, nn.Parameter], recipe: Recipe, moments: dict[str, Tensor]) -> None:
+        self.names, self.weights, self.recipe = list(weights), list(weights.values()), recipe
+        self.first, self.second = ([torch.zeros_like(weight) for weight in self.weights] for _ in range(2))
+        self.taken = int(moments[STEPS]) if moments else 0
+        self.steps = [torch.full((), float(self.taken), device=weight.device) for weight in self.weights]
+        for number, kept in enumerate((self.first, self.second)):
+            for name, values in zip(self.names, kept, strict=True):
+                if (key := f"{name}#{number}") in moments:
+                    values.copy_(moments[key])
+
+    def moments(self) -> dict[str, Tensor]:
+        """What another training goes on with."""
+        kept = (self.first,) if self.recipe.optimiser == "sgd" else (self.first, self.second)
+        found = {
+            f"{name}#{number}": values
+            for number, every in enumerate(kept)
+            for name, values in zip(self.names, every, strict=True)
+        }
+        return {**found, STEPS: torch.tensor([self.taken])}
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
         """Move every weight against its gradient, and forget the gradients."""
+        self.taken += 1
         used = [place for place, weight in enumerate(self.weights) if weight.grad is not None]
         weights, first, second, steps = (
             [values[place] for place in used] for values in (self.weights, self.first, self.second, self.steps)

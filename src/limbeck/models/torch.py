@@ -21,6 +21,7 @@ from limbeck.models.constant import Constant
 from limbeck.models.descent import ASK_AT_ONCE, train
 from limbeck.models.packing import channels_first, pack
 from limbeck.models.place import HERE, Place
+from limbeck.models.weights import STEPS
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
@@ -81,17 +82,18 @@ class TorchModel:
     ) -> Fitted:
         """`y` holds class numbers, or [rows, classes] targets for the losses that take them.
 
-        Training goes on from the weights `start`, where given.
+        Training goes on from the weights `start`, where given, and with the moments that come with them.
         """
         recipe = self.checked(y, recipe)
         if (label := only_class(y)) is not None and start is None:
             return Constant(label, classes, int(np.prod(x.shape[1:])))
+        moments = moments_in(start)
         with alone(seed):
             network = self.tried(x.shape[1:], classes, start)
             trained = copy.deepcopy(network).to(place.device, place.dtype)
             with place.numerics():
-                train(trained, *on(place, x, y), recipe, seed, place)
-        return self.fitted(network, trained.state_dict(), x.shape[1:], classes)
+                train(trained, *on(place, x, y), recipe, seed, place, moments)
+        return self.fitted(network, trained.state_dict(), x.shape[1:], classes, moments)
 
     def checked(self, y: Array, recipe: Recipe | None) -> Recipe:
         """The recipe to train by, if it suits the targets."""
@@ -116,12 +118,17 @@ class TorchModel:
         return network
 
     def fitted(
-        self, network: nn.Module, weights: Mapping[str, Tensor], row: tuple[int, ...], classes: int
+        self,
+        network: nn.Module,
+        weights: Mapping[str, Tensor],
+        row: tuple[int, ...],
+        classes: int,
+        moments: Mapping[str, Tensor] | None = None,
     ) -> "FittedTorch":
         """The network with weights that were found for it."""
         check_finite(weights.values())
         network.load_state_dict(weights)
-        return FittedTorch(network.eval(), row, classes, self.architecture)
+        return FittedTorch(network.eval(), row, classes, self.architecture, moments or {})
 
     def with_weights(self, weights: bytes, row: tuple[int, ...], classes: int) -> "FittedTorch":
         """The network with weights from elsewhere (safetensors)."""
@@ -150,6 +157,7 @@ class FittedTorch:
     row: tuple[int, ...]
     classes: int
     architecture: Hashable
+    moments: Mapping[str, Tensor] = field(default_factory=dict)
 
     def logits(self, x: Array, place: Place = HERE) -> Array:
         """[rows, classes], before the softmax."""
@@ -169,13 +177,24 @@ class FittedTorch:
         return pack(self.network, self.row, self.classes, self.architecture)
 
     def weights(self) -> bytes:
-        """The weights as safetensors, for algorithms that average them."""
-        return save({name: weight.contiguous() for name, weight in self.network.state_dict().items()})
+        """The weights as safetensors; with the optimiser's moments where training went on with some."""
+        moments = {name: _on_disk(values) for name, values in self.moments.items()}
+        return save({name: weight.contiguous() for name, weight in self.network.state_dict().items()} | moments)
 
 
 def load_weights(network: nn.Module, weights: bytes) -> None:
     """Give a network the weights of another of its architecture."""
-    network.load_state_dict(load(weights))
+    network.load_state_dict({name: values for name, values in load(weights).items() if "#" not in name})
+
+
+def moments_in(start: bytes | None) -> dict[str, Tensor] | None:
+    """The optimiser's moments that come with weights; None where training is not to go on with any."""
+    found = {name: values for name, values in load(start).items() if "#" in name} if start else {}
+    return found if STEPS in found else None
+
+
+def _on_disk(values: Tensor) -> Tensor:
+    return (values.float() if values.is_floating_point() else values).cpu().contiguous()
 
 
 def _is_plain(value: Any) -> bool:

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from limbeck.models.stacked.stack import State, Window
 from limbeck.models.steps import ABSENT, ADAM_BETAS, Patience, Steps
-from limbeck.models.torch import TorchModel, alone
+from limbeck.models.torch import TorchModel, alone, moments_in
+from limbeck.models.weights import STEPS
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
@@ -31,9 +32,24 @@ class Course:
     state: State = field(default_factory=dict)  # empty until it has begun, final once it is finished
     best: State = field(default_factory=dict)
     patience: Patience = field(init=False)
+    moments: State | None = field(init=False)  # that it goes on with, and gives back
 
     def __post_init__(self) -> None:
         self.patience = Patience(self.steps.recipe.patience)
+        self.moments = moments_in(self.start)
+
+    @property
+    def taken(self) -> int:
+        """Steps that its moments come from."""
+        return int(self.moments[STEPS]) if self.moments else 0
+
+    @property
+    def final_moments(self) -> State | None:
+        """What another training goes on with; None where none is to."""
+        if self.moments is None:
+            return None
+        kept = {name: values for name, values in self.state.items() if "#" in name}
+        return {**kept, STEPS: torch.tensor([self.taken + self.done])}
 
     @property
     def remaining(self) -> int:
@@ -50,7 +66,7 @@ class Course:
         """Its weights of the moment: fresh ones, made as for a network that is trained alone, if it has none."""
         if not self.state:
             with alone(self.seed):
-                self.state = dict(model.started(row, classes, self.start).state_dict())
+                self.state = {**model.started(row, classes, self.start).state_dict(), **(self.moments or {})}
         return self.state
 
     def told(self) -> dict[str, Any]:
@@ -71,7 +87,7 @@ def window(courses: list[Course | None], steps: int, recipe: Recipe, dtype: torc
         local = course.steps.between(first, last)
         rows[:, slot], targets[:, slot] = (np.where(local < 0, ABSENT, local + at) for at in course.offsets)
         keys[:, slot] = course.steps.keys(first, last)
-        rates[:, slot], scales[:, slot] = corrected(course.steps.rates(first, last), first, recipe)
+        rates[:, slot], scales[:, slot] = corrected(course.steps.rates(first, last), course.taken + first, recipe)
     return Window(rows, targets, rates, scales, keys)
 
 

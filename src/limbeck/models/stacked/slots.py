@@ -32,7 +32,7 @@ def take(
             course.done += steps
             _look(stack, slot, course)
             if not course.remaining:
-                course.state, course.best = course.best or stack.read(slot), {}
+                course.state, course.best = {**stack.read(slot, course.moments is not None), **course.best}, {}
                 slots[slot] = None
         if is_due():
             for slot, course in active:

@@ -219,7 +219,9 @@ class StackedTrainer:
                 check_finite(course.state.values())
                 if member.index not in results:
                     weights = {name: course.state[names.get(name, name)].cpu() for name in blank.state_dict()}
-                    fitted = group.model.fitted(copy.deepcopy(blank), weights, group.row, group.classes)
+                    fitted = group.model.fitted(
+                        copy.deepcopy(blank), weights, group.row, group.classes, course.final_moments
+                    )
                     results[member.index] = member.job.finish(fitted)
             except LimbeckError as error:
                 raise failed(member.job, member.index, error) from error
