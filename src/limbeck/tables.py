@@ -29,6 +29,14 @@ def from_table(kind: type[T], table: Mapping[str, Any]) -> T:
     return kind(**{key: _value(key, hints[key], value) for key, value in table.items()})
 
 
+def check_fields(parameters: Any) -> None:
+    """Refuse a dataclass, made in Python, with values of other types than its fields'."""
+    hints = get_type_hints(type(parameters))
+    for field in fields(parameters):
+        if not is_dataclass(hints[field.name]):
+            _value(field.name, hints[field.name], getattr(parameters, field.name))
+
+
 def _value(key: str, hint: Any, value: Any) -> Any:
     if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from limbeck.algorithms.fedmd import FedMD, FedMDLDP, FedMDNFDP, FedMDNP, aligned
+from limbeck.algorithms.fedmd import FedMD, FedMDLDP, FedMDNFDP, FedMDNP, Scores, aligned, usable
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.engines.engine import Engine
@@ -23,10 +23,12 @@ from limbeck.models.onnx import PackedModel
 from limbeck.models.sharing import SharedTrainer
 from limbeck.models.training import PoolTrainer
 from limbeck.privacy.ledger import Book
-from limbeck.privacy.mechanisms import Subsample
-from limbeck.protocol.parties import Algorithm
+from limbeck.privacy.mechanisms import ClippedGaussian, Subsample
+from limbeck.protocol.parties import Algorithm, Replies, delta_of
 from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.release import Chance
 from limbeck.protocol.rows import PublicRows
+from limbeck.report.statement import statement
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK: dict[str, Any] = {
@@ -213,8 +215,9 @@ def test_without_labels_no_public_start() -> None:
     [
         ({"rounds": -1}, "rounds must be at least 0"),
         ({"alignment": 0}, "alignment must be at least 1 row"),
-        ({"weights": [0.0, 0.0]}, "weights must not be negative"),
-        ({"weights": [1.0, -1.0]}, "weights must not be negative"),
+        ({"weights": [0.0, 0.0]}, "weights must be finite, not negative"),
+        ({"weights": [1.0, -1.0]}, "weights must be finite, not negative"),
+        ({"weights": [1.0, float("inf")]}, "weights must be finite, not negative"),
     ],
 )
 def test_wrong_settings(settings: dict[str, Any], told: str) -> None:
@@ -337,3 +340,98 @@ def test_which_rows_were_drawn_is_written_down_nowhere_and_a_retry_is_paid_for(t
     assert deltas[1] == pytest.approx(2 * deltas[0])
     with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
         assert {drawn for (drawn,) in connection.execute("SELECT drawn FROM releases")} == {None}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"exchange": "foo"},
+        {"weights": "foo"},
+        {"weights": ["a"]},
+        {"rounds": 1.5},
+        {"start": "foo"},
+        {"alignment": 2.5},
+    ],
+    ids=str,
+)
+def test_values_of_other_types_are_refused_in_python_too(wrong: dict[str, Any]) -> None:
+    with pytest.raises(LimbeckError, match=next(iter(wrong))):
+        FedMD(**wrong)
+
+
+def test_noise_takes_sigma_or_epsilon() -> None:
+    with pytest.raises(LimbeckError, match="takes sigma or epsilon, not both"):
+        FedMDLDP(sigma=1.0, epsilon=3.0)
+    with pytest.raises(LimbeckError, match="sigma must be at least 0 and finite"):
+        FedMDLDP(sigma=float("inf"))
+    assert delta_of(FedMDLDP()) == 1e-5
+    assert delta_of(FedMDLDP(sigma=0.0)) == delta_of(FedMDLDP(exchange="none")) == 0
+
+
+def test_a_row_that_was_drawn_twice_is_held_out_twice() -> None:
+    ran = engine(FedMDNFDP(sampled=30, weights="accuracy", **QUICK))
+    ran.run()
+    for silo in ran.silos:
+        own = ran.algorithm._own(silo)  # type: ignore[attr-defined]
+        held = {silo.private.x[row].tobytes() for row in silo.memory["fedmd.held-out"]}
+        assert not held & {row.tobytes() for row in own.x}
+        assert len(own) > 0
+
+
+def test_one_row_is_learned_from_and_measured_on() -> None:
+    ran = engine(FedMDNFDP(sampled=1, weights="accuracy", **QUICK))
+    assert None not in models_of(ran)
+
+
+def test_when_all_that_count_are_silent_the_others_count_alike() -> None:
+    first, ran = (engine(FedMD(weights=weights, **QUICK), silent=[0]) for weights in ("equal", [1.0, 0.0, 0.0]))
+    assert models_of(ran) == models_of(first)
+
+
+def test_nothing_but_numbers_gets_noise() -> None:
+    """NaN would pass a clip, and tell of itself."""
+    values = np.array([[np.nan, np.inf, -np.inf, 1.0]])
+    for noise in ("simulated", "secure"):
+        told = ClippedGaussian(10.0, 1e-6, 4).protect(values, Chance(noise, 0, ("test",)))
+        assert told[0] == pytest.approx([0.0, 10.0, -10.0, 1.0], abs=1e-4)
+
+
+def test_probabilities_are_noised_within_their_own_range() -> None:
+    [logits, *_] = FedMDLDP(epsilon=5.0, **QUICK).planned(100, 4, [40], "simulated")
+    [softmax, *_] = FedMDLDP(epsilon=5.0, exchange="softmax", **QUICK).planned(100, 4, [40], "simulated")
+    assert softmax.parameters["bound"] == 0.5
+    assert softmax.parameters["sigma"] == pytest.approx(logits.parameters["sigma"] / 20, rel=1e-2)
+
+
+def test_all_rows_drawn_is_no_guarantee() -> None:
+    record = federation(FedMDNFDP(sampled=1.0, replacement=False, **QUICK)).run(PoolTrainer(1)).record
+    assert record.delta == 1
+    assert record.epsilon["public"] == np.inf
+
+
+def test_bounds_are_for_simulations() -> None:
+    with pytest.raises(LimbeckError, match="bounds = true pools all private rows"):
+        replace(federation(FedMD(**QUICK)), noise="secure").bounds(PoolTrainer(1))
+    with pytest.raises(LimbeckError, match='there is none for start = "pretrained"'):
+        federation(FedMD(start="pretrained", **QUICK)).bounds(PoolTrainer(1))
+
+
+def test_labels_out_of_range_and_scores_of_another_shape_are_left_out() -> None:
+    remarks: list[str] = []
+    labels = {0: Scores(np.array([0, 1], np.uint8)), 1: Scores(np.array([0, 9], np.uint8)), 2: Scores(np.zeros((2, 3)))}
+    assert list(usable(Replies(labels), "argmax", (2, 3), 0, remarks)) == [0]
+    assert list(usable(Replies(labels), "logits", (2, 3), 1, remarks)) == [2]
+    assert len(remarks) == 4
+
+
+def test_the_statement_says_that_own_models_are_not_covered() -> None:
+    bare = federation(FedMD(**QUICK)).run(PoolTrainer(1)).record
+    told = statement(bare, own_models=True)
+    assert "The parties' own models (`models/`): each learned from its party's private rows" in told
+    assert "Scores reach the server bare, from 3 sites" in told
+    assert "adds the noise itself" not in told
+    sampled = federation(FedMDNFDP(sampled=5, **QUICK)).run(PoolTrainer(1)).record
+    told = statement(sampled, own_models=True)
+    assert "The parties' own models" not in told
+    assert told.index("**Delta is 0.") < told.index("epsilon by the theorem")
+    assert "for them all private rows were pooled" in statement(replace(bare, bounds={"pooled": [0.5, 0.5, 0.5]}))

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from limbeck.data.draw import Draw, cut
 from limbeck.data.sets import EMBEDDED, as_float, load, names
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
@@ -99,3 +100,16 @@ def test_an_unknown_name_gets_the_nearest(data_folder: Path, monkeypatch: pytest
     monkeypatch.setenv("LIMBECK_DATA", str(data_folder / "nowhere"))
     with pytest.raises(LimbeckError, match="which is not a folder"):
         load("adult")
+
+
+def test_a_part_of_a_set_shares_rows_with_the_whole(save: Callable[..., Path]) -> None:
+    images = np.zeros((3, 28, 28), np.uint8)
+    save("femnist", x_train=images, y_train=np.array([3, 11, 36]))
+    whole, digits, letters = (load(name) for name in ("femnist", "femnist-digits", "femnist-letters"))
+    assert letters.classes == ("a", "b")
+    assert (letters.y.tolist(), letters.groups["subclass"].tolist()) == ([1, 0], [1, 2])
+    assert whole.shares_rows_with(letters)
+    assert letters.shares_rows_with(whole)
+    assert not letters.shares_rows_with(digits)
+    with pytest.raises(LimbeckError, match="rows of femnist are rows of femnist a to b too"):
+        cut(letters, Draw(1.0, name="femnist", labels="own"), None, 0)

@@ -28,9 +28,11 @@ from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.release import Asked, Noise, Release, release_row
 from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Silo, Site
+from limbeck.tables import check_fields
 
 LOSSES: Mapping[str, Loss] = {"logits": "mae", "softmax": "soft-cross-entropy", "argmax": "cross-entropy"}
 HELD_OUT = 0.2  # of a party's rows, to measure accuracy on
+DEFAULT_EPSILON = 100.0
 STARTED, HELD, SUBSET = "fedmd.started", "fedmd.held-out", "fedmd.subset"
 
 
@@ -99,12 +101,13 @@ class FedMD:
     revisit: Recipe = Recipe(epochs=2, batch=5)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.rounds < 0:
             raise LimbeckError(f"rounds must be at least 0, not {self.rounds}")
         if self.alignment < 1:
             raise LimbeckError(f"alignment must be at least 1 row, not {self.alignment}")
-        if isinstance(self.weights, list) and not (min(self.weights, default=0) >= 0 < sum(self.weights)):
-            raise LimbeckError(f"weights must not be negative, nor all be 0: {self.weights}")
+        if isinstance(self.weights, list) and not (min(self.weights, default=0) >= 0 < sum(self.weights) < math.inf):
+            raise LimbeckError(f"weights must be finite, not negative, and not all be 0: {self.weights}")
 
     @property
     def needs_public_labels(self) -> bool:
@@ -118,8 +121,11 @@ class FedMD:
                 parties.ask(Revisit()).at_least(1)
                 continue
             rows = aligned(site, self.alignment)
-            said = usable(parties.ask(Score(rows)).at_least(1), (len(rows), site.classes), number, remarks)
-            agreed = consensus(list(said.values()), [weights[p] for p in said], self.exchange, site.classes)
+            said = usable(
+                parties.ask(Score(rows)).at_least(1), self.exchange, (len(rows), site.classes), number, remarks
+            )
+            shares = [weights[p] for p in said] if any(weights[p] for p in said) else [1.0] * len(said)
+            agreed = consensus(list(said.values()), shares, self.exchange, site.classes)
             parties.ask(site.release(Learn(rows, agreed), self._agreed_is(), observer="parties")).at_least(1)
         return Outcome(remarks=tuple(remarks))
 
@@ -148,18 +154,31 @@ class FedMD:
 
     def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
         """What a run will release: all of it bare."""
-        everyone = [f"party {party}" for party in range(len(rows))]
-        messages = [] if self.exchange == "none" else ["Scores"] * self.rounds
-        messages += ["Accuracy"] * (self.weights == "accuracy")
-        scores = [
-            release_row(party, 0, 0, what, Unprotected(), "server", Asked()) for party in everyone for what in messages
+        self._check_weights(len(rows))
+        if not self._speaks:
+            return []
+        messages = ["Scores", *(["Accuracy"] if self.weights == "accuracy" else [])]
+        told = [
+            release_row(f"party {party}", 0, 0, what, Unprotected(), "server", Asked())
+            for party in range(len(rows))
+            for what in messages
         ]
-        agreed = [release_row("server", 0, 0, "Learn", Unprotected(), "parties", Asked())] * (self.exchange != "none")
-        return [*scores, *agreed] if self.rounds else scores
+        return [*told, release_row("server", 0, 0, "Learn", Unprotected(), "parties", Asked())]
+
+    @property
+    def _speaks(self) -> bool:
+        """Whether any message is exchanged at all."""
+        return self.exchange != "none" and self.rounds > 0
+
+    def _check_weights(self, parties: int) -> None:
+        if isinstance(self.weights, list) and len(self.weights) != parties:
+            raise LimbeckError(f"weights has {len(self.weights)} entries for {parties} parties")
 
     def upper_bound(self) -> Pooled:
         """What the same models would be if all private rows were everybody's."""
-        return Pooled("none" if self.start == "none" else "public", self.pretrain, self.settle)
+        if self.start == "pretrained":
+            raise LimbeckError('bounds = true: there is none for start = "pretrained"; say "public" or "none"')
+        return Pooled(self.start, self.pretrain, self.settle)
 
     def _begin(self, site: Site) -> Request[Done]:
         weights = b""
@@ -175,16 +194,14 @@ class FedMD:
     def _weights(self, parties: Parties, begun: Replies[Done]) -> Mapping[int, float]:
         """By party: equal, given, or the square of its accuracy; who did not tell counts as the others on average."""
         everyone = sorted([*begun.by_party, *begun.missing])
+        self._check_weights(len(everyone))
         if isinstance(self.weights, list):
-            if len(self.weights) != len(everyone):
-                raise LimbeckError(f"weights has {len(self.weights)} entries for {len(everyone)} parties")
             return dict(zip(everyone, self.weights, strict=True))
-        if self.weights == "equal" or self.exchange == "none":
+        if self.weights == "equal" or not self._speaks:
             return dict.fromkeys(everyone, 1.0)
         told = {p: reply.value for p, reply in parties.ask(Measure()).by_party.items() if 0 <= reply.value <= 1}
         fallback = float(np.mean(list(told.values()))) if told else 1.0
-        found = {party: told.get(party, fallback) ** 2 for party in everyone}
-        return found if sum(found.values()) else dict.fromkeys(everyone, 1.0)
+        return {party: told.get(party, fallback) ** 2 for party in everyone}
 
     def _own(self, silo: Silo) -> Rows:
         """The private rows to learn from: all that may be touched, but for those held out to measure accuracy on."""
@@ -192,11 +209,13 @@ class FedMD:
         if self.weights != "accuracy":
             return _picked(silo, rows)
         if HELD not in silo.memory:
-            silo.memory[HELD] = silo.rng.permutation(len(rows))[: max(1, round(HELD_OUT * len(rows)))]
-        return _picked(silo, np.delete(rows, silo.memory[HELD]))  # type: ignore[arg-type]
+            every = np.unique(rows)  # a row that was drawn twice is held out twice
+            silo.memory[HELD] = silo.rng.permutation(every)[: max(1, round(HELD_OUT * len(every)))]
+        left = rows[~np.isin(rows, cast(Array, silo.memory[HELD]))]
+        return _picked(silo, left if len(left) else rows)  # who has but one row learns from it and is measured on it
 
     def _accuracy(self, silo: Silo) -> float:
-        rows = _picked(silo, self._touched(silo)[silo.memory[HELD]])  # type: ignore[index]
+        rows = _picked(silo, cast(Array, silo.memory[HELD]))
         return float((ask(silo, rows.x).argmax(axis=1) == rows.y).mean())
 
     def _touched(self, silo: Silo) -> Array:
@@ -269,26 +288,32 @@ class FedMDNFDP(FedMDNP):
 class FedMDLDP(FedMDNP):
     """Gaussian noise on clipped scores, in the party: calibrated to `epsilon`, or of the scale `sigma` where given.
 
-    With sigma = 0 nothing is clipped or noised: that is FedMD-NP.
+    With sigma = 0 nothing is clipped or noised: that is FedMD-NP. Probabilities need no bound. A score that is no
+    number becomes 0 before it is noised, for saying so would tell something of the rows.
     """
 
     name: ClassVar[str] = "fedmd-ldp"
 
-    bound: float = 10.0  # scores are clipped to [-bound, bound]
+    bound: float = 10.0  # logits are clipped to [-bound, bound]
     sigma: float | None = None
-    epsilon: float = 100.0
+    epsilon: float | None = None  # 100 where neither is given
     delta: float = 1e-5
 
     def __post_init__(self) -> None:
         FedMDNP.__post_init__(self)
         if self.exchange == "argmax" or self.weights == "accuracy":
             raise LimbeckError('fedmd-ldp noises scores: exchange = "logits" or "softmax", weights equal or a list')
-        if not self._bare and not 0 < self.bound < math.inf:
+        if self.sigma is not None and self.epsilon is not None:
+            raise LimbeckError("fedmd-ldp takes sigma or epsilon, not both")
+        if self.sigma is not None and not 0 <= self.sigma < math.inf:
+            raise LimbeckError(f"sigma must be at least 0 and finite, not {self.sigma}")
+        if not self.is_bare and not 0 < self.bound < math.inf:
             raise LimbeckError(f"bound must be above 0 and finite, not {self.bound}")
 
     def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
-        if self._bare:
+        if self.is_bare:
             return FedMDNP.planned(self, public, classes, rows, noise)
+        self._check_weights(len(rows))
         mechanism = self._mechanism(public, classes, noise)
         asked = Asked(min(self.alignment, public), classes, noise=noise)
         return [
@@ -298,24 +323,33 @@ class FedMDLDP(FedMDNP):
         ]
 
     def _show(self, logits: Array, silo: Silo) -> Reply:
-        if self._bare:
+        if self.is_bare:
             return FedMDNP._show(self, logits, silo)
         values = shown(logits, cast(Exchange, self.exchange)).astype(np.float64)
         mechanism = self._mechanism(len(silo.public), silo.classes, silo.noise)
-        noised = silo.release(values, mechanism, observer="public")
+        noised = silo.release(values - self._middle, mechanism, observer="public") + self._middle
         return silo.release(Scores(noised.astype(np.float32)), NothingPrivate(), observer="public", queries=len(values))
+
+    @property
+    def _middle(self) -> float:
+        """Of what a score may be: probabilities lie within one half of one half."""
+        return 0.5 if self.exchange == "softmax" else 0.0
 
     def _mechanism(self, public: int, classes: int, noise: Noise) -> ClippedGaussian:
         queries = max(1, self.rounds) * min(self.alignment, public)
         asked = Asked(queries, classes, noise=noise)
-        return clipped_gaussian(self.bound, self.sigma, self.epsilon, self.delta, asked)
+        bound = self._middle or self.bound
+        return clipped_gaussian(
+            bound, self.sigma, DEFAULT_EPSILON if self.epsilon is None else self.epsilon, self.delta, asked
+        )
 
     @property
-    def _bare(self) -> bool:
-        return self.sigma == 0
+    def is_bare(self) -> bool:
+        """Whether nothing is noised."""
+        return self.sigma == 0 or not self._speaks
 
     def _agreed_is(self) -> Any:
-        return Unprotected() if self._bare else NothingPrivate()
+        return Unprotected() if self.is_bare else NothingPrivate()
 
 
 def aligned(site: Site, count: int) -> Array:
@@ -333,12 +367,22 @@ def aligned(site: Site, count: int) -> Array:
     return np.sort(order[:count]).astype(np.min_scalar_type(size - 1))
 
 
-def usable(replies: Replies[Scores], shape: tuple[int, int], number: int, remarks: list[str]) -> dict[int, Array]:
-    """Scores by party, without those that are none; the record says whose."""
+def usable(
+    replies: Replies[Scores], exchange: Exchange, shape: tuple[int, int], number: int, remarks: list[str]
+) -> dict[int, Array]:
+    """Scores or labels by party, without those that are none; the record says whose."""
     found = {}
     for party in sorted(replies.by_party):
         values = replies.by_party[party].values
-        if values.shape in (shape, shape[:1]) and np.isfinite(values).all():
+        if exchange == "argmax":
+            right = (
+                values.shape == shape[:1]
+                and values.dtype.kind in "iu"
+                and bool(((values >= 0) & (values < shape[1])).all())
+            )
+        else:
+            right = values.shape == shape and bool(np.isfinite(values).all())
+        if right:
             found[party] = values
         else:
             remarks.append(f"round {number}: the scores of party {party} are not finite numbers and were left out")

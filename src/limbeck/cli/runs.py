@@ -58,7 +58,8 @@ def run(
     beside = ledger_beside(where, kept) if kept or protects(experiment.algorithm) else nullcontext()
     with RunFolder(where) as folder, beside as ledger:
         result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
-        told = statement(result.record, _all_together(ledger, result.record) if ledger else [])
+        together, delta = _all_together(ledger, result.record) if ledger else ([], None)
+        told = statement(result.record, together, delta, bool(result.models))
         own = {} if kept or ledger is None else {"ledger.sqlite": ledger.read_bytes()}
         picture = _picture(result.record, err)
         where = folder.write({**result.files(), **own, **picture, "privacy.md": told.encode()})
@@ -100,9 +101,11 @@ def _picture(record: Any, err: Any) -> dict[str, bytes]:
 
 def _all_together(ledger: Path, record: Any) -> Any:
     """What all runs in a ledger cost, where there are others than this one."""
-    from limbeck.privacy.accounting import figures
+    from limbeck.privacy.accounting import delta_of_subsets, figures
     from limbeck.privacy.ledger import read_ledger
 
     rows = read_ledger(ledger)
+    releases = [row for _, _, row in rows]
+    delta = max(record.delta, delta_of_subsets(releases))
     several = len({run for _, run, _ in rows}) > 1
-    return figures([row for _, _, row in rows], record.delta) if several and record.delta else []
+    return (figures(releases, delta) if several and delta else []), delta

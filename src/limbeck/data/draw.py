@@ -122,6 +122,8 @@ def _renumbered(rows: Rows, other: DataSet, data: DataSet) -> Rows:
 
 
 def _fitting(other: DataSet, data: DataSet, key: str) -> DataSet:
+    if other.shares_rows_with(data):
+        raise LimbeckError(f"data.{key}: rows of {other.name} are rows of {data.name} too: private ones would be shown")
     if other.x.shape[1:] != data.x.shape[1:]:
         raise LimbeckError(
             f"data.{key}: rows of {other.name} have the shape {other.x.shape[1:]}, "

@@ -36,6 +36,14 @@ class DataSet:
     test_x: Array | None = None
     test_y: Array | None = None
     groups: Mapping[str, Array] = field(default_factory=dict)
+    whole: str = ""  # the stored set that these are rows of
+    parts: frozenset[str] | None = None  # the stored classes of it; None for all
+
+    def shares_rows_with(self, other: "DataSet") -> bool:
+        """Whether a stored row may be in both."""
+        if not self.whole or self.whole != other.whole:
+            return False
+        return self.parts is None or other.parts is None or bool(self.parts & other.parts)
 
     def rows(self, index: Array) -> Rows:
         return Rows(as_float(self.x[index]), self.y[index])
@@ -76,6 +84,8 @@ class View:
             test_x=None if data.test_x is None or test_y is None else self._seen(data.test_x[test_y >= 0]),
             test_y=None if test_y is None else test_y[test_y >= 0],
             groups={"subclass": data.y[y >= 0], **{name: of[y >= 0] for name, of in data.groups.items()}},
+            whole=data.whole,
+            parts=frozenset(number),
         )
 
     def _seen(self, x: Array) -> Array:
@@ -221,7 +231,7 @@ def _from_arrays(name: str, path: Path, arrays: dict[str, Array]) -> DataSet:
     test_x = arrays.get("x_test")
     test_y = None if test_x is None else np.searchsorted(labels, arrays["y_test"])
     train_y = np.searchsorted(labels, arrays["y_train"])
-    return DataSet(name, arrays["x_train"], train_y, tuple(map(str, labels)), test_x, test_y, groups)
+    return DataSet(name, arrays["x_train"], train_y, tuple(map(str, labels)), test_x, test_y, groups, name)
 
 
 def _check(path: Path, part: str, arrays: dict[str, Array]) -> None:

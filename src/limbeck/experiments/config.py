@@ -117,6 +117,12 @@ def _training(value: Any) -> Training:
 class Data(Table):
     """`[data]`"""
 
+    @model_validator(mode="after")
+    def _labels_are_for_public_rows(self) -> "Data":
+        if isinstance(self.test, Draw) and self.test.labels:
+            raise LimbeckError("test.labels: test rows have the private rows' classes; labels is for public rows")
+        return self
+
     name: str | None = None
     path: str | None = None
     label: str | None = None

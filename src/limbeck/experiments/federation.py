@@ -50,7 +50,7 @@ class Federation:
     book: Book = field(default_factory=Book)
 
     def __post_init__(self) -> None:
-        if self.algorithm.needs_public_rows and self.public is None:
+        if self.algorithm.needs_public_rows and not self.public:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
         if protects(self.algorithm) and self.noise == "secure" and self.classes_are_private:
             raise LimbeckError(
@@ -149,12 +149,19 @@ class Federation:
         record = self._record(engine, metrics, by_party, clock)
         return Result(model, models, replace(record, remarks=outcome.remarks, curve=curve.points))
 
-    def bounds(self, trainer: Trainer) -> dict[str, list[float | None]]:
-        """What the parties' models would reach if all rows were everybody's: the accuracy of each."""
+    def check_bounds(self) -> Algorithm:
+        """The algorithm that gives the bound, or why there is none."""
         bound = getattr(self.algorithm, "upper_bound", None)
         if bound is None or self.test is None:
             raise LimbeckError(f"bounds = true: {self.algorithm.name} has no bound to compare with, or no test rows")
-        record = replace(self, algorithm=bound(), book=Book()).run(trainer).record
+        if self.noise == "secure":
+            raise LimbeckError('bounds = true pools all private rows: it is for simulations, noise = "simulated"')
+        found: Algorithm = bound()
+        return found
+
+    def bounds(self, trainer: Trainer) -> dict[str, list[float | None]]:
+        """What the parties' models would reach if all rows were everybody's: the accuracy of each."""
+        record = replace(self, algorithm=self.check_bounds(), book=Book()).run(trainer).record
         return {record.algorithm: [party.metrics.accuracy if party.metrics else None for party in record.parties]}
 
     def _classifier(self, onnx: bytes) -> Classifier:

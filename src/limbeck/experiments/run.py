@@ -73,6 +73,8 @@ def run_experiment(
         run = Cell(experiment, config, base).key if ledger else ""
         book = Book(ledger, run, experiment.budget)
         federation = federation_of(experiment, config, deal(experiment, base), book)
+    if experiment.bounds:
+        federation.check_bounds()
     trainer = trainer_for(experiment.training, experiment.models, processes, watch, base)
     shared = SharedTrainer(trainer) if experiment.bounds else trainer
     try:

@@ -9,7 +9,7 @@ from limbeck.knowledge.votes import winners
 from limbeck.protocol.rows import Array
 
 Exchange = Literal["logits", "softmax", "argmax"]
-LEAST = 1e-4  # a probability below it has the logit of this one
+LEAST = 1e-2  # a probability below it has the logit of this one, lest a tree's zeros outweigh all others
 
 
 def shown(logits: Array, exchange: Exchange) -> Array:

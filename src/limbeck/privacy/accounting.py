@@ -151,7 +151,7 @@ def _cost(spends: tuple[Spend | None, ...], delta: float) -> tuple[float, str | 
 def _sampled(samples: Sequence[Spend], delta: float) -> tuple[float, str | None, float | None]:
     """Subsets add up in both; below its own delta the guarantee is empty."""
     pairs = [(sample.queries, *sample.mechanism.guarantee()) for sample in samples]
-    if sum(times * d for times, _, d in pairs) > delta:
+    if (total := sum(times * d for times, _, d in pairs)) > delta or total >= 1:
         return math.inf, None, None
     return sum(times * e for times, e, _ in pairs), "subsample", None
 

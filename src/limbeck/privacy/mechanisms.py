@@ -196,7 +196,10 @@ class ConfidentGaussian:
 
 @dataclass(frozen=True, slots=True)
 class ClippedGaussian:
-    """Scores clipped to [-bound, bound] with N(0, sigma^2) on each: one example may move all C scores of a row."""
+    """Scores clipped to [-bound, bound] with N(0, sigma^2) on each: one example may move all C scores of a row.
+
+    What is no number counts as 0.
+    """
 
     bound: float
     sigma: float
@@ -218,7 +221,8 @@ class ClippedGaussian:
         return 2 * self.bound * math.sqrt(self.classes)
 
     def protect(self, scores: Array, chance: Chance) -> Array:
-        return sampler_for(chance).gaussian(np.clip(scores, -self.bound, self.bound), self.sigma)
+        numbers = np.nan_to_num(scores, nan=0.0, posinf=self.bound, neginf=-self.bound)
+        return sampler_for(chance).gaussian(np.clip(numbers, -self.bound, self.bound), self.sigma)
 
     def asked(self, scores: Array, classes: int) -> int:
         return _rows_of(scores, self.classes)

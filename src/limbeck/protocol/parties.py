@@ -67,7 +67,7 @@ class Algorithm(Protocol):
 
 def delta_of(algorithm: Algorithm) -> float:
     """What an algorithm's epsilon leaves to chance; 0 where it adds no noise."""
-    return float(getattr(algorithm, "delta", 0.0))
+    return 0.0 if getattr(algorithm, "is_bare", False) else float(getattr(algorithm, "delta", 0.0))
 
 
 def protects(algorithm: Algorithm) -> bool:

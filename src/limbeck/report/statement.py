@@ -11,20 +11,28 @@ from limbeck.privacy.mechanisms import Subsample
 WHO = {"server": "the server", "parties": "the other parties", "public": "the public"}
 UNITS = {"example": "one row", "party": "a whole party"}
 LARGE = 10.0
+BARE = ("unprotected", "nothing-private")
 RELATIONS = {"replace": "replaced by another", "add-remove": "added or removed"}
 
 
-def statement(record: RunRecord, ledger: Sequence[Figure] = ()) -> str:
+def statement(
+    record: RunRecord, ledger: Sequence[Figure] = (), delta: float | None = None, own_models: bool = False
+) -> str:
     """Plain words first; every figure is a theorem with its assumptions, or infinite.
 
-    `ledger` are the figures of all runs in the ledger, where there are others than this one.
+    `ledger` are the figures of all runs in the ledger, at `delta`, where there are others than this one. `own_models`:
+    parties end with models of their own.
     """
     parts = [
         f"# Privacy statement: {record.algorithm}, {len(record.parties)} parties",
         _noise(record),
         "## What is protected, against whom\n\n" + _protection(record),
-        *(["## All runs in this ledger together\n\n" + _together(ledger, record.delta)] if ledger else []),
-        "## What is not protected\n\n" + _bare(record),
+        *(
+            ["## All runs in this ledger together\n\n" + _together(ledger, record.delta if delta is None else delta)]
+            if ledger
+            else []
+        ),
+        "## What is not protected\n\n" + _bare(record, own_models),
         "## What this rests on\n\n" + _assumptions(record),
         "## What left which site\n\n" + _ledger(record.ledger),
     ]
@@ -85,9 +93,9 @@ def _protection(record: RunRecord) -> str:
 
 def _together(ledger: Sequence[Figure], delta: float) -> str:
     lines = [
-        f"- towards {WHO[f.observer]}, {UNITS[f.unit]} {RELATIONS[f.adjacency]}: epsilon {_number(f.epsilon)}"
+        f"- towards {WHO[f.observer]}, {UNITS[f.unit]} {RELATIONS[f.adjacency]}: "
+        + (f"epsilon {_number(f.epsilon)}" if math.isfinite(f.epsilon) else "no guarantee holds")
         for f in ledger
-        if math.isfinite(f.epsilon)
     ]
     return f"At delta {delta:g}; this, not the run's own figure, is what has been spent.\n\n" + "\n".join(lines)
 
@@ -108,16 +116,23 @@ def _words(record: RunRecord) -> str:
     )
 
 
-def _bare(record: RunRecord) -> str:
-    bare: dict[tuple[str, str], int] = {}
+def _bare(record: RunRecord, own_models: bool) -> str:
+    bare: dict[tuple[str, str], set[str]] = {}
     for row in record.ledger:
         if row["mechanism"] == "unprotected":
-            key = (str(row["what"]), str(row["observer"]))
-            bare[key] = bare.get(key, 0) + 1
+            bare.setdefault((str(row["what"]), str(row["observer"])), set()).add(str(row["site"]))
     told = [
-        f"- {what} reach {WHO[observer]} bare, from {count} site{'s' * (count > 1)}: no guarantee holds towards them."
-        for (what, observer), count in bare.items()
+        f"- {what} reach {WHO[observer]} bare, from {len(sites)} site{'s' * (len(sites) > 1)}: no guarantee holds "
+        "towards them."
+        for (what, observer), sites in bare.items()
     ]
+    if own_models and not any(row["mechanism"] == Subsample.name for row in record.ledger):
+        told.append(
+            "- The parties' own models (`models/`): each learned from its party's private rows as they are. No figure "
+            "here covers whoever gets such a model; it belongs to its party."
+        )
+    if record.bounds:
+        told.append("- The bounds in the record: for them all private rows were pooled, outside this ledger.")
     none = [f for f in record.privacy if math.isinf(f["epsilon"])]
     told += [
         f"- {UNITS[unit].capitalize()} that is {RELATIONS[adjacency]}, towards {_and(who)}: no guarantee holds."
@@ -139,8 +154,10 @@ def _bare(record: RunRecord) -> str:
 
 def _assumptions(record: RunRecord) -> str:
     sees = any(r["mechanism"] == "unprotected" and r["observer"] == "server" for r in record.ledger)
+    noised = any(r["site"] == "server" and r["mechanism"] not in BARE for r in record.ledger)
+    trusted = "The server is trusted: it sees what the parties send bare"
     server = (
-        "The server is trusted: it sees what the parties send bare, adds the noise itself, and shows nobody the rest."
+        f"{trusted}, {'adds the noise itself, ' * noised}and shows nobody the rest."
         if sees
         else "The server need not be trusted: what reaches it is protected already."
     )
@@ -150,7 +167,7 @@ def _assumptions(record: RunRecord) -> str:
         "The public rows are public: no private row was used to choose them.",
         "Nothing else about the private rows leaves: no log, no run outside this ledger. Parties keep their numbers.",
         *_dealing(record),
-        "The model, and all that is made of released labels and public rows, tells nothing more (post-processing).",
+        "What is made of released values and public rows alone tells nothing more (post-processing).",
     ]
     return "\n".join(f"- {line}" for line in told)
 
