@@ -1,0 +1,42 @@
+"""FedMD's gains: each party's accuracy at its start and at its end, mean over seeds, and against pooled rows where told.
+
+python benchmarks/fedmd.py examples/fedmd_any_model.toml --seeds 5 [--set KEY=VALUE ...]
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from limbeck.errors import LimbeckWarning
+from limbeck.experiments.run import run_file
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--set", dest="settings", action="append", default=[])
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", LimbeckWarning)
+    records = [run_file(args.file, [*args.settings, f"seed={seed}"]).record for seed in range(args.seeds)]
+    start, end = (np.mean([record.curve[at]["accuracy"] for record in records], axis=0) for at in (0, -1))
+    print(f"{args.file.stem} {' '.join(args.settings)}: {args.seeds} seeds, {records[0].rounds} rounds")
+    print(
+        f"   start {_told(start)}\n   end   {_told(end)}\n   gain  {_told(end - start)}, mean {100 * (end - start).mean():.1f}"
+    )
+    if records[0].bounds:
+        pooled = np.mean([record.bounds["pooled"] for record in records], axis=0)
+        print(f"   pooled {_told(pooled)}, mean distance {100 * (pooled - end).mean():.1f}")
+    up = np.mean([record.bytes["up"] for record in records])
+    print(f"   bytes up {up:.0f}, seconds {np.mean([record.timing['seconds'] for record in records]):.1f}", flush=True)
+
+
+def _told(values: Any) -> str:
+    return " ".join(f"{100 * value:5.1f}" for value in values)
+
+
+if __name__ == "__main__":
+    main()
