@@ -1,4 +1,4 @@
-"""FedMD's gains: each party's accuracy at its start and at its end, mean over seeds, and against pooled rows where told.
+"""FedMD's gains: each party's accuracy at its start and its end, and with pooled rows where told; mean over seeds.
 
 python benchmarks/fedmd.py examples/fedmd_any_model.toml --seeds 5 [--set KEY=VALUE ...]
 """
@@ -24,11 +24,11 @@ def main() -> None:
     records = [run_file(args.file, [*args.settings, f"seed={seed}"]).record for seed in range(args.seeds)]
     start, end = (np.mean([record.curve[at]["accuracy"] for record in records], axis=0) for at in (0, -1))
     print(f"{args.file.stem} {' '.join(args.settings)}: {args.seeds} seeds, {records[0].rounds} rounds")
-    print(
-        f"   start {_told(start)}\n   end   {_told(end)}\n   gain  {_told(end - start)}, mean {100 * (end - start).mean():.1f}"
-    )
+    print(f"   start {_told(start)}")
+    print(f"   end   {_told(end)}")
+    print(f"   gain  {_told(end - start)}, mean {100 * (end - start).mean():.1f}")
     if records[0].bounds:
-        pooled = np.mean([record.bounds["pooled"] for record in records], axis=0)
+        pooled = np.mean([np.array(record.bounds["pooled"], float) for record in records], axis=0)
         print(f"   pooled {_told(pooled)}, mean distance {100 * (pooled - end).mean():.1f}")
     up = np.mean([record.bytes["up"] for record in records])
     print(f"   bytes up {up:.0f}, seconds {np.mean([record.timing['seconds'] for record in records]):.1f}", flush=True)
