@@ -1,6 +1,7 @@
 """Pictures: a run's learning curves; a comparison's accuracy against rounds, bytes and what was swept."""
 
 import io
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def _curves(axes: Any, record: RunRecord) -> None:
             if (reached := bound[place]) is not None:
                 axes.hlines(100 * reached, last, (1 + MARGIN) * last, linestyles="-.", colors=line.get_color())
     axes.set(xlabel="rounds", title=f"{record.algorithm}, seed {record.seed}")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xticks(range(0, last + 1, math.ceil((last + 1) / MOST_TICKS)))
 
 
 def _saved(draw: Callable[[Any], None], path: Path) -> Path:
