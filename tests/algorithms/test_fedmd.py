@@ -185,11 +185,11 @@ def test_scores_that_are_no_numbers_are_left_out_and_the_record_says_so(tests_on
     parties = federation(algorithm, models)
     ran = engine(algorithm, models=models)
     told = parties.finish(ran, Clock()).record
-    wanted = [f"round {n}: the scores of party 1 are not finite numbers and were left out" for n in range(3)]
+    wanted = [f"round {n}: party 1 gave no finite score for every row and was left out" for n in range(3)]
     assert list(told.remarks) == wanted
     assert told.missing == ()
     assert told.parties[0].metrics is not None
-    with pytest.raises(LimbeckError, match="round 0: no party gave scores that are finite numbers"):
+    with pytest.raises(LimbeckError, match="round 0: no party gave a finite score for every row"):
         engine(algorithm, models=[models[1]] * 3).run()
 
 

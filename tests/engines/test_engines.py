@@ -11,7 +11,7 @@ from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.engines.engine import Engine
-from limbeck.engines.fresh_process import FreshProcess
+from limbeck.engines.fresh_process import FreshProcess, Nursery
 from limbeck.engines.in_process import InProcess, ThroughBytes
 from limbeck.errors import LimbeckError
 from limbeck.models.named import model_from
@@ -103,3 +103,16 @@ def test_a_failing_fit_names_its_party(make: Make, tests_on_path: None) -> None:
     silos[1].model = model_from({"name": "python:factories:small_tree", "depth": -1})
     with pytest.raises(LimbeckError, match="party 1: cannot fit python:factories:small_tree to"):
         make(algorithm, server, silos).run()
+
+
+def test_a_nursery_that_died_while_idle_costs_no_party_its_voice(tmp_path: Path) -> None:
+    """The process that children are forked off is really killed between two runs."""
+    for name in ("first", "second"):
+        algorithm = Solo()
+        server, silos = sites(algorithm)
+        engine = FreshProcess(algorithm, server, silos, tmp_path / name)
+        engine.run()
+        assert engine.traffic.missing == ()
+        for nursery in Nursery.idle:
+            nursery.process.kill()
+            nursery.process.wait()

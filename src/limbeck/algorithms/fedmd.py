@@ -263,6 +263,7 @@ class FedMDNFDP(FedMDNP):
             raise LimbeckError(f"sampled must be a number of rows from 1, or a share up to 1.0, not {self.sampled}")
 
     def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
+        self._check_weights(len(rows))
         asked = Asked(noise=noise)
         return [
             release_row(f"party {party}", 0, 0, "rows", self._subset(count), "public", asked)
@@ -385,9 +386,9 @@ def usable(
         if right:
             found[party] = values
         else:
-            remarks.append(f"round {number}: the scores of party {party} are not finite numbers and were left out")
+            remarks.append(f"round {number}: party {party} gave no finite score for every row and was left out")
     if not found:
-        raise LimbeckError(f"round {number}: no party gave scores that are finite numbers")
+        raise LimbeckError(f"round {number}: no party gave a finite score for every row")
     return found
 
 

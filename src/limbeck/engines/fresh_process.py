@@ -164,7 +164,9 @@ def _in_a_fresh_process(home: Path, needs: str) -> None:
         nursery = Nursery.idle.pop()
     except IndexError:
         nursery = Nursery()
-    with suppress(EOFError):  # it died, and its child with it
+    if nursery.process.poll() is not None:  # it died while nobody asked
+        nursery = Nursery()
+    with suppress(EOFError, ConnectionError):  # it died, and its child with it
         nursery.bear(home.resolve(), needs)
         Nursery.idle.append(nursery)
 

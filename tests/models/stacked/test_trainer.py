@@ -1,10 +1,12 @@
 """The stacked trainer as trainers are used: mixed jobs, blame, splitting, checkpoints, what the record says."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -110,6 +112,17 @@ def test_a_stack_is_used_again() -> None:
     [first] = trainer._kept.values()
     assert trainer.run(fits(), 10, [0, 1, 2, 3]) == one
     assert list(trainer._kept.values()) == [first]
+
+
+def test_a_stack_that_is_dropped_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where all that was there has been frozen, as it is after a compilation."""
+    monkeypatch.setattr("limbeck.models.stacked.trainer.KEPT_STACKS", 1)
+    trainer = stacked()
+    trainer.run(fits(), 10, range(4))
+    [first] = map(weakref.ref, trainer._kept.values())
+    gc.freeze()
+    trainer.run(fits(TorchModel(partial(wide, 4), Recipe(epochs=1))), 10, range(4))
+    assert first() is None
 
 
 def test_a_network_that_cannot_be_stacked_is_trained_alone_and_the_record_says_why() -> None:

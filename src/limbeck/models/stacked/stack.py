@@ -85,6 +85,9 @@ class Stack:
         self._lay_out_empty()
         self._graph: Any = None
         self._prepare()
+        if compiled:
+            gc.collect()
+            gc.freeze()  # a compiler leaves millions of objects, and Python would go through them all the time
 
     def takes(self, rows: Tensor, targets: Tensor) -> bool:
         """Whether other rows fit into the place of those it was made for; then they are there."""
@@ -200,8 +203,6 @@ class Stack:
             self._graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self._graph):
                 self._step()
-        gc.collect()
-        gc.freeze()  # a compiler leaves millions of objects, and Python would go through them all the time
 
     def _step(self) -> None:
         loss = self._losses(self._factors, self.buffers, self.rows, self.targets, self._laid_out, self._at)

@@ -144,8 +144,7 @@ class StackedTrainer:
                 return None
             others = len(self._kept)
             self._kept.clear()
-            gc.collect()
-            torch.cuda.empty_cache()
+            _give_back_memory()
             if others:  # what they held may suffice
                 continue
             if depth == 1:
@@ -179,14 +178,17 @@ class StackedTrainer:
         name = (group.kind, group.classes, depth, compiled)
         stack = self._kept.pop(name, None)
         if stack is None or not stack.takes(data.rows, data.targets):
-            stack = None  # its memory is needed
+            if stack is not None:
+                del stack
+                _give_back_memory()
             with alone(0):
                 network = group.model.tried(group.row, group.classes)
                 check_own_buffers(network, channels_first(torch.rand(2, *group.row)))
             stack = Stack(network, depth, recipe, self.place, data.rows, data.targets, compiled)
         self._kept[name] = stack
-        while len(self._kept) > KEPT_STACKS:
+        if len(self._kept) > KEPT_STACKS:
             self._kept.pop(next(iter(self._kept)))
+            _give_back_memory()
         return stack
 
     def _train(self, group: Group, stack: Stack, courses: list[Course]) -> None:
@@ -253,6 +255,14 @@ class StackedTrainer:
         for course, key in zip(courses, keys, strict=True):
             course.name = str(key)
         return hashlib.sha256(repr((sorted(map(str, keys)), code, self.place.precision)).encode()).hexdigest()
+
+
+def _give_back_memory() -> None:
+    """A stack that nobody needs refers to itself, and may be frozen: only a whole collection frees it."""
+    gc.unfreeze()
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def useful_depth(lengths: Sequence[int]) -> int:
