@@ -1,6 +1,9 @@
 """Learning curves: how good every party's own model is after each exchange that changed one."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from joblib import cpu_count
 
 from limbeck.engines.engine import Engine
 from limbeck.experiments.metrics import Metrics, score
@@ -21,7 +24,9 @@ class Curve:
         models = [silo.adopted for silo in engine.silos]
         if self.test is None or all(model is None or model in self._known for model in models):
             return
-        self._known = {model: self.metrics(model) for model in models if model is not None}
+        there = list(dict.fromkeys(model for model in models if model is not None))
+        with ThreadPoolExecutor(cpu_count()) as side_by_side:
+            self._known = dict(zip(there, side_by_side.map(self.metrics, there), strict=True))
         exchange = len(engine.traffic.exchanges) - 1
         accuracy = [None if model is None else self._known[model].accuracy for model in models]
         self.points.append({"exchange": exchange, "accuracy": accuracy})

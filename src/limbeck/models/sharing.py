@@ -62,20 +62,23 @@ class SharedTrainer:
             if isinstance(result, np.ndarray):
                 result.setflags(write=False)
         self.done.update({key: value for key, value in found.items() if isinstance(key, str)})
-        _forget_the_oldest(self.done)
+        _forget_the_quickest(self.done)
         self.seconds += sum(found[key][1] for key in keys)
         return [found[key][0] for key in keys]
 
 
-def _forget_the_oldest(done: Done) -> None:
-    """Rounds of weights would fill the memory; what is shared is mostly young."""
-    sizes = [len(result) if isinstance(result, bytes) else getattr(result, "nbytes", 0) for result, _ in done.values()]
-    excess = sum(sizes) - MOST_BYTES
-    for key, size in zip(list(done), sizes, strict=True):
+def _forget_the_quickest(done: Done) -> None:
+    """Rounds of weights would fill the memory; what took longest is worth most."""
+    excess = sum(map(_size, done.values())) - MOST_BYTES
+    for key in sorted(done, key=lambda key: done[key][1]) if excess > 0 else ():
         if excess <= 0:
             return
-        del done[key]
-        excess -= size
+        excess -= _size(done.pop(key))
+
+
+def _size(result: tuple[Any, float]) -> int:
+    value, _ = result
+    return len(value) if isinstance(value, bytes) else int(getattr(value, "nbytes", 0))
 
 
 def key_of_job(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], str]) -> str | None:
