@@ -18,7 +18,7 @@ DROPOUTS = 2**20  # more than any network has
 
 def uniform(key: Tensor, shape: tuple[int, ...], purpose: int) -> Tensor:
     """Values in [0, 1) by splitmix64 (Steele, Lea & Flood 2014) over the key, the purpose and the place."""
-    place = torch.arange(math.prod(shape), device=key.device)
+    place = torch.arange(math.prod(shape), device=key.device) ^ (key ^ key)  # a compiler would overflow plain places
     mixed = _mix(_mix(key + purpose) + place * _signed(0x9E3779B97F4A7C15))
     return ((mixed >> 40 & 0xFFFFFF).to(torch.float32) * 2**-24).reshape(shape)
 
