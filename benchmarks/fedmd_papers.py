@@ -4,29 +4,34 @@ python benchmarks/fedmd_papers.py femnist --starts femnist-starts --learn 0 2 4 
 python benchmarks/fedmd_papers.py femnist --starts femnist-starts --kept kept.jsonl [--only REGEX]
 
 Starts on public rows are kept in a folder: several such programs, each with some of the parties, share a GPU better
-than one. Options for both: --seed 0, --set KEY=VALUE.
+than one. Test rows are asked where networks are trained, for ONNX would keep the CPU busy. Options for both: --seed 0,
+--set KEY=VALUE.
 """
 
 import argparse
 import json
 import re
+import time
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from limbeck.algorithms.study import WEIGHTS
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckWarning
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.deal import deal
+from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
 from limbeck.experiments.run import federation_of
 from limbeck.models.choice import trainer_for
-from limbeck.models.sharing import Done, SharedTrainer
+from limbeck.models.sharing import key_of_job
 from limbeck.models.stacked import trainer as trainers
+from limbeck.models.training import Ask, Refit
 from limbeck.protocol.learning import Trainer
 
 ALONE = ["algorithm.exchange=none", "bounds=false"]
@@ -84,7 +89,6 @@ def main() -> None:
         learn_starts(args)
         return
     kept = [json.loads(line) for line in args.kept.read_text().splitlines()] if args.kept.exists() else []
-    done: Done = {file.name: (file.read_bytes(), 1e6) for file in args.starts.iterdir()}
     trainer = None
     for name, (file, settings) in SCENARIOS[args.scenario].items():
         found = [each for each in kept if each["name"] == name and each["seed"] == args.seed]
@@ -92,29 +96,11 @@ def main() -> None:
             tell(found[0])
         elif re.search(args.only, name):
             experiment, table = read(file, [*settings, *args.settings, f"seed={args.seed}"])
-            trainer = trainer or trainer_for(experiment.training, experiment.models)
-            ran = {"name": name, "seed": args.seed, "settings": [*settings, *args.settings]}
-            ran |= record_of(experiment, table, trainer, done)
+            trainer = trainer or Starting(trainer_for(experiment.training, experiment.models), args.starts)
+            ran = {"name": name, "seed": args.seed, "config": table, **result_of(experiment, table, trainer)}
             with args.kept.open("a") as kept_file:
                 kept_file.write(json.dumps(ran) + "\n")
             tell(ran)
-
-
-def learn_starts(args: argparse.Namespace) -> None:
-    """The start of some parties, by a run of no rounds in which the others are silent."""
-    file, _ = next(iter(SCENARIOS[args.scenario].values()))
-    experiment, table = read(file, [*args.settings, f"seed={args.seed}", "algorithm.rounds=0", "bounds=false"])
-    trainers.PAYS_FROM = 1000  # each program compiles while others train
-    shared = SharedTrainer(trainer_for(experiment.training, experiment.models))
-    federation = federation_of(experiment, table, deal(experiment, Path()))
-    for party in args.learn:
-        silent = set(range(experiment.parties)) - {party}
-        InProcess(federation.algorithm, *federation.sites(shared), shared, silent).run()
-        for key, (weights, seconds) in shared.done.items():
-            if isinstance(weights, bytes) and not (args.starts / key).exists():
-                (args.starts / key).write_bytes(weights)
-                print(f"party {party}: {len(weights)} bytes in {seconds:.1f} s", flush=True)
-    print(json.dumps(shared.said["stacks"]), flush=True)
 
 
 def read(file: str, settings: list[str]) -> tuple[Experiment, dict[str, Any]]:
@@ -123,26 +109,92 @@ def read(file: str, settings: list[str]) -> tuple[Experiment, dict[str, Any]]:
     return check_table(Experiment, table, str(path)), table
 
 
-def record_of(experiment: Experiment, table: Mapping[str, Any], trainer: Trainer, done: Done) -> dict[str, Any]:
+@dataclass(slots=True)
+class Starting:
+    """Hands on all jobs but the starts on public rows, told by their patience, that are in a folder; adds to it."""
+
+    trainer: Trainer
+    folder: Path
+
+    @property
+    def said(self) -> Mapping[str, Any]:
+        return self.trainer.said
+
+    def run(self, jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Any]:
+        if not (isinstance(jobs[0], Refit) and jobs[0].recipe and jobs[0].recipe.patience):
+            return self.trainer.run(jobs, classes, seeds)
+        files = [self.folder / str(key_of_job(job, classes, seed, {})) for job, seed in zip(jobs, seeds, strict=True)]
+        new = [i for i, file in enumerate(files) if not file.exists()]
+        if new:
+            for i, weights in zip(
+                new, self.trainer.run([jobs[i] for i in new], classes, [seeds[i] for i in new]), strict=True
+            ):
+                files[i].write_bytes(weights)
+        return [file.read_bytes() for file in files]
+
+
+def learn_starts(args: argparse.Namespace) -> None:
+    """The start of some parties, by a run of no rounds in which the others are silent."""
+    file, _ = next(iter(SCENARIOS[args.scenario].values()))
+    experiment, table = read(file, [*args.settings, f"seed={args.seed}", "algorithm.rounds=0", "bounds=false"])
+    trainers.PAYS_FROM = 1000  # each program compiles while others train
+    starting = Starting(trainer_for(experiment.training, experiment.models), args.starts)
     federation = federation_of(experiment, table, deal(experiment, Path()))
-    shared = SharedTrainer(trainer, done)
-    record = federation.run(shared).record
-    if experiment.bounds:
-        record = replace(record, bounds=federation.bounds(shared))
-    told = asdict(record)
-    return {key: told[key] for key in ("config", "curve", "bounds", "bytes", "timing", "environment") if key in told}
+    for party in args.learn:
+        silent = set(range(experiment.parties)) - {party}
+        InProcess(federation.algorithm, *federation.sites(starting), starting, silent).run()
+    print(json.dumps(starting.said["stacks"]), flush=True)
+
+
+def result_of(experiment: Experiment, table: Mapping[str, Any], trainer: Trainer) -> dict[str, Any]:
+    federation = federation_of(experiment, table, deal(experiment, Path()))
+    began = time.perf_counter()
+    curve, up = learned(federation, trainer)
+    seconds = time.perf_counter() - began
+    bound = replace(federation, algorithm=federation.check_bounds()) if experiment.bounds else None
+    return {
+        "curve": curve,
+        "pooled": learned(bound, trainer)[0][-1] if bound else None,
+        "up": up,
+        "seconds": seconds,
+        "rows": [len(rows) for rows in federation.private],
+        "test": len(federation.test) if federation.test else 0,
+    }
+
+
+def learned(federation: Federation, trainer: Trainer) -> tuple[list[list[float]], int]:
+    """Every party's accuracy after its start and after every round, and the bytes that the parties sent."""
+    engine = InProcess(federation.algorithm, *federation.sites(trainer), trainer)
+    curve: list[list[float]] = []
+    last: list[Any] = []
+    test = federation.test
+    assert test is not None
+
+    def look(engine: Any) -> None:
+        nonlocal last
+        weights = [silo.memory.get(WEIGHTS) for silo in engine.silos]
+        if None in weights or weights == last:
+            return
+        last = weights
+        asked = [Ask(silo.model, weights, test.x) for silo, weights in zip(engine.silos, last, strict=True)]
+        said = trainer.run(asked, len(federation.classes), [0] * len(asked))
+        curve.append([float((logits.argmax(axis=1) == test.y).mean()) for logits in said])
+
+    engine.watch = look
+    engine.run()
+    return curve, engine.traffic.up()
 
 
 def tell(ran: Mapping[str, Any]) -> None:
-    start, end = (np.array(ran["curve"][at]["accuracy"], float) for at in (0, -1))
+    start, end = (np.array(ran["curve"][at]) for at in (0, -1))
     print(f"{ran['name']}, seed {ran['seed']}: {len(ran['curve']) - 1} rounds")
     print(f"   start {told(start)}, mean {100 * start.mean():.1f}")
     print(f"   end   {told(end)}, mean {100 * end.mean():.1f}")
     print(f"   gain  {told(end - start)}, mean {100 * (end - start).mean():.1f}")
-    if ran["bounds"]:
-        pooled = np.array(ran["bounds"]["pooled"], float)
+    if ran["pooled"]:
+        pooled = np.array(ran["pooled"])
         print(f"   pooled {told(pooled)}, mean {100 * pooled.mean():.1f}, distance {100 * (pooled - end).mean():.1f}")
-    print(f"   bytes up {ran['bytes']['up']}, seconds {ran['timing']['seconds']:.1f}", flush=True)
+    print(f"   bytes up {ran['up']}, seconds {ran['seconds']:.1f}", flush=True)
 
 
 def told(values: Any) -> str:
