@@ -74,7 +74,7 @@ def revisit(silo: Silo, own: Rows, recipe: Recipe) -> Done:
     return _pack(silo)
 
 
-def settle(silo: Silo, own: Rows, recipe: Recipe) -> Done:
+def settle(silo: Silo, own: Rows, recipe: Recipe | None) -> Done:
     """The end of the start: one's own rows for the first time."""
     if not takes_steps(silo.model):
         return _fit_anew(silo, own)
@@ -88,7 +88,7 @@ def _go_on(silo: Silo, optimiser: str, x: Array, y: Array, recipe: Recipe) -> No
     silo.memory[WEIGHTS], silo.memory[optimiser] = apart(_steps(silo, x, y, start, recipe))
 
 
-def _steps(silo: Silo, x: Array, y: Array, weights: bytes, recipe: Recipe) -> bytes:
+def _steps(silo: Silo, x: Array, y: Array, weights: bytes, recipe: Recipe | None) -> bytes:
     [found] = silo.train([Refit(silo.model, x, y, weights, recipe)])  # type: ignore[arg-type]
     return found
 

@@ -5,13 +5,12 @@ from typing import Literal
 
 import numpy as np
 
-from limbeck.data.sets import DataSet, load
+from limbeck.data.sets import DataSet, Labels, load
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.streams import stream
 
 Part = Literal["train", "test"]
-Labels = Literal["own", "shared"]
 
 
 @dataclass(frozen=True, slots=True)

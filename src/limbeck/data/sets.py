@@ -1,10 +1,11 @@
 """Named data sets: scikit-learn's own, and NAME.npz files in the folder LIMBECK_DATA."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 from zipfile import BadZipFile
 
 import numpy as np
@@ -20,6 +21,7 @@ EMBEDDED = {
     "iris": "load_iris",
 }
 DIGITS_WHITE = 16
+Labels = Literal["own", "shared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,12 @@ class DataSet:
     test_x: Array | None = None
     test_y: Array | None = None
     groups: Mapping[str, Array] = field(default_factory=dict)
-    whole: str = ""  # the stored set that these are rows of
+    whole: str = ""  # the stored set that these are rows of; of joined ones all, with + between
     parts: frozenset[str] | None = None  # the stored classes of it; None for all
 
     def shares_rows_with(self, other: "DataSet") -> bool:
         """Whether a stored row may be in both."""
-        if not self.whole or self.whole != other.whole:
+        if not set(self.whole.split("+")) & set(other.whole.split("+")) - {""}:
             return False
         return self.parts is None or other.parts is None or bool(self.parts & other.parts)
 
@@ -146,6 +148,33 @@ def load(name: str) -> DataSet:
         return VIEWS[name].of(load(VIEWS[name].whole))
     path = path_of(name)
     return _from_arrays(name, path, _read(path))
+
+
+def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
+    """Several sets as one; the group `domain` tells which set a row is of.
+
+    Classes of one name are one class (`shared`), or every set's are its `own`.
+    """
+    for one, other in combinations(sets, 2):
+        if one.x.shape[1:] != other.x.shape[1:]:
+            shapes = f"have the shape {other.x.shape[1:]}, those of {one.name} {one.x.shape[1:]}"
+            raise LimbeckError(f"data.name: rows of {other.name} {shapes}")
+        if other.shares_rows_with(one):
+            raise LimbeckError(f"data.name: rows of {other.name} are rows of {one.name} too")
+    named = [[c if labels == "shared" else f"{data.name} {c}" for c in data.classes] for data in sets]
+    classes = tuple(dict.fromkeys(name for names in named for name in names))
+    numbers = [np.array([classes.index(name) for name in names]) for names in named]
+    tested = [(data, number) for data, number in zip(sets, numbers, strict=True) if data.test_x is not None]
+    return DataSet(
+        name=" and ".join(data.name for data in sets),
+        x=np.concatenate([as_float(data.x) for data in sets]),
+        y=np.concatenate([number[data.y] for data, number in zip(sets, numbers, strict=True)]),
+        classes=classes,
+        test_x=np.concatenate([as_float(cast(Array, data.test_x)) for data, _ in tested]) if tested else None,
+        test_y=np.concatenate([number[data.test_y] for data, number in tested]) if tested else None,
+        groups={"domain": np.repeat(np.arange(len(sets)), [len(data.x) for data in sets])},
+        whole="+".join(data.whole for data in sets),
+    )
 
 
 def path_of(name: str) -> Path:

@@ -162,6 +162,27 @@ class PerClass:
         return _by_owner(owner, parties)
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Each group (a domain, say) is dealt among parties of its own, as many to every group as can be."""
+
+    kind: ClassVar[str] = "within"
+
+    split: Split
+    group: str
+
+    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        members, member = np.unique(_group(groups, self.group), return_inverse=True)
+        if len(members) > parties:
+            raise LimbeckError(f"data.split.within: {len(members)} groups {self.group!r} need as many parties or more")
+        held: list[Array] = []
+        for place, share in enumerate(np.array_split(np.arange(parties), len(members))):
+            rows = np.flatnonzero(member == place)
+            inside = {name: of[rows] for name, of in groups.items()}
+            held += [rows[part] for part in self.split.deal(y[rows], inside, len(share), rng)]
+        return held
+
+
 KINDS = (Iid, Dirichlet, ByClass, ByGroup, PerClass)
 SPLITS: dict[str, type[Iid | Dirichlet | ByClass | ByGroup | PerClass]] = {split.kind: split for split in KINDS}
 

@@ -12,8 +12,9 @@ from pydantic import TypeAdapter
 
 from limbeck.data.content import content_of_file, content_of_set
 from limbeck.data.draw import Draw, FromFile
+from limbeck.data.splits import Split, Within
 from limbeck.errors import LimbeckError
-from limbeck.experiments.config import Experiment
+from limbeck.experiments.config import Data, Experiment
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord, finite
 from limbeck.imports import code_beside, is_own, name_of, source_of
@@ -68,11 +69,11 @@ class Cell:
         drawn = {"public": data.public, "test": data.test}
         return {
             "name": data.name or (Path(data.path).name if data.path else None),
-            "content": content_of_set(data.name) if data.name else None,
+            "content": content_of_set(data.name) if isinstance(data.name, str) else _contents(data),
             "files": [content_of_file(self.base / file) for file in files],
             "label": data.label,
             "parties": self.experiment.parties,
-            "split": {"kind": data.split.kind, **_chosen(data.split)},
+            "split": _split(data.split),
             **{part: self._drawn(draw) for part, draw in drawn.items()},
         }
 
@@ -160,3 +161,14 @@ def _chosen(parameters: Any) -> dict[str, Any]:
 
 def _default(part: Field[Any]) -> Any:
     return part.default if part.default_factory is MISSING else part.default_factory()
+
+
+def _contents(data: Data) -> list[Any] | None:
+    """Of several sets, and how their classes are joined; None where rows come from files."""
+    return [data.labels, *map(content_of_set, data.name)] if data.name else None
+
+
+def _split(split: Split) -> dict[str, Any]:
+    if isinstance(split, Within):
+        return {"within": split.group, **_split(split.split)}
+    return {"kind": split.kind, **_chosen(split)}

@@ -19,7 +19,8 @@ from pydantic import (
 
 from limbeck.algorithms import algorithm_named
 from limbeck.data.draw import Draw, FromFile
-from limbeck.data.splits import SPLITS, Iid, Split
+from limbeck.data.sets import Labels
+from limbeck.data.splits import SPLITS, Iid, Split, Within
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.models.choice import Training
 from limbeck.models.named import model_from
@@ -89,7 +90,11 @@ def _split(value: Any) -> Split:
     kind, parameters = _apart(value, "kind", 'split = { kind = "dirichlet", beta = 0.5 }')
     if kind not in SPLITS:
         raise LimbeckError(f"unknown kind {kind!r}; {did_you_mean(kind, SPLITS)}")
-    return from_table(SPLITS[kind], parameters)
+    within = parameters.pop("within", None)
+    if within is not None and not isinstance(within, str):
+        raise LimbeckError(f'within must name a group, such as "domain", not {within!r}')
+    split: Split = from_table(SPLITS[kind], parameters)
+    return split if within is None else Within(split, within)
 
 
 def _model(value: Any) -> Model:
@@ -121,9 +126,14 @@ class Data(Table):
     def _labels_are_for_public_rows(self) -> "Data":
         if isinstance(self.test, Draw) and self.test.labels:
             raise LimbeckError("test.labels: test rows have the private rows' classes; labels is for public rows")
+        if isinstance(self.name, list) != (self.labels is not None):
+            raise LimbeckError(
+                'several names go with labels = "shared" (one name, one class) or "own" (every set has its own classes)'
+            )
         return self
 
-    name: str | None = None
+    name: str | Annotated[list[str], Field(min_length=2)] | None = None
+    labels: Labels | None = None
     path: str | None = None
     label: str | None = None
     classes: list[str] | None = Field(None, min_length=2)

@@ -8,7 +8,7 @@ import numpy as np
 from limbeck.data.draw import Draw, FromFile, cut
 from limbeck.data.own import Files, read_files
 from limbeck.data.schema import Schema
-from limbeck.data.sets import DataSet, as_float, load, load_file
+from limbeck.data.sets import DataSet, as_float, joined, load, load_file
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Data, Source
 from limbeck.protocol.rows import Rows
@@ -31,6 +31,9 @@ class Dealt:
 def deal(experiment: Source, base: Path = Path()) -> Dealt:
     """Rows from a named data set, from one file, or from a file a party; paths are relative to `base`."""
     config, seed = experiment.data, experiment.seed
+    if isinstance(config.name, list):
+        assert config.labels is not None
+        return _data_set(joined([load(name) for name in config.name], config.labels), config, seed, base)
     if config.name is not None:
         return _data_set(load(config.name), config, seed, base)
     if config.path is not None and Path(config.path).suffix.lower() == ".npz":

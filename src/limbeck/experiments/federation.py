@@ -147,7 +147,9 @@ class Federation:
         model = self._classifier(outcome.model) if outcome.model else None
         models = {party: self._classifier(onnx) for party, onnx in kept.items()}
         record = self._record(engine, metrics, by_party, clock)
-        return Result(model, models, replace(record, remarks=outcome.remarks, curve=curve.points))
+        return Result(
+            model, models, replace(record, remarks=outcome.remarks, figures=outcome.figures, curve=curve.points)
+        )
 
     def check_bounds(self) -> Algorithm:
         """The algorithm that gives the bound, or why there is none."""

@@ -32,7 +32,7 @@ class RunRecord:
     """A finished run. All that depends on the clock or the machine's width is in `timing`.
 
     `curve` has the accuracy of each party's own model after each exchange that changed one, `bounds` what the models
-    would reach otherwise; `remarks` tell what went otherwise than planned.
+    would reach otherwise; `remarks` tell what went otherwise than planned, `figures` what the algorithm reckoned.
     """
 
     algorithm: str
@@ -54,6 +54,7 @@ class RunRecord:
     versions: Mapping[str, str]
     timing: Mapping[str, Any]
     remarks: Sequence[str] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
     curve: Sequence[Mapping[str, Any]] = ()
     bounds: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
     format: int = FORMAT

@@ -35,7 +35,7 @@ def federation_of(
 ) -> Federation:
     """The federation that an experiment describes, its rows dealt; `config` is what the record keeps of it."""
     if dealt.test is None and experiment.data.name:
-        name = experiment.data.name
+        name = experiment.data.name if isinstance(experiment.data.name, str) else " and ".join(experiment.data.name)
         raise LimbeckError(f"{name} has no official test rows: say how many to set aside with data.test")
     return Federation(
         algorithm=experiment.algorithm,

@@ -34,6 +34,16 @@ def consensus(said: Sequence[Array], weights: Sequence[float], exchange: Exchang
     return winners(counts.round(12)).astype(said[0].dtype)
 
 
+def class_shares(counts: Array) -> Array:
+    """[parties, classes] rows by class become each party's share of each class (FedKD, Equation 1).
+
+    A class that nobody holds is shared equally; noise may have made counts negative, which are none.
+    """
+    held = np.maximum(np.nan_to_num(np.asarray(counts, np.float64), posinf=0.0), 0.0)
+    total = held.sum(axis=0)
+    return np.where(total > 0, held / np.where(total > 0, total, 1.0), 1 / len(held))
+
+
 def labels_of(agreed: Array) -> Array:
     """The class that a consensus points to, whatever was exchanged."""
     return np.asarray(agreed if agreed.ndim == 1 else agreed.argmax(axis=1), np.int64)

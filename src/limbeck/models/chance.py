@@ -13,6 +13,7 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.recipe import Augmentation
 
 FARTHEST = 4  # pixels that a crop moves an image
+GREY = 0.5  # what is cut out
 DROPOUTS = 2**20  # more than any network has
 
 
@@ -42,7 +43,7 @@ class Dropout(nn.Module):
 
 
 def augmented(x: Tensor, key: Tensor, how: Augmentation) -> Tensor:
-    """Images [rows, channels, height, width], each moved or mirrored in its own way; what was outside is black."""
+    """Images [rows, channels, height, width], each moved, mirrored or cut out in its own way; outside is black."""
     if how == "none":
         return x
     if x.ndim != 4:
@@ -59,7 +60,21 @@ def augmented(x: Tensor, key: Tensor, how: Augmentation) -> Tensor:
     columns = columns + right[:, None]
     inside = _inside(lines, x.shape[2])[:, None, :, None] & _inside(columns, x.shape[3])[:, None, None, :]
     moved = x.gather(2, lines.clamp(0, x.shape[2] - 1)[:, None, :, None].expand(x.shape))
-    return moved.gather(3, columns.clamp(0, x.shape[3] - 1)[:, None, None, :].expand(x.shape)) * inside
+    found = moved.gather(3, columns.clamp(0, x.shape[3] - 1)[:, None, None, :].expand(x.shape)) * inside
+    return _cut_out(found, key) if "cutout" in how else found
+
+
+def _cut_out(x: Tensor, key: Tensor) -> Tensor:
+    """A square around a random pixel, half as wide as the image, is grey (DeVries & Taylor 2017)."""
+    chance = uniform(key, (len(x), 2), -2)
+    near = []
+    for i in (0, 1):
+        size = x.shape[2 + i]
+        middle = (chance[:, i] * size).floor()
+        place = torch.arange(size, device=x.device)
+        near.append((place >= (middle - size // 4)[:, None]) & (place < (middle + size // 4)[:, None]))
+    hidden = (near[0][:, :, None] & near[1][:, None, :])[:, None]
+    return torch.where(hidden, GREY, x)
 
 
 def _inside(at: Tensor, size: int) -> Tensor:

@@ -121,11 +121,10 @@ def _relation(row: Release, unit: Unit, adjacency: Adjacency) -> Adjacency | Non
     A replaced or added example is in one party, which is replaced by another then. Protection of an example says
     nothing of a party.
     """
-    if row.unit == "party":
-        return adjacency if unit == "party" else "replace"
-    if unit == "party" or row.adjacency not in (adjacency, "any"):
+    if unit == "party" and row.unit != "party":
         return None
-    return adjacency
+    needed: Adjacency = "replace" if unit != row.unit else adjacency
+    return needed if row.adjacency in (needed, "any") else None
 
 
 def _spend(row: Release, mechanism: Any, adjacency: Adjacency) -> Spend:

@@ -196,9 +196,9 @@ class ConfidentGaussian:
 
 @dataclass(frozen=True, slots=True)
 class ClippedGaussian:
-    """Scores clipped to [-bound, bound] with N(0, sigma^2) on each: one example may move all C scores of a row.
+    """Scores clipped to [-bound, bound] with N(0, sigma^2) on each: one neighbour may move all C scores of a row.
 
-    What is no number counts as 0.
+    Of a mean of many such scores a neighbour moves its own `share` only. What is no number counts as 0.
     """
 
     bound: float
@@ -206,6 +206,7 @@ class ClippedGaussian:
     classes: int
     unit: Unit = "example"
     adjacency: str = "any"
+    share: float = 1.0
     name: ClassVar[str] = "clipped-gaussian"
     gives: ClassVar[str] = "scores"
     noisy: ClassVar[bool] = True
@@ -213,19 +214,75 @@ class ClippedGaussian:
     def __post_init__(self) -> None:
         check_scale("sigma", self.sigma, least=0.0)
         check_scale("bound", self.bound)
-        if not math.isfinite(self.bound) or self.classes < 1:
-            raise LimbeckError(f"bound must be finite and classes at least 1, not {self.bound} and {self.classes}")
+        check_scores(self.bound, self.classes, self.share)
 
     @property
     def sensitivity(self) -> float:
-        return 2 * self.bound * math.sqrt(self.classes)
+        return 2 * self.bound * self.share * math.sqrt(self.classes)
 
     def protect(self, scores: Array, chance: Chance) -> Array:
-        numbers = np.nan_to_num(scores, nan=0.0, posinf=self.bound, neginf=-self.bound)
-        return sampler_for(chance).gaussian(np.clip(numbers, -self.bound, self.bound), self.sigma)
+        return sampler_for(chance).gaussian(clipped(scores, self.bound), self.sigma)
 
     def asked(self, scores: Array, classes: int) -> int:
         return _rows_of(scores, self.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceLogits:
+    """FedKD's Equation 2: clipped scores, or a mean of such, with Lap(1/gamma) on each.
+
+    One neighbour may move each of a row's C scores by 2 bound times its `share` of the mean. Pure: as much times gamma,
+    added up over the classes, at every query; at the paper's gamma that is no protection.
+    """
+
+    bound: float
+    gamma: float
+    classes: int
+    unit: Unit = "example"
+    adjacency: str = "any"
+    share: float = 1.0
+    name: ClassVar[str] = "laplace-logits"
+    gives: ClassVar[str] = "scores"
+    noisy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_scale("gamma", self.gamma)
+        check_scores(self.bound, self.classes, self.share)
+
+    @property
+    def sensitivity(self) -> float:
+        return 2 * self.bound * self.share * self.classes
+
+    def protect(self, scores: Array, chance: Chance) -> Array:
+        return sampler_for(chance).laplace(clipped(scores, self.bound), 1 / self.gamma)
+
+    def asked(self, scores: Array, classes: int) -> int:
+        return _rows_of(scores, self.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceCounts:
+    """How many rows of each class a party holds, with Lap(1/gamma) on each: a replaced row moves two counts by one."""
+
+    gamma: float
+    unit: Unit = "example"
+    adjacency: str = "any"
+    name: ClassVar[str] = "laplace-counts"
+    gives: ClassVar[str] = "counts"
+    noisy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_scale("gamma", self.gamma)
+
+    @property
+    def sensitivity(self) -> float:
+        return 2.0
+
+    def protect(self, counts: Array, chance: Chance) -> Array:
+        return sampler_for(chance).laplace(counts, 1 / self.gamma)
+
+    def asked(self, counts: Array, classes: int) -> int:
+        return _rows_of(counts, classes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +333,10 @@ class Subsample:
         return math.log((self.of + 1) / (self.of + 1 - self.rows)), self.rows / self.of
 
 
-PARTS = (Laplace, Gumbel, Gaussian, ConfidentGaussian, ClippedGaussian, Subsample, Unprotected, NothingPrivate)
+PARTS = (
+    *(Laplace, Gumbel, Gaussian, ConfidentGaussian, ClippedGaussian, LaplaceLogits, LaplaceCounts, Subsample),
+    *(Unprotected, NothingPrivate),
+)
 MECHANISMS: dict[str, Any] = {kind.name: kind for kind in PARTS}
 
 
@@ -294,6 +354,20 @@ def _rows_of(counts: Array, classes: int) -> int:
     if counts.ndim != 2 or counts.shape[1] != classes:
         raise LimbeckError(f"{classes} columns of counts are noised, not {counts.shape}")
     return len(counts)
+
+
+def clipped(scores: Array, bound: float) -> Array:
+    """Scores in [-bound, bound]; what is no number counts as 0."""
+    numbers = np.nan_to_num(scores, nan=0.0, posinf=bound, neginf=-bound)
+    return np.asarray(np.clip(numbers, -bound, bound))
+
+
+def check_scores(bound: float, classes: int, share: float) -> None:
+    check_scale("bound", bound)
+    if not math.isfinite(bound) or classes < 1 or not 0 < share <= 1:
+        raise LimbeckError(
+            f"bound must be finite, classes at least 1 and share in (0, 1], not {bound}, {classes} and {share}"
+        )
 
 
 def check_scale(name: str, value: float, least: float | None = None) -> None:

@@ -39,6 +39,9 @@ class Simulated:
     def gaussian(self, values: Array, sigma: float) -> Array:
         return np.asarray(values + self.rng.normal(scale=sigma, size=values.shape))
 
+    def laplace(self, values: Array, scale: float) -> Array:
+        return np.asarray(values + self.rng.laplace(scale=scale, size=values.shape))
+
     def subset(self, size: int, count: int, replacement: bool) -> Array:
         return self.rng.choice(size, count, replace=replacement)
 
@@ -66,11 +69,11 @@ class Secure:
 
     def gaussian(self, values: Array, sigma: float) -> Array:
         """Discrete Gaussian noise: on whole numbers as they are, on others in steps of a grid."""
-        if values.dtype.kind in "iub":
-            return _discrete("gaussian", values, sigma)
-        step = grid_of(sigma)
-        steps = np.rint(np.asarray(values, np.float64) / step).astype(np.int64)
-        return _discrete("gaussian", steps, sigma / step) * step
+        return _on_a_grid("gaussian", values, sigma)
+
+    def laplace(self, values: Array, scale: float) -> Array:
+        """Two-sided geometric noise: on whole numbers as they are, on others in steps of a grid."""
+        return _on_a_grid("laplace", values, scale)
 
     def subset(self, size: int, count: int, replacement: bool) -> Array:
         if replacement:
@@ -83,9 +86,17 @@ def sampler_for(chance: Chance) -> Simulated | Secure:
     return Secure() if chance.noise == "secure" else Simulated(stream(chance.seed, *chance.purpose))
 
 
-def grid_of(sigma: float) -> float:
+def grid_of(scale: float) -> float:
     """The step of the grid that noisy real numbers lie on: a power of two, so that nothing rounds."""
-    return float(2.0 ** math.floor(math.log2(sigma)) / STEPS)
+    return float(2.0 ** math.floor(math.log2(scale)) / STEPS)
+
+
+def _on_a_grid(kind: str, values: Array, scale: float) -> Array:
+    if values.dtype.kind in "iub":
+        return _discrete(kind, values, scale)
+    step = grid_of(scale)
+    steps = np.rint(np.asarray(values, np.float64) / step).astype(np.int64)
+    return _discrete(kind, steps, scale / step) * step
 
 
 def _leader(noisy: Array) -> Array:

@@ -5,11 +5,20 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.mechanisms import ClippedGaussian, ConfidentGaussian, Gaussian, Gumbel, Laplace
+from limbeck.privacy.mechanisms import (
+    ClippedGaussian,
+    ConfidentGaussian,
+    Gaussian,
+    Gumbel,
+    Laplace,
+    LaplaceCounts,
+    LaplaceLogits,
+)
 from limbeck.privacy.sampling import grid_of
 from limbeck.protocol.release import Noise
 
 Adjacency = Literal["replace", "add-remove"]
+PURE = (Laplace, Gumbel, LaplaceCounts, LaplaceLogits)
 
 
 class UnknownSpendError(LimbeckError):
@@ -41,14 +50,25 @@ class Spend:
     @property
     def pure(self) -> float:
         """The pure epsilon of one query; of Gumbel noise it is also the width of the range of its losses."""
-        if not isinstance(self.mechanism, Laplace | Gumbel):
-            raise UnknownSpendError(f"{self.mechanism.name} is not purely private")
-        return self.moved * self.mechanism.weight * self.mechanism.gamma
+        return sum(self.pure_parts)
+
+    @property
+    def pure_parts(self) -> tuple[float, ...]:
+        """The pure epsilons of what a query noises independently: a score a class, or one vote."""
+        match self.mechanism:
+            case Laplace() | Gumbel():
+                return (self.moved * self.mechanism.weight * self.mechanism.gamma,)
+            case LaplaceCounts(gamma):
+                return (self.moved * gamma,)
+            case LaplaceLogits(bound, gamma, classes):
+                step = grid_of(1 / gamma) if self.noise == "secure" and gamma < math.inf else 0.0
+                return (gamma * (2 * bound * self.mechanism.share + step),) * classes
+        raise UnknownSpendError(f"{self.mechanism.name} is not purely private")
 
     @property
     def bare(self) -> bool:
         """Whether there is no noise to speak of."""
-        known = self.pure if isinstance(self.mechanism, Laplace | Gumbel) else self.gaussian
+        known = self.pure if isinstance(self.mechanism, PURE) else self.gaussian
         return math.isinf(known)
 
     @property
@@ -61,7 +81,9 @@ class Spend:
                 return self.moved * _ratio(weight, sigma) + _ratio(weight, check)
             case ClippedGaussian(bound, sigma, classes):
                 step = grid_of(sigma) if self.noise == "secure" and sigma else 0.0
-                return classes * _ratio(2 * bound + step, sigma)  # rounding may move a score by half a step
+                return classes * _ratio(
+                    2 * bound * self.mechanism.share + step, sigma
+                )  # rounding may move a score by half a step
         raise UnknownSpendError(f"{self.mechanism.name} adds no Gaussian noise")
 
 

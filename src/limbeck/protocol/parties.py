@@ -1,7 +1,7 @@
 """Who is asked and what comes back; the shape that every algorithm has."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from limbeck.errors import LimbeckError
@@ -44,11 +44,12 @@ class Parties(Protocol):
 class Outcome:
     """The final model as ONNX; None where every party ends with a model of its own, kept in its silo.
 
-    `remarks` are for the record: what went on otherwise than planned.
+    For the record: `remarks` are what went on otherwise than planned, `figures` what the algorithm reckoned by the way.
     """
 
     model: bytes | None = None
     remarks: tuple[str, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 class Algorithm(Protocol):

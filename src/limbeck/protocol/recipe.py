@@ -8,7 +8,7 @@ from limbeck.errors import LimbeckError
 Optimiser = Literal["adam", "sgd"]
 Schedule = Literal["constant", "cosine"]
 Loss = Literal["cross-entropy", "soft-cross-entropy", "kl", "mse", "mae"]
-Augmentation = Literal["none", "flip", "crop", "crop-flip"]
+Augmentation = Literal["none", "flip", "crop", "crop-flip", "crop-flip-cutout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Recipe:
     Targets are class numbers for `cross-entropy`, class probabilities for `soft-cross-entropy`, logits for `kl` (at
     the temperature), `mse` and `mae`. With `patience` a share `held_out` of the rows is not trained on; training stops
     after so many epochs without a lower loss on them and keeps the weights of the best epoch. `augmentation` moves
-    images by up to four pixels (`crop`) or mirrors them (`flip`), anew at every step.
+    images by up to four pixels (`crop`), mirrors them (`flip`) or greys a square half as wide as they are (`cutout`),
+    anew at every step.
     """
 
     epochs: int = 10

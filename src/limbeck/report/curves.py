@@ -8,7 +8,7 @@ from typing import Any
 
 from limbeck.errors import LimbeckError
 from limbeck.experiments.compare import Summary
-from limbeck.experiments.plan import Plan
+from limbeck.experiments.plan import Plan, split_outside
 from limbeck.experiments.record import RunRecord
 
 SIZE = (7, 4.2)
@@ -25,6 +25,7 @@ def save_pictures(plan: Plan, summaries: Sequence[Summary], stem: Path) -> list[
     pictures: dict[str, Callable[[Any], None]] = {
         "rounds": lambda axes: _against(axes, shown, ("rounds",), "rounds"),
         "bytes": lambda axes: _against(axes, shown, ("up", "down"), "bytes up and down"),
+        **({"epsilon": lambda axes: _private(axes, shown)} if any(map(_towards_public, shown)) else {}),
         **{key: lambda axes, key=key: _swept(axes, shown, key) for key in plan.swept},  # type: ignore[misc]
     }
     return [_saved(draw, stem.with_name(f"{stem.name}-{name}.png")) for name, draw in pictures.items()]
@@ -43,6 +44,48 @@ def _against(axes: Any, summaries: Sequence[Summary], cost: Sequence[str], label
         axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel=label)
     _constant(axes, summaries)
+
+
+def _private(axes: Any, summaries: Sequence[Summary]) -> None:
+    """Accuracy against epsilon towards the public, a curve for each way of protecting; what has none is a line."""
+    families: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        families.setdefault(_family(summary), []).append(summary)
+    for name, family in families.items():
+        known = sorted((s for s in family if _towards_public(s)), key=_towards_public)
+        if known:
+            figures = [s.figures["accuracy"] for s in known]
+            deviations = [100 * (f.deviation or 0) for f in figures]
+            places = [_towards_public(s) for s in known]
+            axes.errorbar(places, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
+        for summary in family:
+            if not _towards_public(summary):
+                height = 100 * summary.figures["accuracy"].mean
+                axes.axhline(height, linestyle="--", linewidth=1, color="grey")
+                axes.annotate(f"{name}, no guarantee", (0, height), xycoords=("axes fraction", "data"), fontsize=7)
+    axes.set_xscale("log")
+    axes.set(xlabel="epsilon towards the public")
+    _constant(axes, summaries)
+
+
+def _towards_public(summary: Summary) -> float:
+    """Epsilon; 0 where there is no guarantee, or nothing public."""
+    return summary.epsilon.get("public") or 0.0
+
+
+def _family(summary: Summary) -> str:
+    """The method and what was swept, without numbers: how much noise there is varies along a curve."""
+    parts = [part for part in split_outside(summary.method, ":") if not _is_number(part.partition("=")[2])]
+    named = {key: value for key, value in summary.swept.items() if not _is_number(str(value))}
+    return " ".join([":".join(parts), *(f"{key.split('.')[-1]}={value}" for key, value in named.items())])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _swept(axes: Any, summaries: Sequence[Summary], key: str) -> None:

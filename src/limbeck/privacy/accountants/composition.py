@@ -25,6 +25,11 @@ ENOUGH_WORK, MOST_WORK = 2e8, 2e9  # queries x pairs x grid points of an exact c
 UNLIKELY = 1e-4  # the share of delta that margins beyond all likelihood may take
 
 
+def basic(spends: Sequence[Spend], delta: float) -> float:
+    """Pure epsilons add up, and nothing is left to chance."""
+    return sum(spend.queries * spend.pure for spend in spends)
+
+
 def kov(spends: Sequence[Spend], delta: float) -> float:
     """The optimal composition of k equal (e, 0)-private queries (Kairouz, Oh & Viswanath 2015)."""
     levels = {spend.pure for spend in spends}

@@ -7,7 +7,7 @@ import numpy as np
 
 from limbeck.privacy.accountants.conversion import ORDERS, epsilon_at, epsilon_of_curve, zcdp_epsilon
 from limbeck.privacy.accountants.votes import gaussian_data_dependent, pure_data_dependent
-from limbeck.privacy.mechanisms import Gumbel, Laplace
+from limbeck.privacy.mechanisms import Gumbel, Laplace, LaplaceCounts, LaplaceLogits
 from limbeck.privacy.spends import Spend, UnknownSpendError
 from limbeck.protocol.rows import Array
 
@@ -37,8 +37,8 @@ def zcdp(spends: Sequence[Spend], delta: float) -> float:
 
 def _rho(spend: Spend) -> float:
     match spend.mechanism:
-        case Laplace():
-            return spend.pure**2 / 2
+        case Laplace() | LaplaceCounts() | LaplaceLogits():
+            return sum(part**2 for part in spend.pure_parts) / 2
         case Gumbel():
             return spend.pure**2 / 8
     return spend.gaussian / 2
@@ -46,8 +46,12 @@ def _rho(spend: Spend) -> float:
 
 def _curve(spend: Spend) -> Callable[[float], float]:
     match spend.mechanism:
-        case Laplace():
+        case Laplace() | LaplaceCounts():
             return lambda order: spend.queries * pure_divergence(spend.pure, order)
+        case LaplaceLogits():
+            one, times = spend.pure_parts[0], spend.queries * len(spend.pure_parts)
+            divergence = pure_divergence if spend.noise == "secure" else laplace_divergence
+            return lambda order: times * divergence(one, order)
         case Gumbel():
             return lambda order: spend.queries * bounded_range_divergence(spend.pure, order)
     rate = spend.queries * spend.gaussian / 2
@@ -59,6 +63,13 @@ def pure_divergence(pure: float, order: float) -> float:
     yes, no = -math.log1p(math.exp(-pure)), -pure - math.log1p(math.exp(-pure))
     both = np.logaddexp(order * yes + (1 - order) * no, order * no + (1 - order) * yes)
     return float(both) / (order - 1)
+
+
+def laplace_divergence(pure: float, order: float) -> float:
+    """Of continuous Laplace noise on one number (Mironov 2017, Proposition 6)."""
+    far = math.log(order / (2 * order - 1)) + (order - 1) * pure
+    near = math.log((order - 1) / (2 * order - 1)) - order * pure
+    return float(np.logaddexp(far, near)) / (order - 1)
 
 
 def bounded_range_divergence(width: float, order: float) -> float:

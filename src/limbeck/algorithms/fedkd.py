@@ -1,0 +1,336 @@
+"""FedKD: one shot, no weights (Gong et al. 2022, Algorithm 1).
+
+Every party trains a model of its own to completion and tells once what it says of the public rows, which may be of
+another domain. The server weighs the logits class by class (Equation 1), noises the sum (Equation 2) and distils it
+into one central model by L1 on logits (Equation 7, tau = infinity); L2, or KL at a temperature, where told.
+
+Other than printed: scores are clipped to a public `bound` instead of z_max, which is itself private; noise is drawn
+once for each public row, where the authors' code draws it in every batch and averages it away. A class that no
+answering party holds is weighed equally, where Equation 1 is 0/0. A central model that takes no gradient steps learns
+the class with the largest sum. Several `views` are told of augmented rows, and the student learns those, in as many
+steps as of one.
+
+What the printed noise is worth, its ledger says: with gamma 1, epsilon is in the millions, for one party may move every
+score of every row. Sound in the same shot: `noise = "gaussian"` with an epsilon, or `transfer = "labels"`, where
+parties vote and the server publishes noisy winners. Quantisation saves bytes and protects nobody. Towards the server
+logits are bare, unless they are noised by the party.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from limbeck.algorithms.distil import answered, check_queries, number_of_queries
+from limbeck.algorithms.study import ask, begin, settle
+from limbeck.errors import LimbeckError
+from limbeck.knowledge.quantise import (
+    compressed_size,
+    entropy_bytes,
+    nearest_levels,
+    packed,
+    quantised,
+    scores_of,
+    unpacked,
+)
+from limbeck.knowledge.scores import class_shares, labels_of
+from limbeck.knowledge.votes import tally, winners
+from limbeck.models.training import Fit, takes_steps
+from limbeck.models.views import views
+from limbeck.privacy.accountants import check_delta
+from limbeck.privacy.mechanisms import LaplaceCounts, LaplaceLogits, NothingPrivate, Unprotected, check_scale
+from limbeck.privacy.planner import L0, Privacy, clipped_gaussian
+from limbeck.protocol.messages import Adopt, Reply, Request
+from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
+from limbeck.protocol.recipe import Loss, Recipe
+from limbeck.protocol.release import Asked, Noise, Release, Unit, release_row
+from limbeck.protocol.rows import Array
+from limbeck.protocol.site import Silo, Site
+from limbeck.tables import check_fields
+
+NOBODY = np.empty(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts(Reply):
+    """How many rows of each class a party holds."""
+
+    values: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Told(Reply):
+    """What a party's model says of the public rows: packed levels or labels, or scores [rows, classes] as they are.
+
+    None of them where it has no finite scores. `counts` are its rows by class, where they are asked for.
+    """
+
+    packed: bytes
+    bits: int
+    least: int
+    scores: Array
+    counts: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Tell(Request[Told]):
+    """Train your model, and say what it makes of the first `queries` public rows, in views that the seed gives."""
+
+    queries: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class FedKD:
+    """Quantised and noised logits of completely trained models, weighed class by class, teach one central model."""
+
+    name: ClassVar[str] = "fedkd"
+    needs_public_rows: ClassVar[bool] = True
+    needs_public_labels: ClassVar[bool] = False
+
+    queries: int | float = 1.0  # number, or share of the public rows
+    views: int = 1  # how often each is predicted, augmented where more than once
+    local: Recipe | None = None  # of the parties' networks; their own where not given
+    distil: Recipe = Recipe(epochs=200, batch=512)  # of the central network; its loss follows from the next two
+    norm: Literal["l1", "l2"] = "l1"
+    temperature: float | None = None  # of KL; none is infinity, where the norm between logits is left
+    transfer: Literal["logits", "labels"] = "logits"
+    scale: int | None = 200  # S; none quantises nothing
+    bound: float = 10.0  # B, instead of z_max
+    weights: Literal["class-share", "equal"] = "class-share"
+    weights_release: Literal["exact", "noisy"] = "exact"
+    weights_gamma: float = 1.0  # of noisy counts
+    noise: Literal["laplace", "gaussian", "none"] = "laplace"
+    noised_by: Literal["server", "party"] = "server"
+    gamma: float = 1.0  # of laplace noise: its scale is 1/gamma
+    sigma: float | None = None  # of gaussian noise
+    epsilon: float | None = None  # what gaussian noise is calibrated to, where it has no sigma
+    delta: float = 1e-5
+    privacy: Privacy = L0  # of labels
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_queries(self.queries)
+        check_delta(self.delta)
+        check_scale("gamma", self.gamma)
+        check_scale("weights_gamma", self.weights_gamma)
+        for key, least in (("views", 1), ("scale", 1)):
+            if (value := getattr(self, key)) is not None and value < least:
+                raise LimbeckError(f"{key} must be at least {least}, not {value}")
+        if not 0 < self.bound < math.inf:
+            raise LimbeckError(f"bound must be above 0 and finite, not {self.bound}")
+        if self.temperature is not None and not 0 < self.temperature < math.inf:
+            raise LimbeckError(f"temperature must be above 0 and finite, or not given, not {self.temperature}")
+        self._check_noise()
+
+    def _check_noise(self) -> None:
+        if self.transfer == "labels" and self.privacy.level == "L2":
+            raise LimbeckError("privacy: a party has one model and no teachers to noise; level L1, or fedkt for L2")
+        if self.transfer == "logits" and self.privacy.level != "L0":
+            raise LimbeckError('privacy is for transfer = "labels"; logits have noise, gamma, sigma and epsilon')
+        gaussian = self.transfer == "logits" and self.noise == "gaussian"
+        if gaussian and (self.sigma is None) == (self.epsilon is None):
+            raise LimbeckError('noise = "gaussian" needs one of sigma and epsilon')
+        if not gaussian and (self.sigma is not None or self.epsilon is not None):
+            raise LimbeckError('sigma and epsilon are for noise = "gaussian"; laplace has gamma, labels have privacy')
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing is noised."""
+        counted = self._counts and self.weights_release == "noisy"
+        return not counted and (self.privacy.level == "L0" if self.transfer == "labels" else self.noise == "none")
+
+    def lead(self, parties: Parties, site: Site) -> Outcome:
+        queries, seed = number_of_queries(self.queries, len(site.public)), int(site.rng.integers(2**31))
+        replies = parties.ask(Tell(queries, seed)).at_least(1)
+        rows, remarks = np.concatenate(list(views(site.public.x[:queries], self.views, seed))), list[str]()
+        levels = self._levels(replies, len(rows), site.classes, remarks)
+        if self.transfer == "labels":
+            targets = self._winners(levels, len(replies) + len(replies.missing), site)
+            rows, targets = answered(rows, targets, site)
+        else:
+            targets = self._ensemble(levels, replies, site)
+        [final] = site.train([self._lesson(rows, targets, site)])
+        if self._result_is_bare:
+            parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
+        else:
+            parties.ask(site.release(Adopt(final), NothingPrivate(), observer="public"))
+        return Outcome(final, tuple(remarks), self._sizes(replies, levels, site.classes))
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        match request:
+            case Tell(queries, seed):
+                begin(silo, None)
+                settle(silo, silo.private, self.local)
+                seen = views(silo.public.x[:queries], self.views, seed)
+                return self._told(np.concatenate([ask(silo, view) for view in seen]), silo)
+            case Adopt(model):
+                return silo.adopt(model)
+            case _:
+                raise unanswerable(request, silo)
+
+    def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
+        """What a run will release: its noise is calibrated and its budget checked before anyone trains."""
+        queries, everyone = self.views * number_of_queries(self.queries, public), range(len(rows))
+        asked, one = Asked(queries, classes, noise=noise), Asked(1, classes, noise=noise)
+        told: list[Release] = []
+        if self._counts and self._counts_are_noisy:
+            noisy = LaplaceCounts(self.weights_gamma)
+            told += [release_row(f"party {party}", 0, 0, "counts", noisy, "public", one) for party in everyone]
+        elif self._counts:
+            told += [release_row(f"party {party}", 0, 0, "Counts", Unprotected(), "server", one) for party in everyone]
+        if self._noised_at("party"):
+            noise_here = self._noise_on_scores("example", 1.0, asked)
+            told += [release_row(f"party {party}", 0, 1, "scores", noise_here, "public", asked) for party in everyone]
+        else:
+            told += [release_row(f"party {party}", 0, 1, "Told", Unprotected(), "server", asked) for party in everyone]
+        if self._noised_at("server"):
+            noise_there = self._noise_on_scores("party", self._share(len(rows)), asked)
+            told.append(release_row("server", 1, 0, "scores", noise_there, "public", asked))
+        if self.transfer == "labels" and self.privacy.level == "L1":
+            voted = replace(asked, voters=len(rows), abstentions=True)
+            noisy_max = self.privacy.noisy_max("party", 1, voted)
+            told.append(release_row("server", 1, 0, "labels", noisy_max, "public", voted))
+        if self._result_is_bare:
+            told.append(release_row("server", 1, 1, "Adopt", Unprotected(), "parties", Asked()))
+        return told
+
+    def _told(self, logits: Array, silo: Silo) -> Reply:
+        """What leaves a party: labels, levels or scores, and its counts where they are asked for."""
+        counts = self._counted(silo)
+        if self._noised_at("party"):
+            shown = self._noised_here(logits, silo)
+            return silo.release(replace(shown, counts=counts), NothingPrivate(), observer="public")
+        if not np.isfinite(logits).all():
+            shown = Told(b"", 0, 0, NOBODY, counts)
+        elif self.transfer == "labels":
+            shown = Told(*packed(logits.argmax(axis=1)[:, None]), NOBODY, counts)
+        elif self.scale is None:
+            shown = Told(b"", 0, 0, np.clip(logits, -self.bound, self.bound).astype(np.float32), counts)
+        else:
+            shown = Told(*packed(quantised(logits, self.bound, self.scale)), NOBODY, counts)
+        return silo.release(shown, Unprotected(), observer="server", queries=len(logits))
+
+    def _noised_here(self, logits: Array, silo: Silo) -> Told:
+        """Quantised, noised, and put on the levels' grid again."""
+        asked = Asked(len(logits), silo.classes, noise=silo.noise)
+        mechanism = self._noise_on_scores("example", 1.0, asked)
+        numbers = np.nan_to_num(logits, nan=0.0, posinf=self.bound, neginf=-self.bound)
+        if self.scale is None:
+            noisy = silo.release(np.asarray(numbers, np.float64), mechanism, observer="public")
+            return Told(b"", 0, 0, noisy.astype(np.float32), NOBODY)
+        printed = scores_of(quantised(numbers, self.bound, self.scale), self.bound, self.scale)
+        noisy = silo.release(printed, mechanism, observer="public")
+        return Told(*packed(nearest_levels(noisy, self.bound, self.scale)), NOBODY, NOBODY)
+
+    def _counted(self, silo: Silo) -> Array:
+        """A party's rows by class, where they are asked for: a release with a row of its own."""
+        if not self._counts:
+            return NOBODY
+        counts = np.bincount(silo.private.y, minlength=silo.classes)
+        if self._counts_are_noisy:
+            noisy = silo.release(counts[None], LaplaceCounts(self.weights_gamma), observer="public")
+            return np.asarray(noisy[0], np.float64)
+        return silo.release(Counts(counts.astype(np.float64)), Unprotected(), observer="server").values
+
+    def _levels(self, replies: Replies[Told], rows: int, classes: int, remarks: list[str]) -> dict[int, Array]:
+        """Levels, labels or scores by party, without those that are none; the record says whose."""
+        found = {}
+        for party in sorted(replies.by_party):
+            try:
+                found[party] = self._read(replies.by_party[party], rows, classes)
+            except LimbeckError:
+                remarks.append(f"party {party} gave no finite score for every row and was left out")
+        if not found:
+            raise LimbeckError("no party gave a finite score for every row")
+        return found
+
+    def _read(self, told: Told, rows: int, classes: int) -> Array:
+        columns = 1 if self.transfer == "labels" else classes
+        if told.packed:
+            levels = unpacked(told.packed, told.bits, told.least, rows, columns)
+            if self.transfer == "labels" and not ((levels >= 0) & (levels < classes)).all():
+                raise LimbeckError("labels that are no classes")
+            return levels
+        if told.scores.shape != (rows, columns) or not np.isfinite(told.scores).all():
+            raise LimbeckError("scores that are none")
+        return told.scores
+
+    def _ensemble(self, levels: dict[int, Array], replies: Replies[Told], site: Site) -> Array:
+        """Equation 2: the weighed sum of what parties say, with noise where the server adds it."""
+        counts = [replies.by_party[party].counts for party in levels]
+        usable = [each if each.shape == (site.classes,) else np.zeros(site.classes) for each in counts]
+        shares = class_shares(np.stack(usable)) if self._counts else np.full((len(levels), 1), 1 / len(levels))
+        total = np.zeros(next(iter(levels.values())).shape)
+        for share, said in zip(shares, levels.values(), strict=True):
+            total += share * (said if self.scale is None else scores_of(said, self.bound, self.scale))
+        if self._noised_at("server"):
+            asked = Asked(len(total), site.classes, noise=site.noise)
+            mechanism = self._noise_on_scores("party", self._share(len(levels)), asked)
+            total = site.release(total, mechanism, observer="public")
+        return total.astype(np.float32)
+
+    def _winners(self, labels: dict[int, Array], parties: int, site: Site) -> Array:
+        """The class with most votes, each party having one; noised at level L1."""
+        votes = tally(np.stack([said[:, 0] for said in labels.values()]), site.classes)
+        if self.privacy.level == "L0":
+            return winners(votes)
+        asked = Asked(len(votes), site.classes, parties, True, site.noise)
+        noisy_max = self.privacy.noisy_max("party", 1, asked)
+        return site.release(votes, noisy_max, observer="public", voters=parties, abstentions=True)
+
+    def _lesson(self, rows: Array, targets: Array, site: Site) -> Fit:
+        """What the central model learns, and how."""
+        if not takes_steps(site.model):
+            return Fit(site.model, rows, labels_of(targets))
+        recipe = self.distil
+        if self.views > 1:
+            recipe = replace(recipe, epochs=max(1, round(recipe.epochs / self.views)), augmentation="none")
+        if self.transfer == "labels":
+            return Fit(site.model, rows, targets, replace(recipe, loss="cross-entropy"))
+        if self.temperature is not None:
+            return Fit(site.model, rows, targets, replace(recipe, loss="kl", temperature=self.temperature))
+        losses: dict[str, Loss] = {"l1": "mae", "l2": "mse"}
+        return Fit(site.model, rows, targets, replace(recipe, loss=losses[self.norm]))
+
+    def _sizes(self, replies: Replies[Told], levels: dict[int, Array], classes: int) -> dict[str, float]:
+        """Bytes of scores as they were sent, the floor of what was sent, and what the paper counts."""
+        told = [replies.by_party[party] for party in levels]
+        sizes = {"sent": float(sum(compressed_size(each.packed or each.scores.tobytes()) for each in told))}
+        if all(each.packed for each in told):
+            sizes["entropy"] = sum(map(entropy_bytes, levels.values()))
+        sizes["float64"] = 8.0 * classes * sum(len(each) for each in levels.values())
+        return {f"{name}_bytes": size for name, size in sizes.items()}
+
+    @property
+    def _counts(self) -> bool:
+        """Whether parties tell how many rows of each class they hold."""
+        return self.transfer == "logits" and self.weights == "class-share"
+
+    @property
+    def _counts_are_noisy(self) -> bool:
+        return self.weights_release == "noisy"
+
+    def _noised_at(self, where: str) -> bool:
+        return self.transfer == "logits" and self.noise != "none" and self.noised_by == where
+
+    @property
+    def _result_is_bare(self) -> bool:
+        """Whether the central model is made of anything that was not noised before, or covered by the noise."""
+        if self.transfer == "labels":
+            return self.privacy.level == "L0"
+        exact_weights = self._counts and not self._counts_are_noisy
+        return self.noise == "none" or (self.noised_by == "party" and exact_weights)
+
+    def _share(self, parties: int) -> float:
+        """How much of the sum one party may move: with weights that depend on private counts, all of it."""
+        return 1.0 if self._counts else 1 / parties
+
+    def _noise_on_scores(self, unit: Unit, share: float, asked: Asked) -> Any:
+        adjacency = "replace" if unit == "party" else "any"
+        if self.noise == "laplace":
+            return LaplaceLogits(self.bound, self.gamma, asked.classes, unit, adjacency, share)
+        found = clipped_gaussian(self.bound * share, self.sigma, self.epsilon or 1.0, self.delta, asked)
+        return replace(found, bound=self.bound, unit=unit, adjacency=adjacency, share=share)

@@ -1,0 +1,74 @@
+"""Quantised scores: whole levels of a public bound (FedKD, Equations 3 and 4), packed into as few bits as they need."""
+
+import math
+
+import numpy as np
+import zstandard
+
+from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Array
+
+WHOLE_BYTES = (8, 16, 32)
+
+
+def quantised(scores: Array, bound: float, scale: int) -> Array:
+    """Levels ceil(S z / 2B) of scores clipped to (-B, B]: S of them, one more where S is odd."""
+    levels = np.ceil(np.clip(scores, -bound, bound) * (scale / (2 * bound)))
+    return np.maximum(levels, math.floor(-scale / 2) + 1).astype(np.int32)
+
+
+def scores_of(levels: Array, bound: float, scale: int) -> Array:
+    """Q(z): what levels stand for."""
+    return np.asarray(levels, np.float64) * (2 * bound / scale)
+
+
+def nearest_levels(scores: Array, bound: float, scale: int) -> Array:
+    """Levels of scores that noise has moved, however far."""
+    return np.rint(np.asarray(scores, np.float64) * (scale / (2 * bound))).astype(np.int32)
+
+
+def packed(levels: Array) -> tuple[bytes, int, int]:
+    """Levels [rows, classes], class by class, with the bits of each and the least of them.
+
+    In as few bits as the range takes, or in whole bytes, whichever compresses better.
+    """
+    least = int(levels.min(initial=0))
+    offsets = (levels.T.ravel().astype(np.int64) - least).astype(np.uint32)
+    needed = max(1, int(offsets.max(initial=0)).bit_length())
+    widths = dict.fromkeys([needed, next(width for width in WHOLE_BYTES if width >= needed)])
+    found = {width: _pack(offsets, width) for width in widths}
+    bits = min(found, key=lambda width: compressed_size(found[width]))
+    return found[bits], bits, least
+
+
+def unpacked(data: bytes, bits: int, least: int, rows: int, classes: int) -> Array:
+    """The levels that were packed, or an error where the bytes are not so many."""
+    if not 1 <= bits <= WHOLE_BYTES[-1] or len(data) != math.ceil(bits * rows * classes / 8):
+        raise LimbeckError(f"{len(data)} bytes are not {rows} x {classes} levels of {bits} bits")
+    return (_unpack(data, bits, rows * classes).astype(np.int64) + least).reshape(classes, rows).T
+
+
+def compressed_size(data: bytes) -> int:
+    """How many bytes travel: compressed where that helps."""
+    return min(len(data), len(zstandard.compress(data)))
+
+
+def entropy_bytes(levels: Array) -> float:
+    """The fewest bytes that these levels take on average where each is coded for itself, knowing how often it comes."""
+    _, counts = np.unique(levels, return_counts=True)
+    shares = counts / levels.size
+    return float(-(shares * np.log2(shares)).sum() * levels.size / 8) + 0.0
+
+
+def _pack(offsets: Array, bits: int) -> bytes:
+    if bits in WHOLE_BYTES:
+        return offsets.astype(f"<u{bits // 8}").tobytes()
+    places = np.arange(bits - 1, -1, -1, dtype=np.uint32)
+    return np.packbits((offsets[:, None] >> places & 1).astype(np.uint8)).tobytes()
+
+
+def _unpack(data: bytes, bits: int, count: int) -> Array:
+    if bits in WHOLE_BYTES:
+        return np.frombuffer(data, f"<u{bits // 8}")
+    each = np.unpackbits(np.frombuffer(data, np.uint8), count=bits * count).reshape(count, bits)
+    return each @ (1 << np.arange(bits - 1, -1, -1, dtype=np.int64))
