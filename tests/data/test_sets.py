@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from limbeck.data.draw import Draw, cut
-from limbeck.data.sets import EMBEDDED, as_float, load, names
+from limbeck.data.sets import EMBEDDED, as_float, joined, load, names
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
@@ -35,6 +35,31 @@ def test_a_file_with_test_rows_and_groups(save: Callable[..., Path]) -> None:
     assert data.official_test == 2
     assert data.groups["writer"].tolist() == [5, 5, 6, 6]
     assert names() == [*EMBEDDED, "mine"]
+
+
+def test_sets_are_joined_by_the_names_of_their_classes_or_side_by_side(save: Callable[..., Path]) -> None:
+    save("one", x_train=X, y_train=np.array(["no", "yes", "no", "yes"]), x_test=X[:1], y_test=np.array(["yes"]))
+    save("two", x_train=X + 1, y_train=np.array(["yes", "maybe", "yes", "maybe"]))
+    shared, own = (joined([load("one"), load("two")], labels) for labels in ("shared", "own"))
+    assert shared.classes == ("no", "yes", "maybe")
+    assert shared.y.tolist() == [0, 1, 0, 1, 1, 2, 1, 2]
+    assert own.classes == ("one no", "one yes", "two maybe", "two yes")
+    assert own.y.tolist() == [0, 1, 0, 1, 3, 2, 3, 2]
+    assert shared.groups["domain"].tolist() == [0] * 4 + [1] * 4
+    assert shared.test_y is not None
+    assert shared.test_y.tolist() == [1]
+    assert shared.shares_rows_with(load("two"))
+    assert load("one").shares_rows_with(shared)
+    assert not shared.shares_rows_with(load("iris"))
+
+
+def test_what_does_not_fit_is_not_joined(save: Callable[..., Path]) -> None:
+    save("one", x_train=X, y_train=Y)
+    save("wide", x_train=np.ones((4, 5)), y_train=Y)
+    with pytest.raises(LimbeckError, match=r"rows of wide have the shape \(5,\), those of one \(3,\)"):
+        joined([load("one"), load("wide")], "own")
+    with pytest.raises(LimbeckError, match="rows of one are rows of one too"):
+        joined([load("one"), load("one")], "own")
 
 
 def test_labels_are_numbered_in_order_and_keep_their_names(save: Callable[..., Path]) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limbeck.data.splits import ByClass, ByGroup, Dirichlet, Iid, PerClass, Split
+from limbeck.data.splits import ByClass, ByGroup, Dirichlet, Iid, PerClass, Split, Within
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
@@ -36,6 +36,16 @@ def test_another_seed_deals_otherwise() -> None:
     for split in (Iid(), Dirichlet(0.5, 1), ByClass(2), ByGroup("writer")):
         first, second = (split.deal(y, groups, 4, RNG(seed)) for seed in (0, 1))
         assert any(not np.array_equal(one, other) for one, other in zip(first, second, strict=True))
+
+
+def test_each_group_is_dealt_within_itself() -> None:
+    y, _ = rows(600, 5)
+    domain = np.repeat([0, 1], [400, 200])
+    held = Within(Dirichlet(1.0, 3), "domain").deal(y, {"domain": domain}, 5, RNG(0))
+    assert [set(domain[part].tolist()) for part in held] == [{0}, {0}, {0}, {1}, {1}]
+    assert sorted(np.concatenate(held)) == list(range(600))
+    with pytest.raises(LimbeckError, match="2 groups 'domain' need as many parties"):
+        Within(Iid(), "domain").deal(y, {"domain": domain}, 1, RNG(0))
 
 
 def test_iid_parties_are_of_one_size() -> None:

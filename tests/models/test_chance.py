@@ -8,6 +8,7 @@ from torch.func import vmap
 
 from limbeck.errors import LimbeckError
 from limbeck.models.chance import Dropout, augmented, uniform
+from limbeck.models.views import views
 
 IMAGES = torch.arange(2 * 3 * 12 * 12, dtype=torch.float32).reshape(2, 3, 12, 12) + 1
 
@@ -52,6 +53,30 @@ def test_a_crop_is_a_shift_by_at_most_four_pixels() -> None:
     padded = torch.nn.functional.pad(IMAGES[0, 0], (4, 4, 4, 4))
     shifts = {tuple(padded[i : i + 12, j : j + 12].flatten().tolist()) for i in range(9) for j in range(9)}
     assert {tuple(image.flatten().tolist()) for image in found} <= shifts
+
+
+def test_a_square_half_as_wide_is_cut_out_of_each_image() -> None:
+    many = IMAGES[:1].expand(200, -1, -1, -1)
+    cut, whole = (augmented(many, torch.tensor(5), how) for how in ("crop-flip-cutout", "crop-flip"))
+    hidden = (cut == 0.5).all(1)
+    assert torch.equal(cut[~hidden[:, None].expand_as(cut)], whole[~hidden[:, None].expand_as(cut)])
+    assert hidden.sum((1, 2)).max() == 36
+    assert hidden.sum((1, 2)).min() >= 9  # a corner
+    assert len(torch.unique(hidden, dim=0)) > 60
+    together = vmap(lambda key: augmented(many, key, "crop-flip-cutout"))(torch.tensor([1, 5]))
+    assert torch.equal(together[1], cut)
+
+
+@pytest.mark.parametrize("shape", [(6, 12, 12), (6, 12, 12, 3), (6, 3, 12, 12)])
+def test_views_are_the_same_wherever_they_are_made(shape: tuple[int, ...]) -> None:
+    rows = np.random.default_rng(0).random(shape, np.float32)
+    [alone] = views(rows, 1, 3)
+    assert alone is rows
+    first, again = (list(views(rows, 3, seed=7)) for _ in range(2))
+    assert all(np.array_equal(one, other) for one, other in zip(first, again, strict=True))
+    assert all(view.shape == shape and view.dtype == np.float32 for view in first)
+    assert not np.array_equal(first[0], first[1])
+    assert not np.array_equal(first[0], next(views(rows, 3, seed=8)))
 
 
 def test_only_images_are_augmented() -> None:

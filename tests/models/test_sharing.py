@@ -87,17 +87,14 @@ def test_what_is_shared_is_nobodys_to_change() -> None:
         votes[0] = 1
 
 
-def test_what_was_shared_long_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds of weights must not fill the memory."""
-    jobs = [Fit(model_from({"name": "decision-tree", "max_depth": depth}), X, Y) for depth in (1, 2, 3)]
-    size = len(jobs[0].run(2, 0))
-    monkeypatch.setattr("limbeck.models.sharing.MOST_BYTES", 2 * size)
-    counting = Counting()
-    shared = SharedTrainer(counting)
-    for job in jobs:
-        shared.run([job], 2, [0])
-    assert 1 <= len(shared.done) <= 2
-    shared.run([jobs[2]], 2, [0])
-    assert counting.jobs == 3
-    shared.run([jobs[0]], 2, [0])
-    assert counting.jobs == 4
+def test_what_took_longest_is_kept_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds of weights must not fill the memory, nor push out the start that all of them share."""
+    job = Fit(model_from({"name": "decision-tree", "max_depth": 1}), X, Y)
+    size = len(job.run(2, 0))
+    monkeypatch.setattr("limbeck.models.sharing.MOST_BYTES", 3 * size)
+    long_ago = {"start": (bytes(size), 1e6), "round 1": (bytes(size), 1e-9), "round 2": (bytes(size), 1e-8)}
+    shared = SharedTrainer(Counting(), dict(long_ago))
+    shared.run([job], 2, [0])
+    assert len(shared.done) == 3
+    assert "start" in shared.done
+    assert "round 1" not in shared.done

@@ -13,7 +13,15 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import ACCOUNTANTS, best_epsilon, epsilon_by, every_epsilon
 from limbeck.privacy.accountants.composition import binary
 from limbeck.privacy.accountants.votes import check_votes, gaussian_data_dependent
-from limbeck.privacy.mechanisms import ClippedGaussian, ConfidentGaussian, Gaussian, Gumbel, Laplace
+from limbeck.privacy.mechanisms import (
+    ClippedGaussian,
+    ConfidentGaussian,
+    Gaussian,
+    Gumbel,
+    Laplace,
+    LaplaceCounts,
+    LaplaceLogits,
+)
 from limbeck.privacy.spends import Spend, UnknownSpendError
 
 DELTA = 1e-5
@@ -25,6 +33,8 @@ NOISY: dict[str, Any] = {
     "gaussian": lambda gamma: Gaussian(1 / gamma),
     "confident-gaussian": lambda gamma: ConfidentGaussian(1 / gamma, 2 / gamma, 5),
     "clipped-gaussian": lambda gamma: ClippedGaussian(1.0, 3 / gamma, 3),
+    "laplace-logits": lambda gamma: LaplaceLogits(1.0, gamma, 3, share=0.5),
+    "laplace-counts": LaplaceCounts,
 }
 kinds = st.sampled_from(list(NOISY))
 
@@ -52,6 +62,24 @@ def test_epsilon_grows_as_noise_shrinks(kind: str, gamma: float, queries: int, f
 def test_epsilon_falls_with_delta(kind: str, gamma: float, queries: int, delta: float) -> None:
     strict, lax = (every_epsilon([spend(kind, gamma, queries)], d) for d in (delta, 2 * delta))
     assert all(lax[name] <= strict[name] + 1e-6 for name in strict)
+
+
+def test_noisy_scores_compose_as_laplace_noise_on_each() -> None:
+    """Against dp-accounting's own composition of the same numbers: C scores that move by 2 B share each."""
+    from dp_accounting.pld import privacy_loss_distribution as distributions
+
+    known = Spend(LaplaceLogits(2.0, 0.05, 4, share=0.25), 30)
+    exact = distributions.from_laplace_mechanism(20.0, 1.0, value_discretization_interval=1e-3).self_compose(4 * 30)
+    truth = exact.get_epsilon_for_delta(DELTA)
+    found = every_epsilon([known], DELTA)
+    assert found["basic"] == pytest.approx(30 * 4 * 0.05)
+    assert all(epsilon >= truth - 1e-3 for epsilon in found.values())
+    assert found["rdp"] < 1.15 * truth
+
+
+def test_a_share_of_the_mean_needs_less_noise() -> None:
+    whole, part = (Spend(ClippedGaussian(10.0, 5.0, 3, share=share), 10).gaussian for share in (1.0, 0.1))
+    assert part == pytest.approx(whole / 100)
 
 
 mixtures = st.lists(
@@ -259,6 +287,7 @@ def test_wrong_votes_are_told(votes: Any) -> None:
 
 def test_all_accountants_are_known_by_name() -> None:
     assert set(ACCOUNTANTS) == {
+        "basic",
         "moments",
         "rdp",
         "kov",

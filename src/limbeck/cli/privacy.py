@@ -25,6 +25,9 @@ class Noise(StrEnum):
     SECURE = "secure"
 
 
+MECHANISMS = "Votes: laplace, gumbel, gaussian, confident-gaussian; scores: laplace-logits, clipped-gaussian."
+
+
 def add(app: typer.Typer) -> None:
     privacy = typer.Typer(help="What noise is worth, and what has been spent.", no_args_is_help=True)
     for verb in (epsilon, ledger):
@@ -33,7 +36,9 @@ def add(app: typer.Typer) -> None:
 
 
 def epsilon(
-    mechanism: Annotated[str, typer.Option(help="laplace, gumbel, gaussian or confident-gaussian.")],
+    mechanism: Annotated[
+        str, typer.Option(help="laplace, gumbel, gaussian, confident-gaussian; laplace-logits, clipped-gaussian.")
+    ],
     gamma: Annotated[float | None, typer.Option(help="Inverse noise scale of laplace and gumbel.")] = None,
     sigma: Annotated[float | None, typer.Option(help="Noise of gaussian and confident-gaussian.")] = None,
     queries: Annotated[int | None, typer.Option(help="How many; default: the rows of --votes.")] = None,
@@ -49,9 +54,11 @@ def epsilon(
     noise: Annotated[Noise, typer.Option(help="Continuous, or discrete from the operating system.")] = Noise.SIMULATED,
     check: Annotated[float | None, typer.Option(help="confident-gaussian: noise of the check.")] = None,
     threshold: Annotated[float | None, typer.Option(help="confident-gaussian: votes needed.")] = None,
+    bound: Annotated[float | None, typer.Option(help="Scores: what they are clipped to.")] = None,
+    share: Annotated[float, typer.Option(help="Scores: a neighbour's weight in their mean.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """Epsilon of noisy maxima, by every accountant that has a theorem for them."""
+    """Epsilon of noisy maxima or noisy scores, by every accountant that has a theorem for them."""
     from dataclasses import asdict
 
     from limbeck.privacy.enquiry import WITH_VOTES, Enquiry, worth
@@ -62,6 +69,8 @@ def epsilon(
         sigma=sigma,
         check=check,
         threshold=threshold,
+        bound=bound,
+        share=share,
         queries=queries,
         partitions=partitions,
         unit=unit.value,

@@ -54,10 +54,15 @@ def compressed_size(data: bytes) -> int:
 
 
 def entropy_bytes(levels: Array) -> float:
-    """The fewest bytes that these levels take on average where each is coded for itself, knowing how often it comes."""
-    _, counts = np.unique(levels, return_counts=True)
-    shares = counts / levels.size
-    return float(-(shares * np.log2(shares)).sum() * levels.size / 8) + 0.0
+    """The fewest bytes that levels [rows, classes] take where each is coded by how often its class has it.
+
+    Less is possible only where rows that follow each other are alike.
+    """
+    total = 0.0
+    for column in levels.T:
+        _, counts = np.unique(column, return_counts=True)
+        total += float(counts @ np.log2(len(column) / counts))
+    return total / 8
 
 
 def _pack(offsets: Array, bits: int) -> bytes:

@@ -10,7 +10,14 @@ import numpy as np
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.privacy.accountants import check_delta, epsilon_by, every_epsilon, least
 from limbeck.privacy.accountants.votes import check_votes
-from limbeck.privacy.mechanisms import ConfidentGaussian, Gaussian, Gumbel, Laplace
+from limbeck.privacy.mechanisms import (
+    ClippedGaussian,
+    ConfidentGaussian,
+    Gaussian,
+    Gumbel,
+    Laplace,
+    LaplaceLogits,
+)
 from limbeck.privacy.planner import CHECK
 from limbeck.privacy.spends import Adjacency, Spend
 from limbeck.protocol.release import Noise, Unit
@@ -18,7 +25,8 @@ from limbeck.protocol.rows import Array
 
 BEST = "best"
 WITH_VOTES = ("moments", "rdp")
-NAMES = ("laplace", "gumbel", "gaussian", "confident-gaussian")
+SCORES = ("laplace-logits", "clipped-gaussian")
+NAMES = ("laplace", "gumbel", "gaussian", "confident-gaussian", *SCORES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +38,8 @@ class Enquiry:
     sigma: float | None = None
     check: float | None = None
     threshold: float | None = None
+    bound: float | None = None
+    share: float = 1.0
     queries: int | None = None
     partitions: int = 1
     unit: Unit = "party"
@@ -98,6 +108,8 @@ def _mechanism(enquiry: Enquiry) -> Any:
         raise LimbeckError(f"{enquiry.mechanism} takes --{wanted}")
     if not 0 < scale < math.inf:
         raise LimbeckError(f"{wanted} must be above 0 and finite, not {scale:g}")
+    if enquiry.mechanism in SCORES:
+        return _on_scores(enquiry, scale)
     match enquiry.mechanism:
         case "laplace":
             return Laplace(scale, enquiry.unit, weight)
@@ -107,6 +119,15 @@ def _mechanism(enquiry: Enquiry) -> Any:
             return Gaussian(scale, enquiry.unit, weight)
     check = CHECK * scale if enquiry.check is None else enquiry.check
     return ConfidentGaussian(scale, check, enquiry.threshold or 0.0, enquiry.unit, weight)
+
+
+def _on_scores(enquiry: Enquiry, scale: float) -> Any:
+    if enquiry.bound is None or enquiry.classes is None:
+        raise LimbeckError(f"{enquiry.mechanism} takes --bound and --classes: every score of a row may move")
+    if enquiry.unit == "party" and enquiry.adjacency == "add-remove":
+        raise LimbeckError(f"{enquiry.mechanism}: there is no theorem for a party that is added or removed")
+    kind = LaplaceLogits if enquiry.mechanism == "laplace-logits" else ClippedGaussian
+    return kind(enquiry.bound, scale, enquiry.classes, enquiry.unit, share=enquiry.share)
 
 
 def _read_votes(path: Path) -> Array:

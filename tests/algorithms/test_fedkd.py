@@ -1,0 +1,319 @@
+"""FedKD: identities, weights, silence and nonsense, and what its noise is worth."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from limbeck.algorithms.fedkd import FedKD
+from limbeck.checks import small_federation
+from limbeck.engines.fresh_process import FreshProcess
+from limbeck.engines.in_process import InProcess, ThroughBytes
+from limbeck.errors import LimbeckError
+from limbeck.experiments.federation import Federation
+from limbeck.experiments.run import run_file
+from limbeck.models.named import model_from
+from limbeck.models.training import Ask, Blank, Fit, PoolTrainer, Refit
+from limbeck.privacy.accountants import epsilon_by
+from limbeck.privacy.ledger import Book, Budget
+from limbeck.privacy.mechanisms import LaplaceLogits
+from limbeck.privacy.planner import Privacy
+from limbeck.privacy.spends import Spend
+from limbeck.protocol.parties import Algorithm, delta_of
+from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.rows import Rows
+from limbeck.report.statement import statement
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NETWORK = {"name": "python:factories:tiny_network", "recipe": {"epochs": 3, "batch": 8}}
+MODELS: list[dict[str, Any]] = [NETWORK, {**NETWORK, "width": 5}, {"name": "decision-tree", "max_depth": 3}]
+QUICK: dict[str, Any] = {"distil": Recipe(epochs=3, batch=16)}
+BARE: dict[str, Any] = {**QUICK, "noise": "none"}
+
+
+class Kept:
+    """A trainer that remembers its jobs."""
+
+    said: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self) -> None:
+        self.jobs: list[Any] = []
+
+    def run(self, jobs: Any, classes: int, seeds: Any) -> Any:
+        self.jobs += zip(jobs, seeds, strict=True)
+        return PoolTrainer(1).run(jobs, classes, seeds)
+
+    @property
+    def lesson(self) -> Fit:
+        """What the central model was given to learn."""
+        job: Fit = self.jobs[-1][0]
+        return job
+
+
+def federation(algorithm: Algorithm, models: Any = MODELS) -> Federation:
+    server = model_from(NETWORK)
+    return replace(small_federation(algorithm), models=[model_from(m) for m in models], server_model=server)
+
+
+def ran(
+    algorithm: Algorithm, kind: type[InProcess] = InProcess, models: Any = MODELS, **how: Any
+) -> tuple[InProcess, bytes, Kept]:
+    trainer = Kept()
+    engine = kind(algorithm, *federation(algorithm, models).sites(trainer), trainer, **how)
+    final = engine.run().model
+    assert final is not None
+    return engine, final, trainer
+
+
+def logits_of_parties(engine: InProcess) -> list[Any]:
+    """What each party's network says of the public rows, by its weights; not of those that were silent."""
+    public = engine.server.public.x
+    trained = [(silo.model, silo.memory["study.weights"]) for silo in engine.silos if "study.weights" in silo.memory]
+    return [Ask(model, weights, public).run(3, 0) for model, weights in trained]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", [{}, {"noised_by": "party"}, {"transfer": "labels"}, {"noise": "none", "scale": None}])
+def test_it_ends_the_same_under_every_engine(how: dict[str, Any], tmp_path: Path, tests_on_path: None) -> None:
+    algorithm = FedKD(**{**QUICK, **how})
+    _, plain, _ = ran(algorithm)
+    assert ran(algorithm)[1] == plain
+    assert ran(algorithm, ThroughBytes)[1] == plain
+    if not how:
+        fresh = FreshProcess(algorithm, *federation(algorithm).sites(PoolTrainer(1)), tmp_path)
+        assert fresh.run().model == plain
+
+
+def test_fine_levels_and_no_noise_are_the_plain_weighed_ensemble(tests_on_path: None) -> None:
+    models = [NETWORK] * 3
+    algorithm = FedKD(**BARE, scale=None, bound=100.0)
+    engine, _, exact = ran(algorithm, models=models)
+    logits = logits_of_parties(engine)
+    counts = np.array([np.bincount(silo.private.y, minlength=3) for silo in engine.silos])
+    by_hand = sum(share * said for share, said in zip(counts / counts.sum(axis=0), logits, strict=True))
+    assert np.allclose(exact.lesson.targets, by_hand, atol=1e-5)
+    _, _, fine = ran(replace(algorithm, scale=2**22), models=models)
+    assert np.allclose(fine.lesson.targets, by_hand, atol=1e-3)
+    _, _, coarse = ran(replace(algorithm, scale=20), models=models)
+    assert 1 < np.abs(coarse.lesson.targets - by_hand).max() < 10
+
+
+def test_one_party_is_plain_distillation(tests_on_path: None) -> None:
+    """Trained here by hand: the same weights, the same logits, the same student."""
+    algorithm = FedKD(**BARE, scale=None, bound=1000.0, weights="equal")
+    alone = replace(federation(algorithm, [NETWORK] * 3), models=[model_from(NETWORK)])
+    alone = replace(alone, private=alone.private[:1])
+    trainer = Kept()
+    engine = InProcess(algorithm, *alone.sites(trainer), trainer)
+    final = engine.run().model
+    model: Any = model_from(NETWORK)
+    x, y = alone.private[0].x, alone.private[0].y
+    seeds = [seed for _, seed in trainer.jobs]
+    first = Blank(model, x.shape[1:]).run(3, seeds[0])
+    taught = Refit(model, x, y, first).run(3, seeds[1])
+    public = engine.server.public.x
+    targets = Ask(model, taught, public).run(3, 0)
+    by_hand = Fit(model, public, targets, replace(algorithm.distil, loss="mae")).run(3, seeds[-1])
+    assert final == by_hand
+
+
+@pytest.mark.parametrize(
+    ("how", "loss", "temperature"),
+    [({}, "mae", 1.0), ({"norm": "l2"}, "mse", 1.0), ({"temperature": 3.0}, "kl", 3.0)],
+)
+def test_the_loss_is_what_was_asked_for(how: Any, loss: str, temperature: float, tests_on_path: None) -> None:
+    _, _, trainer = ran(FedKD(**BARE, **how))
+    assert trainer.lesson.recipe is not None
+    assert (trainer.lesson.recipe.loss, trainer.lesson.recipe.temperature) == (loss, temperature)
+
+
+def test_a_class_is_told_by_those_who_know_it(tests_on_path: None) -> None:
+    """A party without a class has no word on it; a class that nobody has is everybody's."""
+    algorithm = FedKD(**BARE, scale=None, bound=1000.0)
+    whole = federation(algorithm, [NETWORK] * 3)
+    rows = [Rows(p.x[p.y != 2], p.y[p.y != 2]) for p in whole.private]
+    rows[0] = Rows(rows[0].x[rows[0].y == 0], rows[0].y[rows[0].y == 0])
+    trainer = Kept()
+    engine = InProcess(algorithm, *replace(whole, private=rows).sites(trainer), trainer)
+    assert engine.run().model
+    logits, targets = logits_of_parties(engine), trainer.lesson.targets
+    knows = [np.sum(r.y == 1) for r in rows]
+    assert knows[0] == 0
+    assert np.allclose(
+        targets[:, 1], sum(n * z[:, 1] for n, z in zip(knows, logits, strict=True)) / sum(knows), atol=1e-4
+    )
+    assert np.allclose(targets[:, 2], np.mean([z[:, 2] for z in logits], axis=0), atol=1e-4)
+
+
+def test_equal_weights_ask_for_no_counts(tests_on_path: None) -> None:
+    engine, _, trainer = ran(FedKD(**BARE, scale=None, bound=1000.0, weights="equal"), models=[NETWORK] * 3)
+    assert np.allclose(trainer.lesson.targets, np.mean(logits_of_parties(engine), axis=0), atol=1e-5)
+    assert {row.what for silo in engine.silos for row in silo.ledger.rows} == {"Told"}
+
+
+def test_a_silent_party_is_left_out_of_the_weights(tests_on_path: None) -> None:
+    engine, _, trainer = ran(FedKD(**BARE, scale=None, bound=1000.0), models=[NETWORK] * 3, silent=[1])
+    counts = np.array([np.bincount(engine.silos[p].private.y, minlength=3) for p in (0, 2)])
+    by_hand = sum(s * z for s, z in zip(counts / counts.sum(axis=0), logits_of_parties(engine), strict=True))
+    assert np.allclose(trainer.lesson.targets, by_hand, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", [{}, {"transfer": "labels"}, {"scale": None}])
+def test_nan_logits_are_left_out_and_told(how: dict[str, Any], tests_on_path: None) -> None:
+    models = [NETWORK, {"name": "python:factories:speechless", "recipe": {"epochs": 1}}, NETWORK]
+    algorithm = FedKD(**{**BARE, **how})
+    trainer = Kept()
+    outcome = InProcess(algorithm, *federation(algorithm, models).sites(trainer), trainer).run()
+    assert outcome.model
+    assert outcome.remarks == ("party 1 gave no finite score for every row and was left out",)
+    with pytest.raises(LimbeckError, match="no party gave a finite score"):
+        ran(algorithm, models=[models[1]] * 3)
+
+
+def test_who_noises_its_own_scores_does_not_say_that_they_were_none(tests_on_path: None) -> None:
+    models = [NETWORK, {"name": "python:factories:speechless", "recipe": {"epochs": 1}}, NETWORK]
+    trainer = Kept()
+    algorithm = FedKD(**QUICK, noised_by="party")
+    outcome = InProcess(algorithm, *federation(algorithm, models).sites(trainer), trainer).run()
+    assert outcome.remarks == ()
+
+
+def test_a_tree_at_the_server_learns_the_largest_sum(tests_on_path: None) -> None:
+    algorithm = FedKD(**BARE)
+    whole = replace(federation(algorithm), server_model=model_from({"name": "decision-tree"}))
+    trainer = Kept()
+    assert InProcess(algorithm, *whole.sites(trainer), trainer).run().model
+    assert trainer.lesson.targets.ndim == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"scale": 0}, "scale must be at least 1"),
+        ({"gamma": 0.0}, "gamma must be above 0"),
+        ({"gamma": -1.0}, "gamma must be above 0"),
+        ({"views": 0}, "views must be at least 1"),
+        ({"bound": 0.0}, "bound must be above 0"),
+        ({"queries": 0}, "queries must be"),
+        ({"temperature": 0.0}, "temperature must be above 0"),
+        ({"noise": "gaussian"}, "needs one of sigma and epsilon"),
+        ({"noise": "gaussian", "sigma": 1.0, "epsilon": 1.0}, "needs one of sigma and epsilon"),
+        ({"epsilon": 1.0}, 'are for noise = "gaussian"'),
+        ({"transfer": "labels", "privacy": Privacy("L2", gamma=1.0)}, "no teachers"),
+        ({"privacy": Privacy("L1", gamma=1.0)}, 'transfer = "labels"'),
+        ({"weights": "best"}, "weights"),
+    ],
+)
+def test_nonsense_is_refused_at_once(how: dict[str, Any], told: str) -> None:
+    with pytest.raises(LimbeckError, match=told):
+        FedKD(**how)
+
+
+def test_views_are_for_images(tests_on_path: None) -> None:
+    with pytest.raises(LimbeckError, match="views = 2 is for images"):
+        ran(FedKD(**BARE, views=2))
+
+
+def test_one_level_is_a_sign(tests_on_path: None) -> None:
+    """S = 1 leaves 0 and 2B of every score (Equation 4)."""
+    _, _, trainer = ran(FedKD(**BARE, scale=1, weights="equal", bound=5.0), models=[NETWORK] * 3)
+    assert set(np.unique(np.rint(trainer.lesson.targets * 3))) <= {0, 10, 20, 30}
+
+
+def test_printed_noise_is_worth_nothing() -> None:
+    """gamma 1, K = 20, C = 10, B = 10, 50 000 rows, equal weights: 5.0e5 by basic composition (a golden number)."""
+    spend = Spend(LaplaceLogits(10.0, 1.0, 10, "party", "replace", 1 / 20), 50_000)
+    assert epsilon_by("basic", [spend], 1e-5) == pytest.approx(5.0e5)
+    assert 1e5 < epsilon_by("rdp", [spend], 1e-5) < 5.0e5
+
+
+def test_weights_of_private_counts_cost_the_whole_range(tests_on_path: None) -> None:
+    """A party that is replaced may change everybody's weights: the sum may move by 2B, not by 2B/K."""
+    for weights, share in (("class-share", 1.0), ("equal", 1 / 3)):
+        engine, _, _ = ran(FedKD(**QUICK, weights=weights))  # type: ignore[arg-type]
+        [row] = [row for row in engine.server.ledger.rows if row.mechanism == "laplace-logits"]
+        assert row.parameters["share"] == pytest.approx(share)
+        assert (row.unit, row.adjacency, row.observer) == ("party", "replace", "public")
+
+
+@pytest.mark.parametrize(
+    ("how", "server", "parties", "public"),
+    [
+        ({"noise": "none"}, False, False, None),
+        ({}, False, True, True),
+        ({"noised_by": "party"}, False, False, True),
+        ({"noised_by": "party", "weights_release": "noisy"}, True, True, True),
+        ({"noised_by": "party", "weights": "equal"}, True, True, True),
+        ({"noise": "gaussian", "epsilon": 50.0, "weights": "equal"}, False, True, True),
+        ({"transfer": "labels", "privacy": Privacy("L1", epsilon=50.0)}, False, True, True),
+    ],
+)
+def test_who_sees_what(how: Any, server: bool, parties: bool, public: bool | None, tests_on_path: None) -> None:
+    algorithm = FedKD(**{**QUICK, **how})
+    record = federation(algorithm).run(PoolTrainer(1)).record
+    assert math.isfinite(record.epsilon["server"]) == server
+    assert math.isfinite(record.epsilon["parties"]) == parties
+    assert (math.isfinite(record.epsilon["public"]) if "public" in record.epsilon else None) == public
+    assert (record.delta > 0) == (delta_of(algorithm) > 0) == (how != {"noise": "none"})
+    assert statement(record).startswith("# Privacy statement")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"weights_release": "noisy"},
+        {"noised_by": "party", "weights": "equal"},
+        {"noise": "gaussian", "epsilon": 10.0, "noised_by": "party", "weights_release": "noisy"},
+        {"noise": "gaussian", "sigma": 3.0},
+        {"noise": "none"},
+        {"transfer": "labels"},
+        {"transfer": "labels", "privacy": Privacy("L1", "gaussian", epsilon=5.0)},
+    ],
+)
+def test_what_is_planned_is_what_is_released(how: dict[str, Any], tests_on_path: None) -> None:
+    algorithm = FedKD(**{**QUICK, **how})
+    whole = federation(algorithm)
+    engine, _, _ = ran(algorithm)
+    counts = [len(rows) for rows in whole.private]
+    planned = algorithm.planned(len(engine.server.public), 3, counts, "simulated")
+    released = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
+
+    def told(rows: Any) -> list[Any]:
+        kept = [r for r in rows if r.mechanism != "nothing-private"]
+        return sorted((r.site, r.what, r.mechanism, r.observer, r.sensitivity, r.unit) for r in kept)
+
+    assert told(planned) == told(released)
+
+
+def test_calibrated_noise_keeps_to_its_epsilon_and_a_budget_is_checked_first(tests_on_path: None) -> None:
+    algorithm = FedKD(**QUICK, noise="gaussian", epsilon=8.0, weights="equal")
+    record = federation(algorithm).run(PoolTrainer(1)).record
+    assert 7.9 < record.epsilon["public"] <= 8.0
+    trainer = Kept()
+    tight = replace(federation(algorithm), book=Book(budget=Budget(epsilon=2.0, delta=1e-5, towards="public")))
+    with pytest.raises(LimbeckError, match="would bring epsilon towards public to 8, but 2 of 2 is left"):
+        tight.run(trainer)
+    assert trainer.jobs == []
+
+
+def test_the_record_has_the_bytes_beside_their_floor(tests_on_path: None) -> None:
+    record = federation(FedKD(**BARE)).run(PoolTrainer(1)).record
+    figures = record.figures
+    assert 0 < figures["entropy_bytes"] <= figures["sent_bytes"] < figures["float64_bytes"] / 5
+    assert figures["float64_bytes"] == 8 * 3 * 3 * record.data["public"]
+    assert len(record.curve) == 2  # what each party reached alone, and with the central model
+
+
+def test_a_skewed_federation_gains_by_class_weights() -> None:
+    """The embedded example: better than every party alone, and than equal weights (the paper's Table 2 in kind)."""
+    shares, equal = (
+        run_file(EXAMPLES / "fedkd.toml", [f"algorithm.weights={weights}"]).record
+        for weights in ("class-share", "equal")
+    )
+    assert shares.metrics is not None
+    assert equal.metrics is not None
+    assert shares.metrics.accuracy > max(shares.curve[0]["accuracy"]) + 0.1
+    assert shares.metrics.accuracy > equal.metrics.accuracy + 0.03
