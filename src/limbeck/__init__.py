@@ -7,7 +7,9 @@ from limbeck._version import __version__ as __version__
 if TYPE_CHECKING:
     from limbeck.algorithms.centralized import Centralized as Centralized
     from limbeck.algorithms.ensemble import Ensemble as Ensemble
+    from limbeck.algorithms.fedkd import FedKD as FedKD
     from limbeck.algorithms.fedkt import FedKT as FedKT
+    from limbeck.algorithms.fedmd import FedMD as FedMD
     from limbeck.algorithms.pate import Pate as Pate
     from limbeck.algorithms.public_only import PublicOnly as PublicOnly
     from limbeck.algorithms.solo import Solo as Solo

@@ -317,3 +317,18 @@ def test_a_skewed_federation_gains_by_class_weights() -> None:
     assert equal.metrics is not None
     assert shares.metrics.accuracy > max(shares.curve[0]["accuracy"]) + 0.1
     assert shares.metrics.accuracy > equal.metrics.accuracy + 0.03
+
+
+@pytest.mark.parametrize(
+    "how", [{"noised_by": "party", "weights_release": "noisy"}, {"noise": "gaussian", "sigma": 2.0}]
+)
+def test_secure_noise_is_exact_and_lies_on_a_grid(how: dict[str, Any], tests_on_path: None) -> None:
+    pytest.importorskip("opendp")
+    algorithm = FedKD(**{**QUICK, **how})
+    whole = replace(federation(algorithm), noise="secure")
+    first, second = (whole.run(PoolTrainer(1)).record for _ in range(2))
+    assert first.noise == "secure"
+    assert math.isfinite(first.epsilon["public"])
+    assert first.epsilon == second.epsilon
+    simulated = federation(algorithm).run(PoolTrainer(1)).record
+    assert first.epsilon["public"] >= simulated.epsilon["public"]

@@ -38,12 +38,17 @@ class DataSet:
     test_x: Array | None = None
     test_y: Array | None = None
     groups: Mapping[str, Array] = field(default_factory=dict)
-    whole: str = ""  # the stored set that these are rows of; of joined ones all, with + between
+    whole: str = ""  # the stored set that these are rows of
     parts: frozenset[str] | None = None  # the stored classes of it; None for all
+    joined: tuple["DataSet", ...] = ()  # the sets that these are the rows of, where there are several
 
     def shares_rows_with(self, other: "DataSet") -> bool:
         """Whether a stored row may be in both."""
-        if not set(self.whole.split("+")) & set(other.whole.split("+")) - {""}:
+        if self.joined:
+            return any(part.shares_rows_with(other) for part in self.joined)
+        if other.joined:
+            return other.shares_rows_with(self)
+        if not self.whole or self.whole != other.whole:
             return False
         return self.parts is None or other.parts is None or bool(self.parts & other.parts)
 
@@ -173,7 +178,7 @@ def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
         test_x=np.concatenate([as_float(cast(Array, data.test_x)) for data, _ in tested]) if tested else None,
         test_y=np.concatenate([number[data.test_y] for data, number in tested]) if tested else None,
         groups={"domain": np.repeat(np.arange(len(sets)), [len(data.x) for data in sets])},
-        whole="+".join(data.whole for data in sets),
+        joined=tuple(sets),
     )
 
 
