@@ -36,10 +36,12 @@ VARIANTS = {
     "equal weights": ["algorithm.weights=equal"],
     "kl at 3": ["algorithm.temperature=3.0"],
     "50 views": ["algorithm.views=50"],
-    **{f"noise {1 / gamma:g}": [f"algorithm.gamma={gamma}"] for gamma in (0.5, 0.2, 0.1)},
     "no noise": ["algorithm.noise=none"],
-    **{f"S {scale}": [f"algorithm.scale={scale}"] for scale in (2, 10, 50)},
-    **{f"public {share:g}": [f"algorithm.queries={share}"] for share in (0.1, 0.3)},
+    **{
+        f"figure 2, public {share:g}, {key} {value:g}": [f"algorithm.queries={share}", f"algorithm.{key}={value}"]
+        for share in (0.2, 0.5, 1.0)
+        for key, value in (("gamma", 1.0), ("gamma", 0.2), ("gamma", 0.1), ("scale", 2), ("scale", 20))
+    },
     **{
         f"gaussian {epsilon:g}": ["algorithm.noise=gaussian", f"algorithm.epsilon={epsilon}", "algorithm.weights=equal"]
         for epsilon in (1e3, 1e4, 1e5)
@@ -72,16 +74,12 @@ def main() -> None:
     known = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     trainer: Replayed | None = None
     for name, settings in VARIANTS.items():
-        if not re.search(args.only, name) or any(each["name"] == name for each in known):
+        what = {"name": name, "seed": args.seed, "settings": [*args.settings, *settings]}
+        if not re.search(args.only, name) or any(what == {key: each[key] for key in what} for each in known):
             continue
         experiment, federation = read(args, settings)
         trainer = trainer or Replayed(trainer_for(experiment.training, experiment.models), args.kept)
-        ran = {
-            "name": name,
-            "seed": args.seed,
-            "settings": [*args.settings, *settings],
-            **distilled(federation, trainer),
-        }
+        ran = {**what, **distilled(federation, trainer)}
         with results.open("a") as file:
             file.write(json.dumps(ran) + "\n")
         print(json.dumps(ran), flush=True)
@@ -116,8 +114,9 @@ def local(args: argparse.Namespace) -> None:
         np.save(args.kept / f"logits-{content_hash(silo.private.x)[:16]}.npy", logits)
         (args.kept / f"weights-{content_hash(silo.private.x)[:16]}").write_bytes(found)
         print(f"party {party}: {len(silo.private)} rows, {100 * accuracy[-1]:.2f} %", flush=True)
-    told = {"seed": args.seed, "settings": args.settings, "standalone": accuracy, "seconds": trained}
-    (args.kept / "local.json").write_text(json.dumps({**told, "training": dict(trainer.said)}, default=str))
+    told = {"name": "local", "seed": args.seed, "settings": args.settings, "standalone": accuracy, "seconds": trained}
+    with (args.kept / "results.jsonl").open("a") as file:
+        file.write(json.dumps({**told, "training": dict(trainer.said)}, default=str) + "\n")
     print(f"standalone {100 * np.mean(accuracy):.2f} ± {100 * np.std(accuracy):.2f} %, {trained:.0f} s", flush=True)
 
 

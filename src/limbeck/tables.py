@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -37,10 +37,16 @@ def check_fields(parameters: Any) -> None:
             _value(field.name, hints[field.name], getattr(parameters, field.name))
 
 
+def _dataclass_in(hint: Any) -> type | None:
+    """The dataclass that a hint allows, alone or as one of several."""
+    found = (part for part in get_args(hint) or (hint,) if isinstance(part, type) and is_dataclass(part))
+    return next(found, None)
+
+
 def _value(key: str, hint: Any, value: Any) -> Any:
-    if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
+    if isinstance(value, Mapping) and (kind := _dataclass_in(hint)):
         try:
-            return from_table(hint, value)
+            return from_table(kind, value)
         except LimbeckError as error:
             raise LimbeckError(f"{key}: {error}") from error
     try:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from limbeck.algorithms.fedkd import FedKD
-from limbeck.checks import small_federation
+from limbeck.checks import check_algorithm, small_federation
 from limbeck.engines.fresh_process import FreshProcess
 from limbeck.engines.in_process import InProcess, ThroughBytes
 from limbeck.errors import LimbeckError
@@ -32,6 +32,7 @@ NETWORK = {"name": "python:factories:tiny_network", "recipe": {"epochs": 3, "bat
 MODELS: list[dict[str, Any]] = [NETWORK, {**NETWORK, "width": 5}, {"name": "decision-tree", "max_depth": 3}]
 QUICK: dict[str, Any] = {"distil": Recipe(epochs=3, batch=16)}
 BARE: dict[str, Any] = {**QUICK, "noise": "none"}
+ODD: dict[str, Any] = {"scale": 1, "bound": 5.0, "weights": "equal"}
 
 
 class Kept:
@@ -191,11 +192,16 @@ def test_a_tree_at_the_server_learns_the_largest_sum(tests_on_path: None) -> Non
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({"scale": 0}, "scale must be at least 1"),
+        ({"scale": 0}, "scale must be from 1 to"),
         ({"gamma": 0.0}, "gamma must be above 0"),
         ({"gamma": -1.0}, "gamma must be above 0"),
         ({"views": 0}, "views must be at least 1"),
         ({"bound": 0.0}, "bound must be above 0"),
+        ({"gamma": math.inf}, "gamma must be above 0 and finite"),
+        ({"noise": "gaussian", "epsilon": 0.0}, "epsilon must be above 0"),
+        ({"noise": "gaussian", "sigma": math.inf}, "sigma must be above 0 and finite"),
+        ({"scale": 2**31}, "scale must be from 1 to"),
+        ({"weights": "equal", "weights_release": "noisy"}, 'is for weights = "class-share"'),
         ({"queries": 0}, "queries must be"),
         ({"temperature": 0.0}, "temperature must be above 0"),
         ({"noise": "gaussian"}, "needs one of sigma and epsilon"),
@@ -246,6 +252,7 @@ def test_weights_of_private_counts_cost_the_whole_range(tests_on_path: None) -> 
         ({"noised_by": "party"}, False, False, True),
         ({"noised_by": "party", "weights_release": "noisy"}, True, True, True),
         ({"noised_by": "party", "weights": "equal"}, True, True, True),
+        ({"weights": "equal", "scale": 7}, False, True, True),
         ({"noise": "gaussian", "epsilon": 50.0, "weights": "equal"}, False, True, True),
         ({"transfer": "labels", "privacy": Privacy("L1", epsilon=50.0)}, False, True, True),
     ],
@@ -268,6 +275,7 @@ def test_who_sees_what(how: Any, server: bool, parties: bool, public: bool | Non
         {"noised_by": "party", "weights": "equal"},
         {"noise": "gaussian", "epsilon": 10.0, "noised_by": "party", "weights_release": "noisy"},
         {"noise": "gaussian", "sigma": 3.0},
+        {"noise": "gaussian", "epsilon": 9.0, "weights": "equal"},
         {"noise": "none"},
         {"transfer": "labels"},
         {"transfer": "labels", "privacy": Privacy("L1", "gaussian", epsilon=5.0)},
@@ -286,6 +294,56 @@ def test_what_is_planned_is_what_is_released(how: dict[str, Any], tests_on_path:
         return sorted((r.site, r.what, r.mechanism, r.observer, r.sensitivity, r.unit) for r in kept)
 
     assert told(planned) == told(released)
+
+
+@pytest.mark.parametrize("how", [{}, {"noise": "gaussian", "epsilon": 5.0}, {"noise": "gaussian", "sigma": 1.0}])
+def test_equal_weights_with_noise_behave(how: dict[str, Any]) -> None:
+    check_algorithm(FedKD(**QUICK, weights="equal", **how))
+
+
+def test_the_noise_does_not_tell_who_had_no_finite_scores(tests_on_path: None) -> None:
+    """Whether a party's logits are NaN is private: the mechanism is the same, and so is who is asked."""
+    odd = {"name": "python:factories:speechless", "recipe": {"epochs": 1}}
+    algorithm = FedKD(**QUICK, weights="equal", noise="gaussian", epsilon=5.0)
+    rows = []
+    for models in ([NETWORK] * 3, [NETWORK, odd, NETWORK]):
+        engine, _, _ = ran(algorithm, models=models)
+        rows.append([row for row in engine.server.ledger.rows if row.mechanism == "clipped-gaussian"])
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 1
+
+
+def test_a_sum_without_a_silent_party_is_as_large_as_with_it(tests_on_path: None) -> None:
+    tiny = FedKD(**QUICK, weights="equal", noise="gaussian", sigma=1e-9, scale=None, bound=1000.0)
+    engine, _, trainer = ran(tiny, models=[NETWORK] * 3, silent=[1])
+    assert np.allclose(trainer.lesson.targets, np.mean(logits_of_parties(engine), axis=0), atol=1e-5)
+
+
+def test_labels_leave_to_chance_what_their_privacy_says(tests_on_path: None) -> None:
+    algorithm = FedKD(**QUICK, transfer="labels", privacy=Privacy("L1", epsilon=5.0, delta=1e-3))
+    record = federation(algorithm).run(PoolTrainer(1)).record
+    assert record.delta == 1e-3
+    assert record.epsilon["public"] == pytest.approx(5.0, abs=0.05)
+
+
+def test_exact_counts_reach_the_server_alone(tests_on_path: None) -> None:
+    engine, _, _ = ran(FedKD(**QUICK, noised_by="party"))
+    seen = {(row.what, row.observer) for silo in engine.silos for row in silo.ledger.rows}
+    assert seen == {("Counts", "server"), ("scores", "public"), ("Told", "server")}
+
+
+def test_a_level_more_of_odd_scales_is_not_cut_off(tests_on_path: None) -> None:
+    tiny = FedKD(**QUICK, noise="gaussian", sigma=1e-9, scale=1, bound=5.0, weights="equal")
+    engine, _, noised = ran(tiny, models=[NETWORK] * 3)
+    _, _, plain = ran(FedKD(**BARE, **ODD), models=[NETWORK] * 3)
+    assert np.allclose(noised.lesson.targets, plain.lesson.targets, atol=1e-5)
+    [row] = [row for row in engine.server.ledger.rows if row.mechanism == "clipped-gaussian"]
+    assert row.parameters["bound"] == 10.0  # where all agree, S = 1 gives 2B
+
+
+def test_a_forest_has_scores_of_both_signs(tests_on_path: None) -> None:
+    _, _, trainer = ran(FedKD(**BARE, scale=1), models=[{"name": "decision-tree", "max_depth": 3}] * 3)
+    assert len(np.unique(trainer.lesson.targets)) > 1
 
 
 def test_calibrated_noise_keeps_to_its_epsilon_and_a_budget_is_checked_first(tests_on_path: None) -> None:

@@ -1,5 +1,6 @@
 """The file's schema: what is right is understood, what is wrong is told in one line that names the key."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,27 @@ def test_wrong_privacy_is_told(setting: str, told: str) -> None:
     }
     with pytest.raises(LimbeckError, match=told):
         check_table(Experiment, override(table, [setting])[0], "e.toml")
+
+
+@pytest.mark.parametrize(
+    "file", sorted((Path(__file__).parents[2] / "examples").glob("*.toml")), ids=lambda file: file.stem
+)
+def test_every_example_is_right(file: Path) -> None:
+    assert check_table(Experiment, read_toml(file), str(file)).parties >= 1
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"name": ["digits"]}, "data.name: write the name of a data set, or a list of two or more"),
+        ({"name": ["digits", 3]}, "data.name: write the name of a data set, or a list of two or more"),
+        ({"name": ["digits", "digits"], "labels": "shared"}, "data.name: a data set stands twice"),
+        ({"name": ["digits", "iris"]}, 'several names go with labels = "shared"'),
+        ({"name": "digits", "labels": "own"}, 'several names go with labels = "shared"'),
+        ({"name": "digits", "split": {"kind": "iid", "within": 3}}, "data.split: within must name a group"),
+    ],
+)
+def test_several_names_need_their_labels(data: dict[str, Any], told: str) -> None:
+    table = {"data": data, "model": {"name": "random-forest"}, "algorithm": {"name": "solo"}}
+    with pytest.raises(LimbeckError, match=re.escape(told)):
+        check_table(Experiment, table, "mine.toml")

@@ -79,3 +79,4 @@ def test_noise_is_put_on_the_grid_again() -> None:
     step = 2 * 10.0 / 200
     noisy = np.array([[0.26, -31.04]])
     assert np.array_equal(nearest_levels(noisy, 10.0, 200), np.rint(noisy / step))
+    assert nearest_levels(np.array([[1e30, -1e30]]), 10.0, 200).tolist() == [[2**30, -(2**30)]]

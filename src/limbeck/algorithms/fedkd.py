@@ -27,6 +27,7 @@ from limbeck.algorithms.distil import answered, check_queries, number_of_queries
 from limbeck.algorithms.study import ask, begin, settle
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.quantise import (
+    MOST_LEVELS,
     compressed_size,
     entropy_bytes,
     nearest_levels,
@@ -40,12 +41,12 @@ from limbeck.knowledge.votes import tally, winners
 from limbeck.models.training import Fit, takes_steps
 from limbeck.models.views import views
 from limbeck.privacy.accountants import check_delta
-from limbeck.privacy.mechanisms import LaplaceCounts, LaplaceLogits, NothingPrivate, Unprotected, check_scale
+from limbeck.privacy.mechanisms import LaplaceCounts, LaplaceLogits, NothingPrivate, Unprotected
 from limbeck.privacy.planner import L0, Privacy, clipped_gaussian
 from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.recipe import Loss, Recipe
-from limbeck.protocol.release import Asked, Noise, Release, Unit, release_row
+from limbeck.protocol.release import Asked, Noise, Release, release_row
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 from limbeck.tables import check_fields
@@ -114,15 +115,13 @@ class FedKD:
         check_fields(self)
         check_queries(self.queries)
         check_delta(self.delta)
-        check_scale("gamma", self.gamma)
-        check_scale("weights_gamma", self.weights_gamma)
-        for key, least in (("views", 1), ("scale", 1)):
-            if (value := getattr(self, key)) is not None and value < least:
-                raise LimbeckError(f"{key} must be at least {least}, not {value}")
-        if not 0 < self.bound < math.inf:
-            raise LimbeckError(f"bound must be above 0 and finite, not {self.bound}")
-        if self.temperature is not None and not 0 < self.temperature < math.inf:
-            raise LimbeckError(f"temperature must be above 0 and finite, or not given, not {self.temperature}")
+        for key in ("gamma", "weights_gamma", "bound", "temperature", "sigma", "epsilon"):
+            if (value := getattr(self, key)) is not None and not 0 < value < math.inf:
+                raise LimbeckError(f"{key} must be above 0 and finite, not {value:g}")
+        if self.views < 1:
+            raise LimbeckError(f"views must be at least 1, not {self.views}")
+        if self.scale is not None and not 1 <= self.scale <= MOST_LEVELS:
+            raise LimbeckError(f"scale must be from 1 to {MOST_LEVELS}, not {self.scale}")
         self._check_noise()
 
     def _check_noise(self) -> None:
@@ -135,12 +134,15 @@ class FedKD:
             raise LimbeckError('noise = "gaussian" needs one of sigma and epsilon')
         if not gaussian and (self.sigma is not None or self.epsilon is not None):
             raise LimbeckError('sigma and epsilon are for noise = "gaussian"; laplace has gamma, labels have privacy')
+        if not self._counts and self._counts_are_noisy:
+            raise LimbeckError('weights_release = "noisy" is for weights = "class-share" of logits')
 
     @property
-    def is_bare(self) -> bool:
-        """Whether nothing is noised."""
-        counted = self._counts and self.weights_release == "noisy"
-        return not counted and (self.privacy.level == "L0" if self.transfer == "labels" else self.noise == "none")
+    def left_to_chance(self) -> float:
+        """The delta of what is noised; 0 where nothing is."""
+        if self.transfer == "labels":
+            return self.privacy.left_to_chance
+        return self.delta if self.noise != "none" or self._counts_are_noisy else 0.0
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         queries, seed = number_of_queries(self.queries, len(site.public)), int(site.rng.integers(2**31))
@@ -165,7 +167,10 @@ class FedKD:
                 begin(silo, None)
                 settle(silo, silo.private, self.local)
                 seen = views(silo.public.x[:queries], self.views, seed)
-                return self._told(np.concatenate([ask(silo, view) for view in seen]), silo)
+                logits = np.concatenate([ask(silo, view) for view in seen])
+                if not takes_steps(silo.model):  # logarithms of probabilities are all below 0
+                    logits -= logits.mean(axis=1, keepdims=True)
+                return self._told(logits, silo)
             case Adopt(model):
                 return silo.adopt(model)
             case _:
@@ -182,12 +187,12 @@ class FedKD:
         elif self._counts:
             told += [release_row(f"party {party}", 0, 0, "Counts", Unprotected(), "server", one) for party in everyone]
         if self._noised_at("party"):
-            noise_here = self._noise_on_scores("example", 1.0, asked)
+            noise_here = self._noise_on_scores(1.0, asked)
             told += [release_row(f"party {party}", 0, 1, "scores", noise_here, "public", asked) for party in everyone]
         else:
             told += [release_row(f"party {party}", 0, 1, "Told", Unprotected(), "server", asked) for party in everyone]
         if self._noised_at("server"):
-            noise_there = self._noise_on_scores("party", self._share(len(rows)), asked)
+            noise_there = self._noise_on_scores(self._share(len(rows)), asked)
             told.append(release_row("server", 1, 0, "scores", noise_there, "public", asked))
         if self.transfer == "labels" and self.privacy.level == "L1":
             voted = replace(asked, voters=len(rows), abstentions=True)
@@ -201,8 +206,9 @@ class FedKD:
         """What leaves a party: labels, levels or scores, and its counts where they are asked for."""
         counts = self._counted(silo)
         if self._noised_at("party"):
-            shown = self._noised_here(logits, silo)
-            return silo.release(replace(shown, counts=counts), NothingPrivate(), observer="public")
+            shown = replace(self._noised_here(logits, silo), counts=counts)
+            bare = self._counts and not self._counts_are_noisy  # which only the server was told
+            return silo.release(shown, NothingPrivate(), observer="server" if bare else "public")
         if not np.isfinite(logits).all():
             shown = Told(b"", 0, 0, NOBODY, counts)
         elif self.transfer == "labels":
@@ -216,7 +222,7 @@ class FedKD:
     def _noised_here(self, logits: Array, silo: Silo) -> Told:
         """Quantised, noised, and put on the levels' grid again."""
         asked = Asked(len(logits), silo.classes, noise=silo.noise)
-        mechanism = self._noise_on_scores("example", 1.0, asked)
+        mechanism = self._noise_on_scores(1.0, asked)
         numbers = np.nan_to_num(logits, nan=0.0, posinf=self.bound, neginf=-self.bound)
         if self.scale is None:
             noisy = silo.release(np.asarray(numbers, np.float64), mechanism, observer="public")
@@ -259,18 +265,28 @@ class FedKD:
         return told.scores
 
     def _ensemble(self, levels: dict[int, Array], replies: Replies[Told], site: Site) -> Array:
-        """Equation 2: the weighed sum of what parties say, with noise where the server adds it."""
-        counts = [replies.by_party[party].counts for party in levels]
-        usable = [each if each.shape == (site.classes,) else np.zeros(site.classes) for each in counts]
-        shares = class_shares(np.stack(usable)) if self._counts else np.full((len(levels), 1), 1 / len(levels))
+        """Equation 2: the weighed sum of what parties say, with noise where the server adds it.
+
+        How much noise there is must not depend on who has finite scores, which is private: equal weights then are those
+        of all who were asked, and the sum is stretched by how many answered, which is not.
+        """
+        everyone, noised = len(replies) + len(replies.missing), self._noised_at("server")
+        if self._counts:
+            shares = class_shares(np.stack([self._counts_in(replies.by_party[p], site.classes) for p in levels]))
+        else:
+            shares = np.full((len(levels), 1), 1 / (everyone if noised else len(levels)))
         total = np.zeros(next(iter(levels.values())).shape)
         for share, said in zip(shares, levels.values(), strict=True):
             total += share * (said if self.scale is None else scores_of(said, self.bound, self.scale))
-        if self._noised_at("server"):
-            asked = Asked(len(total), site.classes, noise=site.noise)
-            mechanism = self._noise_on_scores("party", self._share(len(levels)), asked)
+        if noised:
+            mechanism = self._noise_on_scores(self._share(everyone), Asked(len(total), site.classes, noise=site.noise))
             total = site.release(total, mechanism, observer="public")
+            total = total if self._counts else total * (everyone / len(replies))
         return total.astype(np.float32)
+
+    @staticmethod
+    def _counts_in(told: Told, classes: int) -> Array:
+        return told.counts if told.counts.shape == (classes,) else np.zeros(classes)
 
     def _winners(self, labels: dict[int, Array], parties: int, site: Site) -> Array:
         """The class with most votes, each party having one; noised at level L1."""
@@ -328,9 +344,10 @@ class FedKD:
         """How much of the sum one party may move: with weights that depend on private counts, all of it."""
         return 1.0 if self._counts else 1 / parties
 
-    def _noise_on_scores(self, unit: Unit, share: float, asked: Asked) -> Any:
-        adjacency = "replace" if unit == "party" else "any"
+    def _noise_on_scores(self, share: float, asked: Asked) -> Any:
+        """Whatever a party is replaced by, its scores stay within reach: that of Q, a level more where S is odd."""
+        reach = self.bound * (1 + 1 / self.scale) if self.scale and self.scale % 2 else self.bound
         if self.noise == "laplace":
-            return LaplaceLogits(self.bound, self.gamma, asked.classes, unit, adjacency, share)
-        found = clipped_gaussian(self.bound * share, self.sigma, self.epsilon or 1.0, self.delta, asked)
-        return replace(found, bound=self.bound, unit=unit, adjacency=adjacency, share=share)
+            return LaplaceLogits(reach, self.gamma, asked.classes, "party", "replace", share)
+        found = clipped_gaussian(reach * share, self.sigma, self.epsilon, self.delta, asked)
+        return replace(found, bound=reach, unit="party", adjacency="replace", share=share)

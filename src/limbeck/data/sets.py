@@ -229,7 +229,7 @@ def _embedded(name: str) -> DataSet:
 
     bunch: Any = getattr(sklearn.datasets, EMBEDDED[name])()
     x = bunch.images / DIGITS_WHITE if name == "digits" else bunch.data
-    return DataSet(name, x.astype(np.float32), bunch.target, tuple(map(str, bunch.target_names)))
+    return DataSet(name, x.astype(np.float32), bunch.target, tuple(map(str, bunch.target_names)), whole=name)
 
 
 def _read(path: Path) -> dict[str, Array]:

@@ -172,7 +172,7 @@ class Within:
     group: str
 
     def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
-        members, member = np.unique(_group(groups, self.group), return_inverse=True)
+        members, member = np.unique(_group(groups, self.group, "within"), return_inverse=True)
         if len(members) > parties:
             raise LimbeckError(f"data.split.within: {len(members)} groups {self.group!r} need as many parties or more")
         held: list[Array] = []
@@ -187,10 +187,10 @@ KINDS = (Iid, Dirichlet, ByClass, ByGroup, PerClass)
 SPLITS: dict[str, type[Iid | Dirichlet | ByClass | ByGroup | PerClass]] = {split.kind: split for split in KINDS}
 
 
-def _group(groups: Mapping[str, Array], name: str) -> Array:
+def _group(groups: Mapping[str, Array], name: str, key: str = "group") -> Array:
     if name not in groups:
         known = did_you_mean(name, groups) if groups else "the data set has no groups"
-        raise LimbeckError(f"data.split.group: no group {name!r}; {known}")
+        raise LimbeckError(f"data.split.{key}: no group {name!r}; {known}")
     return groups[name]
 
 

@@ -97,6 +97,16 @@ def _split(value: Any) -> Split:
     return split if within is None else Within(split, within)
 
 
+def _names(value: Any) -> str | list[str] | None:
+    several = isinstance(value, list) and len(value) > 1 and all(isinstance(name, str) for name in value)
+    if several and len(set(value)) < len(value):
+        raise LimbeckError("a data set stands twice")
+    if not several and not isinstance(value, str | None):
+        raise LimbeckError("write the name of a data set, or a list of two or more")
+    names: str | list[str] | None = value
+    return names
+
+
 def _model(value: Any) -> Model:
     _apart(value, "name", '{ name = "random-forest", max_depth = 6 }')
     return model_from(value)
@@ -132,7 +142,7 @@ class Data(Table):
             )
         return self
 
-    name: str | Annotated[list[str], Field(min_length=2)] | None = None
+    name: Annotated[str | list[str] | None, PlainValidator(_names)] = None
     labels: Labels | None = None
     path: str | None = None
     label: str | None = None

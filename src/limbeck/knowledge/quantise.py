@@ -9,6 +9,7 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
 WHOLE_BYTES = (8, 16, 32)
+MOST_LEVELS = 2**30
 
 
 def quantised(scores: Array, bound: float, scale: int) -> Array:
@@ -23,8 +24,9 @@ def scores_of(levels: Array, bound: float, scale: int) -> Array:
 
 
 def nearest_levels(scores: Array, bound: float, scale: int) -> Array:
-    """Levels of scores that noise has moved, however far."""
-    return np.rint(np.asarray(scores, np.float64) * (scale / (2 * bound))).astype(np.int32)
+    """Levels of scores that noise has moved, however far: what is beyond the last one counts as that."""
+    levels = np.rint(np.asarray(scores, np.float64) * (scale / (2 * bound)))
+    return np.clip(levels, -MOST_LEVELS, MOST_LEVELS).astype(np.int32)
 
 
 def packed(levels: Array) -> tuple[bytes, int, int]:

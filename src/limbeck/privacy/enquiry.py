@@ -110,6 +110,8 @@ def _mechanism(enquiry: Enquiry) -> Any:
         raise LimbeckError(f"{wanted} must be above 0 and finite, not {scale:g}")
     if enquiry.mechanism in SCORES:
         return _on_scores(enquiry, scale)
+    if enquiry.bound is not None or enquiry.share != 1:
+        raise LimbeckError(f"--bound and --share are for {' and '.join(SCORES)}, not for {enquiry.mechanism}")
     match enquiry.mechanism:
         case "laplace":
             return Laplace(scale, enquiry.unit, weight)
@@ -124,6 +126,8 @@ def _mechanism(enquiry: Enquiry) -> Any:
 def _on_scores(enquiry: Enquiry, scale: float) -> Any:
     if enquiry.bound is None or enquiry.classes is None:
         raise LimbeckError(f"{enquiry.mechanism} takes --bound and --classes: every score of a row may move")
+    if enquiry.partitions != 1 or enquiry.votes is not None:
+        raise LimbeckError(f"{enquiry.mechanism} noises scores: it takes neither --partitions nor --votes")
     if enquiry.unit == "party" and enquiry.adjacency == "add-remove":
         raise LimbeckError(f"{enquiry.mechanism}: there is no theorem for a party that is added or removed")
     kind = LaplaceLogits if enquiry.mechanism == "laplace-logits" else ClippedGaussian

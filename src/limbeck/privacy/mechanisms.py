@@ -273,6 +273,8 @@ class LaplaceCounts:
 
     def __post_init__(self) -> None:
         check_scale("gamma", self.gamma)
+        if self.unit != "example":
+            raise LimbeckError("laplace-counts protects an example: a party may move every count by all its rows")
 
     @property
     def sensitivity(self) -> float:

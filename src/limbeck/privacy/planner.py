@@ -116,13 +116,15 @@ def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked) -> Any:
 
 
 @lru_cache(maxsize=256)
-def clipped_gaussian(bound: float, sigma: float | None, epsilon: float, delta: float, asked: Asked) -> ClippedGaussian:
+def clipped_gaussian(
+    bound: float, sigma: float | None, epsilon: float | None, delta: float, asked: Asked
+) -> ClippedGaussian:
     """Noise on all clipped scores of a run: of scale `sigma`, or the least that keeps their queries to `epsilon`."""
     check_delta(delta)
     if sigma is not None:
         return ClippedGaussian(bound, sigma, asked.classes)
-    if not 0 < epsilon < math.inf:
-        raise LimbeckError(f"epsilon must be above 0 and finite, not {epsilon:g}")
+    if epsilon is None or not 0 < epsilon < math.inf:
+        raise LimbeckError(f"epsilon must be above 0 and finite, not {epsilon}")
 
     def excess(x: float) -> float:
         spend = Spend(ClippedGaussian(bound, math.exp(x), asked.classes), asked.queries, noise=asked.noise)

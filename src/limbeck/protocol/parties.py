@@ -68,7 +68,9 @@ class Algorithm(Protocol):
 
 def delta_of(algorithm: Algorithm) -> float:
     """What an algorithm's epsilon leaves to chance; 0 where it adds no noise."""
-    return 0.0 if getattr(algorithm, "is_bare", False) else float(getattr(algorithm, "delta", 0.0))
+    if getattr(algorithm, "is_bare", False):
+        return 0.0
+    return float(getattr(algorithm, "left_to_chance", getattr(algorithm, "delta", 0.0)))
 
 
 def protects(algorithm: Algorithm) -> bool:

@@ -62,30 +62,30 @@ def _private(axes: Any, summaries: Sequence[Summary]) -> None:
             if not _towards_public(summary):
                 height = 100 * summary.figures["accuracy"].mean
                 axes.axhline(height, linestyle="--", linewidth=1, color="grey")
-                axes.annotate(f"{name}, no guarantee", (0, height), xycoords=("axes fraction", "data"), fontsize=7)
+                told = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 7}
+                axes.annotate(f"{name}, no guarantee", (0, height), (3, 3), **told)
     axes.set_xscale("log")
     axes.set(xlabel="epsilon towards the public")
     _constant(axes, summaries)
 
 
 def _towards_public(summary: Summary) -> float:
-    """Epsilon; 0 where there is no guarantee, or nothing public."""
-    return summary.epsilon.get("public") or 0.0
+    """Epsilon towards whoever may see the model; 0 where there is no guarantee, or nothing public."""
+    if "public" not in summary.epsilon:
+        return 0.0
+    seen = [summary.epsilon["public"], summary.epsilon.get("parties", 0.0)]
+    return 0.0 if None in seen else max(epsilon for epsilon in seen if epsilon is not None)
 
 
 def _family(summary: Summary) -> str:
-    """The method and what was swept, without numbers: how much noise there is varies along a curve."""
-    parts = [part for part in split_outside(summary.method, ":") if not _is_number(part.partition("=")[2])]
-    named = {key: value for key, value in summary.swept.items() if not _is_number(str(value))}
+    """The method and what was swept, but for how much noise there is, which varies along a curve."""
+    parts = [part for part in split_outside(summary.method, ":") if not _is_noise(part.partition("=")[0])]
+    named = {key: value for key, value in summary.swept.items() if not _is_noise(key)}
     return " ".join([":".join(parts), *(f"{key.split('.')[-1]}={value}" for key, value in named.items())])
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _is_noise(key: str) -> bool:
+    return key.split(".")[-1] in ("gamma", "sigma", "epsilon")
 
 
 def _swept(axes: Any, summaries: Sequence[Summary], key: str) -> None:

@@ -62,8 +62,8 @@ def gaussian(spends: Sequence[Spend], delta: float) -> float:
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The epsilon of sensitivity over noise `mu`."""
-    if math.isinf(mu):
-        return math.inf
+    if math.isinf(mu) or mu == 0:
+        return mu
 
     def beyond(eps: float) -> float:
         return float(special.ndtr(mu / 2 - eps / mu) - math.exp(eps + special.log_ndtr(-mu / 2 - eps / mu)))
