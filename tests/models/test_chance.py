@@ -7,7 +7,7 @@ from scipy import stats
 from torch.func import vmap
 
 from limbeck.errors import LimbeckError
-from limbeck.models.chance import Dropout, augmented, uniform
+from limbeck.models.chance import Dropout, augmented, chosen, uniform
 from limbeck.models.views import views
 
 IMAGES = torch.arange(2 * 3 * 12 * 12, dtype=torch.float32).reshape(2, 3, 12, 12) + 1
@@ -25,6 +25,22 @@ def test_values_are_even_and_those_of_two_keys_purposes_or_places_unrelated() ->
 def test_a_short_batch_draws_as_the_whole_one_does() -> None:
     whole, short = (uniform(torch.tensor(9), (rows, 7), 2) for rows in (5, 3))
     assert torch.equal(whole[:3], short)
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-9, 0.2, 0.5, 1 - 1e-9, 1.0])
+def test_about_so_many_are_chosen_whatever_the_shape(share: float) -> None:
+    found = chosen(torch.tensor(4), (1001, 101), share, 0)
+    assert found.float().mean().item() == pytest.approx(share, abs=0.005)
+    assert torch.equal(chosen(torch.tensor(4), (7, 101), share, 0), found[:7])
+    together = vmap(lambda key: chosen(key, (1001, 101), share, 0))(torch.tensor([1, 4]))
+    assert torch.equal(together[1], found)
+
+
+def test_values_that_share_a_word_are_unrelated() -> None:
+    found = chosen(torch.tensor(8), (50_000, 4), 0.5, 0).float().numpy()
+    other = chosen(torch.tensor(9), (50_000, 4), 0.5, 0).float().numpy()
+    related = np.corrcoef(np.concatenate([found, other], axis=1).T) - np.eye(8)
+    assert np.abs(related).max() < 0.02
 
 
 def test_dropout_keeps_its_share_and_its_mean() -> None:

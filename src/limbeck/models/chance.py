@@ -15,13 +15,24 @@ from limbeck.protocol.recipe import Augmentation
 FARTHEST = 4  # pixels that a crop moves an image
 GREY = 0.5  # what is cut out
 DROPOUTS = 2**20  # more than any network has
+PARTS = 4  # of a word, each of 16 bits
 
 
 def uniform(key: Tensor, shape: tuple[int, ...], purpose: int) -> Tensor:
     """Values in [0, 1) by splitmix64 (Steele, Lea & Flood 2014) over the key, the purpose and the place."""
-    place = torch.arange(math.prod(shape), device=key.device) ^ (key ^ key)  # a compiler would overflow plain places
-    mixed = _mix(_mix(key + purpose) + place * _signed(0x9E3779B97F4A7C15))
-    return ((mixed >> 40 & 0xFFFFFF).to(torch.float32) * 2**-24).reshape(shape)
+    return ((_words(key, math.prod(shape), purpose) >> 40 & 0xFFFFFF).to(torch.float32) * 2**-24).reshape(shape)
+
+
+def chosen(key: Tensor, shape: tuple[int, ...], share: float, purpose: int) -> Tensor:
+    """True for about so many values, to one in 65 536: a word decides four of them, for words are what takes time."""
+    count = math.prod(shape)
+    parts = _words(key, -(-count // PARTS), purpose).view(torch.int16)[:count].reshape(shape)
+    return parts <= max(round(share * 2**16), 1) - 2**15 - 1
+
+
+def _words(key: Tensor, count: int, purpose: int) -> Tensor:
+    place = torch.arange(count, device=key.device) ^ (key ^ key)  # a compiler would overflow plain places
+    return _mix(_mix(key + purpose) + place * _signed(0x9E3779B97F4A7C15))
 
 
 class Dropout(nn.Module):
@@ -37,9 +48,9 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.share == 0:
             return x
-        kept = uniform(self.key, tuple(x.shape), self.number + DROPOUTS * self.calls) >= self.share
+        dropped = chosen(self.key, tuple(x.shape), self.share, self.number + DROPOUTS * self.calls)
         self.calls += 1
-        return x * kept / (1 - self.share) if self.share < 1 else x * 0
+        return (x / (1 - self.share)).masked_fill(dropped, 0) if self.share < 1 else x * 0
 
 
 def augmented(x: Tensor, key: Tensor, how: Augmentation) -> Tensor:

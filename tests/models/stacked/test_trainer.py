@@ -69,7 +69,7 @@ def test_models_votes_and_weights_are_those_of_the_sequential_trainer() -> None:
     assert np.mean([a == b for a, b in zip(one[4:8], other[4:8], strict=True)]) > 0.95
     for i in (8, 9, 10, 11, 15):
         pairs = [(value, load(other[i])[name]) for name, value in load(one[i]).items()]
-        assert all(torch.allclose(a, b, atol=1e-2) for a, b in pairs)
+        assert all(torch.allclose(a, b, atol=2e-2) for a, b in pairs)  # Adam makes steps of a rounded gradient, too
     assert one[12:15] == [other[12], other[13], pytest.approx(other[14])]
 
 
