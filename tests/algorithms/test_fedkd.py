@@ -254,7 +254,7 @@ def test_weights_of_private_counts_cost_the_whole_range(tests_on_path: None) -> 
         ({"noised_by": "party", "weights": "equal"}, True, True, True),
         ({"weights": "equal", "scale": 7}, False, True, True),
         ({"noise": "gaussian", "epsilon": 50.0, "weights": "equal"}, False, True, True),
-        ({"transfer": "labels", "privacy": Privacy("L1", epsilon=50.0)}, False, True, True),
+        ({"transfer": "labels", "privacy": Privacy("L1", "gaussian", sigma=1.0)}, False, True, True),
     ],
 )
 def test_who_sees_what(how: Any, server: bool, parties: bool, public: bool | None, tests_on_path: None) -> None:
@@ -320,7 +320,7 @@ def test_a_sum_without_a_silent_party_is_as_large_as_with_it(tests_on_path: None
 
 
 def test_labels_leave_to_chance_what_their_privacy_says(tests_on_path: None) -> None:
-    algorithm = FedKD(**QUICK, transfer="labels", privacy=Privacy("L1", epsilon=5.0, delta=1e-3))
+    algorithm = FedKD(**QUICK, transfer="labels", privacy=Privacy("L1", "gaussian", epsilon=5.0, delta=1e-3))
     record = federation(algorithm).run(PoolTrainer(1)).record
     assert record.delta == 1e-3
     assert record.epsilon["public"] == pytest.approx(5.0, abs=0.05)
