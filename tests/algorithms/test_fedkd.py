@@ -217,9 +217,11 @@ def test_nonsense_is_refused_at_once(how: dict[str, Any], told: str) -> None:
         FedKD(**how)
 
 
-def test_views_are_for_images(tests_on_path: None) -> None:
+def test_views_are_for_images_and_nobody_trains_for_nothing(tests_on_path: None) -> None:
+    trainer, algorithm = Kept(), FedKD(**BARE, views=2)
     with pytest.raises(LimbeckError, match="views = 2 is for images"):
-        ran(FedKD(**BARE, views=2))
+        InProcess(algorithm, *federation(algorithm).sites(trainer), trainer).run()
+    assert trainer.jobs == []
 
 
 def test_one_level_is_a_sign(tests_on_path: None) -> None:

@@ -134,7 +134,7 @@ class FedKD:
             raise LimbeckError('noise = "gaussian" needs one of sigma and epsilon')
         if not gaussian and (self.sigma is not None or self.epsilon is not None):
             raise LimbeckError('sigma and epsilon are for noise = "gaussian"; laplace has gamma, labels have privacy')
-        if not self._counts and self._counts_are_noisy:
+        if not self._wants_counts and self._counts_are_noisy:
             raise LimbeckError('weights_release = "noisy" is for weights = "class-share" of logits')
 
     @property
@@ -146,8 +146,8 @@ class FedKD:
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         queries, seed = number_of_queries(self.queries, len(site.public)), int(site.rng.integers(2**31))
-        replies = parties.ask(Tell(queries, seed)).at_least(1)
         rows, remarks = np.concatenate(list(views(site.public.x[:queries], self.views, seed))), list[str]()
+        replies = parties.ask(Tell(queries, seed)).at_least(1)
         levels = self._levels(replies, len(rows), site.classes, remarks)
         if self.transfer == "labels":
             targets = self._winners(levels, len(replies) + len(replies.missing), site)
@@ -181,10 +181,10 @@ class FedKD:
         queries, everyone = self.views * number_of_queries(self.queries, public), range(len(rows))
         asked, one = Asked(queries, classes, noise=noise), Asked(1, classes, noise=noise)
         told: list[Release] = []
-        if self._counts and self._counts_are_noisy:
+        if self._wants_counts and self._counts_are_noisy:
             noisy = LaplaceCounts(self.weights_gamma)
             told += [release_row(f"party {party}", 0, 0, "counts", noisy, "public", one) for party in everyone]
-        elif self._counts:
+        elif self._wants_counts:
             told += [release_row(f"party {party}", 0, 0, "Counts", Unprotected(), "server", one) for party in everyone]
         if self._noised_at("party"):
             noise_here = self._noise_on_scores(1.0, asked)
@@ -207,7 +207,7 @@ class FedKD:
         counts = self._counted(silo)
         if self._noised_at("party"):
             shown = replace(self._noised_here(logits, silo), counts=counts)
-            bare = self._counts and not self._counts_are_noisy  # which only the server was told
+            bare = self._wants_counts and not self._counts_are_noisy  # which only the server was told
             return silo.release(shown, NothingPrivate(), observer="server" if bare else "public")
         if not np.isfinite(logits).all():
             shown = Told(b"", 0, 0, NOBODY, counts)
@@ -233,7 +233,7 @@ class FedKD:
 
     def _counted(self, silo: Silo) -> Array:
         """A party's rows by class, where they are asked for: a release with a row of its own."""
-        if not self._counts:
+        if not self._wants_counts:
             return NOBODY
         counts = np.bincount(silo.private.y, minlength=silo.classes)
         if self._counts_are_noisy:
@@ -271,7 +271,7 @@ class FedKD:
         of all who were asked, and the sum is stretched by how many answered, which is not.
         """
         everyone, noised = len(replies) + len(replies.missing), self._noised_at("server")
-        if self._counts:
+        if self._wants_counts:
             shares = class_shares(np.stack([self._counts_in(replies.by_party[p], site.classes) for p in levels]))
         else:
             shares = np.full((len(levels), 1), 1 / (everyone if noised else len(levels)))
@@ -281,7 +281,7 @@ class FedKD:
         if noised:
             mechanism = self._noise_on_scores(self._share(everyone), Asked(len(total), site.classes, noise=site.noise))
             total = site.release(total, mechanism, observer="public")
-            total = total if self._counts else total * (everyone / len(replies))
+            total = total if self._wants_counts else total * (everyone / len(replies))
         return total.astype(np.float32)
 
     @staticmethod
@@ -321,7 +321,7 @@ class FedKD:
         return {f"{name}_bytes": size for name, size in sizes.items()}
 
     @property
-    def _counts(self) -> bool:
+    def _wants_counts(self) -> bool:
         """Whether parties tell how many rows of each class they hold."""
         return self.transfer == "logits" and self.weights == "class-share"
 
@@ -337,12 +337,12 @@ class FedKD:
         """Whether the central model is made of anything that was not noised before, or covered by the noise."""
         if self.transfer == "labels":
             return self.privacy.level == "L0"
-        exact_weights = self._counts and not self._counts_are_noisy
+        exact_weights = self._wants_counts and not self._counts_are_noisy
         return self.noise == "none" or (self.noised_by == "party" and exact_weights)
 
     def _share(self, parties: int) -> float:
         """How much of the sum one party may move: with weights that depend on private counts, all of it."""
-        return 1.0 if self._counts else 1 / parties
+        return 1.0 if self._wants_counts else 1 / parties
 
     def _noise_on_scores(self, share: float, asked: Asked) -> Any:
         """Whatever a party is replaced by, its scores stay within reach: that of Q, a level more where S is odd."""

@@ -81,9 +81,8 @@ class Spend:
                 return self.moved * _ratio(weight, sigma) + _ratio(weight, check)
             case ClippedGaussian(bound, sigma, classes):
                 step = grid_of(sigma) if self.noise == "secure" and sigma else 0.0
-                return classes * _ratio(
-                    2 * bound * self.mechanism.share + step, sigma
-                )  # rounding may move a score by half a step
+                moved = 2 * bound * self.mechanism.share + step  # rounding may move a score by half a step
+                return classes * _ratio(moved, sigma)
         raise UnknownSpendError(f"{self.mechanism.name} adds no Gaussian noise")
 
 
