@@ -71,13 +71,16 @@ class FedKT:
         return self.privacy.left_to_chance
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
+        [final] = site.train([Fit(site.model, *self.lesson(parties, site))])
+        return hand_out(final, self.privacy, parties, site)
+
+    def lesson(self, parties: Parties, site: Site) -> tuple[Array, Array]:
+        """Public rows, and the labels that the students of all parties voted for."""
         queries = number_of_queries(self.queries, len(site.public))
         replies = parties.ask(TrainStudents(queries)).at_least(1)
         asked = site.public.x[:queries]
         votes = self._votes(replies, asked, site.classes)
-        labels = self._labels(votes, len(replies) + len(replies.missing), site)
-        [final] = site.train([Fit(site.model, *answered(asked, labels, site))])
-        return hand_out(final, self.privacy, parties, site)
+        return answered(asked, self._labels(votes, len(replies) + len(replies.missing), site), site)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:

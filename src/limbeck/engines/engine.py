@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -18,11 +18,12 @@ R = TypeVar("R", bound=Reply)
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A request on its way: what it says, and its bytes."""
+    """A request on its way: what it says, its bytes, and who is asked."""
 
     request: Request[Any]
     header: Header
     data: bytes
+    to: Collection[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Delivered:
 class Asking:
     """All that `lead` sees of an engine."""
 
+    everyone: Sequence[int]
     ask: Any
 
 
@@ -53,26 +55,27 @@ class Engine(ABC):
 
     @abstractmethod
     def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
-        """The replies by party; a party that is not there fell silent."""
+        """The replies of those asked, by party; a party that is not there fell silent."""
 
     def run(self) -> Outcome:
-        return self.algorithm.lead(Asking(self.ask), self.server)
+        return self.algorithm.lead(Asking([silo.party for silo in self.silos], self.ask), self.server)
 
-    def ask(self, request: Request[R]) -> Replies[R]:
+    def ask(self, request: Request[R], of: Sequence[int] | None = None) -> Replies[R]:
         started = time.perf_counter()
         self.server.check_released(request)
         header = Header(len(self.traffic.exchanges), self.server.public.hash)
-        letter = Letter(request, header, encode(request, header))
+        asked = [silo.party for silo in self.silos if of is None or silo.party in of]
+        letter = Letter(request, header, encode(request, header), asked)
         delivered = self.deliver(letter)
         for party, arrived in delivered.items():
             if not isinstance(arrived.reply, request.reply()):
                 got, wanted = type(arrived.reply).__name__, request.reply().__name__
                 raise LimbeckError(f"party {party} answered {type(request).__name__} with {got}, not {wanted}")
-        missing = tuple(silo.party for silo in self.silos if silo.party not in delivered)
+        missing = tuple(party for party in asked if party not in delivered)
         self.traffic.exchanges.append(
             Exchange(
                 request=type(request).__name__,
-                down={silo.party: len(letter.data) for silo in self.silos},
+                down=dict.fromkeys(asked, len(letter.data)),
                 up={party: arrived.bytes for party, arrived in delivered.items()},
                 told=any(type(arrived.reply) is not Done for arrived in delivered.values()),
                 carried=is_private(request),

@@ -53,11 +53,11 @@ class FreshProcess(Engine):
             _settle(self._home(silo), algorithm, silo)
 
     def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
+        asked = [silo for silo in self.silos if silo.party in letter.to]
         with ThreadPoolExecutor(self.at_once) as pool:
-            answers = list(pool.map(lambda silo: self._ask(letter, silo), self.silos))
-        refused = [(s, a) for s, a in zip(self.silos, answers, strict=True) if isinstance(a, LimbeckError)]
-        raise_refusal(refused)
-        return {s.party: a for s, a in zip(self.silos, answers, strict=True) if isinstance(a, Delivered)}
+            answers = list(pool.map(lambda silo: self._ask(letter, silo), asked))
+        raise_refusal([(s, a) for s, a in zip(asked, answers, strict=True) if isinstance(a, LimbeckError)])
+        return {s.party: a for s, a in zip(asked, answers, strict=True) if isinstance(a, Delivered)}
 
     def _ask(self, letter: Letter, silo: Silo) -> Delivered | LimbeckError | None:
         home = self._home(silo)

@@ -34,7 +34,7 @@ class InProcess(Engine):
             silo.trainer = self.bench
 
     def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
-        asked = [silo for silo in self.silos if silo.party not in self.silent]
+        asked = [silo for silo in self.silos if silo.party in letter.to and silo.party not in self.silent]
         answers = self.bench.together([partial(self.answer, letter, silo) for silo in asked])
         failed = [(silo, a) for silo, a in zip(asked, answers, strict=True) if isinstance(a, Exception)]
         raise_refusal([(silo, error) for silo, error in failed if not isinstance(error, AbandonedError)])

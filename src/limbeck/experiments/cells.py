@@ -3,9 +3,10 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any, cast
 
 from pydantic import TypeAdapter
@@ -104,6 +105,7 @@ class Kept:
     seconds: float
     missing: list[int]
     versions: Mapping[str, str]
+    curve: list[float] = field(default_factory=list)  # accuracy round by round, of all parties on average
 
     @property
     def key(self) -> str:
@@ -144,7 +146,17 @@ def kept_of(cell: Cell, record: RunRecord, seconds: float) -> Kept:
         seconds=seconds,
         missing=list(record.missing),
         versions=dict(record.versions),
+        curve=_curve(record),
     )
+
+
+def _curve(record: RunRecord) -> list[float]:
+    """Accuracy round by round: of the network that all train, or the parties' mean; none where it is but one."""
+    heights = []
+    for point in record.curve:
+        told = [point["server"]] if "server" in point else [each for each in point["accuracy"] if each is not None]
+        heights.append(fmean(told))
+    return heights if len(heights) > 1 else []
 
 
 def key_of(said: Mapping[str, Any]) -> str:

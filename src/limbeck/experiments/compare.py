@@ -41,6 +41,7 @@ class Summary:
     seeds: Sequence[int]
     figures: Mapping[str, Spread]
     epsilon: Mapping[str, float | None]  # towards each observer, the largest over seeds; None is infinite
+    curve: Sequence[float] = ()  # accuracy round by round, the mean over seeds
     note: str = ""
 
 
@@ -169,6 +170,7 @@ def _summary(line: Line, results: Results, refused: Mapping[str, str]) -> Summar
         seeds=list(there),
         figures=_figures(list(there.values())),
         epsilon=_epsilon(list(there.values())),
+        curve=[fmean(points) for points in zip(*(each.curve for each in there.values()), strict=False)],
         note=_note(reasons, len(line.cells)),
     )
 

@@ -1,14 +1,16 @@
-"""Learning curves: how good every party's own model is after each exchange that changed one."""
+"""Learning curves: how good every party's own model, or the one that all train, is after each exchange."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 from joblib import cpu_count
 
 from limbeck.engines.engine import Engine
 from limbeck.experiments.metrics import Metrics, score
 from limbeck.models.onnx import PackedModel
+from limbeck.models.training import Ask
 from limbeck.protocol.rows import Rows
+from limbeck.protocol.site import Site
 
 
 class Curve:
@@ -18,9 +20,25 @@ class Curve:
         self.test = test
         self.points: list[dict[str, Any]] = []
         self._known: dict[bytes, Metrics] = {}
+        self._progress: bytes | None = None
 
     def look(self, engine: Engine) -> None:
-        """After an exchange: a point of the curve, where a party has another model than before."""
+        """After an exchange: a point of the curve, where there is another model than before."""
+        if self.test is not None and engine.server.progress != self._progress:
+            self._look_at_server(engine.server)
+        if engine.server.progress is None:
+            self._look_at_parties(engine)
+
+    def _look_at_server(self, server: Site) -> None:
+        """The network that all train, as it was before the exchange; asked where it is trained."""
+        assert self.test is not None
+        self._progress = server.progress
+        ask = Ask(cast(Any, server.model), cast(bytes, server.progress), self.test.x)
+        [logits] = server.trainer.run([ask], server.classes, [0])
+        accuracy = float((logits.argmax(axis=1) == self.test.y).mean())
+        self.points.append({"round": len(self.points), "server": accuracy})
+
+    def _look_at_parties(self, engine: Engine) -> None:
         models = [silo.adopted for silo in engine.silos]
         if self.test is None or all(model is None or model in self._known for model in models):
             return

@@ -20,6 +20,7 @@ from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics
 from limbeck.experiments.record import PartyRecord, RunRecord, versions
 from limbeck.experiments.result import Classifier, Result, labelled
 from limbeck.models.rehearsal import rehearse
+from limbeck.models.training import takes_steps
 from limbeck.privacy.accounting import delta_of_subsets, epsilon_by_observer, figures
 from limbeck.privacy.ledger import Book
 from limbeck.protocol.learning import Model, Trainer
@@ -52,6 +53,8 @@ class Federation:
     def __post_init__(self) -> None:
         if self.algorithm.needs_public_rows and not self.public:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
+        if getattr(self.algorithm, "one_network", False):
+            check_one_network(self.algorithm.name, self.models, self.server_model)
         if protects(self.algorithm) and self.noise == "secure" and self.classes_are_private:
             raise LimbeckError(
                 "the names of the classes would be read off private rows and stand in the model: name them with "
@@ -228,3 +231,15 @@ class Federation:
                 "requests": steps,
             },
         )
+
+
+def check_one_network(algorithm: str, models: Sequence[Any], server_model: Any) -> None:
+    """Refuse, for an algorithm that averages weights, models that have none or others than the server's."""
+    if not takes_steps(server_model):
+        raise LimbeckError(f"{algorithm} averages the weights of networks: a {server_model.name} has none")
+    for party, model in enumerate(models):
+        if not takes_steps(model) or model.architecture != server_model.architecture:
+            raise LimbeckError(
+                f"{algorithm} averages weights: party {party} has a {model.name}, which must be the server's "
+                f"{server_model.name}, the same for all"
+            )

@@ -1,7 +1,7 @@
 """One network trained by its recipe: the plain loop that every faster way must equal."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import torch
@@ -25,17 +25,18 @@ def train(
     seed: int,
     place: Place,
     moments: dict[str, Tensor] | None = None,
+    drift: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Train in place; `x`, `y` and the network are where they are to be trained.
 
-    The optimiser goes on with `moments`, where given, which afterwards are its own.
+    The optimiser goes on with `moments`, where given, which afterwards are its own; `drift` is added to gradients.
     """
     steps, patience = Steps(len(x), recipe, seed), Patience(recipe.patience)
     keyed_dropout(network)
     if place.device == "cpu" and _bears_channels_last(network, x):  # pooling is much faster so
         x = x.contiguous(memory_format=torch.channels_last)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimiser = _Optimiser(dict(network.named_parameters()), recipe, moments or {})
+    optimiser = _Optimiser(dict(network.named_parameters()), recipe, moments or {}, drift or {})
     best = network.state_dict()
     held_out = torch.from_numpy(steps.held_out).to(x.device)
     for epoch in range(recipe.epochs):
@@ -107,8 +108,16 @@ def _device(network: nn.Module) -> torch.device:
 class _Optimiser:
     """Adam or SGD by torch's fused kernels, without `torch.optim`, whose first use imports a compiler for a second."""
 
-    def __init__(self, weights: dict[str, nn.Parameter], recipe: Recipe, moments: dict[str, Tensor]) -> None:
+    def __init__(
+        self,
+        weights: dict[str, nn.Parameter],
+        recipe: Recipe,
+        moments: dict[str, Tensor],
+        drift: Mapping[str, Tensor],
+    ) -> None:
         self.names, self.weights, self.recipe = list(weights), list(weights.values()), recipe
+        self.anchors = [weight.detach().clone() for weight in self.weights] if recipe.proximal else []
+        self.drift = [drift[name].to(weight) for name, weight in weights.items()] if drift else []
         self.first, self.second = ([torch.zeros_like(weight) for weight in self.weights] for _ in range(2))
         self.taken = int(moments[STEPS]) if moments else 0
         self.steps = [torch.full((), float(self.taken), device=weight.device) for weight in self.weights]
@@ -136,6 +145,11 @@ class _Optimiser:
             [values[place] for place in used] for values in (self.weights, self.first, self.second, self.steps)
         )
         gradients = [cast(Tensor, weight.grad) for weight in weights]
+        for place, gradient in zip(used, gradients, strict=True):
+            if self.anchors:
+                gradient.add_(self.weights[place] - self.anchors[place], alpha=self.recipe.proximal)
+            if self.drift:
+                gradient.add_(self.drift[place])
         if self.recipe.optimiser == "sgd":
             torch._fused_sgd_(
                 weights,

@@ -47,7 +47,7 @@ class SequentialTrainer:
             return job.model.with_weights(job.start, job.asked.shape[1:], classes).logits(job.asked, self.place)
         if not len(job.rows):
             return job.run(classes, seed)
-        model = job.model.fit(job.rows, job.targets, classes, seed, job.recipe, job.start, self.place)
+        model = job.model.fit(job.rows, job.targets, classes, seed, job.recipe, job.start, self.place, job.drift)
         return job.finish(model)
 
 

@@ -79,10 +79,12 @@ class TorchModel:
         recipe: Recipe | None = None,
         start: bytes | None = None,
         place: Place = HERE,
+        drift: bytes | None = None,
     ) -> Fitted:
         """`y` holds class numbers, or [rows, classes] targets for the losses that take them.
 
-        Training goes on from the weights `start`, where given, and with the moments that come with them.
+        Training goes on from the weights `start`, where given, and with the moments that come with them; `drift` is
+        added to every gradient.
         """
         recipe = self.checked(y, recipe)
         if (label := only_class(y)) is not None and start is None:
@@ -92,7 +94,7 @@ class TorchModel:
             network = self.tried(x.shape[1:], classes, start)
             trained = copy.deepcopy(network).to(place.device, place.dtype)
             with place.numerics():
-                train(trained, *on(place, x, y), recipe, seed, place, moments)
+                train(trained, *on(place, x, y), recipe, seed, place, moments, load(drift) if drift else {})
         return self.fitted(network, trained.state_dict(), x.shape[1:], classes, moments)
 
     def checked(self, y: Array, recipe: Recipe | None) -> Recipe:
@@ -138,6 +140,12 @@ class TorchModel:
         """What a network begins with, before any training."""
         with alone(seed):
             return FittedTorch(self.tried(row, classes), row, classes, self.architecture).weights()
+
+    def trained_names(self, row: tuple[int, ...], classes: int) -> set[str]:
+        """The names of the weights that training moves; others are averages that layers keep."""
+        with alone(0):
+            network = self.started(row, classes)
+        return {name for name, weight in network.named_parameters() if weight.requires_grad}
 
     def _fresh(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         if not isinstance(self.network, nn.Module):

@@ -45,6 +45,8 @@ class FitJob(Protocol[T_co]):
     def recipe(self) -> Recipe | None: ...
     @property
     def start(self) -> bytes | None: ...
+    @property
+    def drift(self) -> bytes | None: ...
 
     def run(self, classes: int, seed: int) -> T_co: ...
 
@@ -60,6 +62,7 @@ class Fit:
     targets: Array
     recipe: Recipe | None = None
     start: ClassVar[bytes | None] = None
+    drift: ClassVar[bytes | None] = None
 
     def __str__(self) -> str:
         return _told(self)
@@ -84,6 +87,7 @@ class FitAndVote:
     asked: Array
     recipe: Recipe | None = None
     start: ClassVar[bytes | None] = None
+    drift: ClassVar[bytes | None] = None
 
     def __str__(self) -> str:
         return _told(self)
@@ -99,19 +103,23 @@ class FitAndVote:
 
 @dataclass(frozen=True, slots=True)
 class Refit:
-    """Train a network on from given weights (safetensors); its weights come back."""
+    """Train a network on from given weights (safetensors); its weights come back.
+
+    `drift` is added to every gradient: by the names of the weights, as safetensors (SCAFFOLD).
+    """
 
     model: "TorchModel"
     rows: Array
     targets: Array
     start: bytes
     recipe: Recipe | None = None
+    drift: bytes | None = None
 
     def __str__(self) -> str:
         return _told(self)
 
     def run(self, classes: int, seed: int) -> bytes:
-        fitted = self.model.fit(self.rows, self.targets, classes, seed, self.recipe, self.start)
+        fitted = self.model.fit(self.rows, self.targets, classes, seed, self.recipe, self.start, drift=self.drift)
         return self.finish(cast("FittedTorch", fitted))
 
     def finish(self, fitted: "FittedTorch") -> bytes:

@@ -1,6 +1,6 @@
 """Who is asked and what comes back; the shape that every algorithm has."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -37,7 +37,11 @@ class Replies(Generic[R]):
 class Parties(Protocol):
     """The one effect that an algorithm has."""
 
-    def ask(self, request: Request[R]) -> Replies[R]: ...
+    @property
+    def everyone(self) -> Sequence[int]: ...
+
+    def ask(self, request: Request[R], of: Sequence[int] | None = None) -> Replies[R]:
+        """Ask everyone, or some."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ class Recipe:
     the temperature), `mse` and `mae`. With `patience` a share `held_out` of the rows is not trained on; training stops
     after so many epochs without a lower loss on them and keeps the weights of the best epoch. `augmentation` moves
     images by up to four pixels (`crop`), mirrors them (`flip`) or greys a square half as wide as they are (`cutout`),
-    anew at every step.
+    anew at every step. `proximal` holds the weights near those that training starts from (FedProx).
     """
 
     epochs: int = 10
@@ -30,6 +30,7 @@ class Recipe:
     schedule: Schedule = "constant"
     momentum: float = 0.9  # of sgd
     weight_decay: float = 0.0
+    proximal: float = 0.0  # mu
     loss: Loss = "cross-entropy"
     temperature: float = 1.0
     patience: int | None = None
@@ -43,7 +44,7 @@ class Recipe:
         for key in ("learning_rate", "temperature"):
             if not getattr(self, key) > 0:
                 raise LimbeckError(f"{key} must be above 0, not {getattr(self, key)}")
-        for key in ("final_learning_rate", "momentum", "weight_decay"):
+        for key in ("final_learning_rate", "momentum", "weight_decay", "proximal"):
             if not getattr(self, key) >= 0:
                 raise LimbeckError(f"{key} must be at least 0, not {getattr(self, key)}")
         if self.patience is not None and self.patience < 1:

@@ -46,6 +46,7 @@ class Site:
     ledger: Ledger = field(default_factory=MemoryLedger)
     noise: Noise = "simulated"
     turn: int = 0
+    progress: bytes | None = None  # weights of the server's network as they stand between rounds, for learning curves
     rng: np.random.Generator = field(init=False)
     _released: list[Message] = field(default_factory=list, init=False)
     _trained: int = field(default=0, init=False)

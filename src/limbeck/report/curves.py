@@ -24,6 +24,7 @@ def save_pictures(plan: Plan, summaries: Sequence[Summary], stem: Path) -> list[
         return []
     pictures: dict[str, Callable[[Any], None]] = {
         "rounds": lambda axes: _against(axes, shown, ("rounds",), "rounds"),
+        **({"curves": lambda axes: _rounds(axes, shown)} if any(s.curve for s in shown) else {}),
         "bytes": lambda axes: _against(axes, shown, ("up", "down"), "bytes up and down"),
         **({"epsilon": lambda axes: _private(axes, shown)} if any(map(_towards_public, shown)) else {}),
         **{key: lambda axes, key=key: _swept(axes, shown, key) for key in plan.swept},  # type: ignore[misc]
@@ -43,6 +44,17 @@ def _against(axes: Any, summaries: Sequence[Summary], cost: Sequence[str], label
     else:
         axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel=label)
+    _constant(axes, summaries)
+
+
+def _rounds(axes: Any, summaries: Sequence[Summary]) -> None:
+    """Accuracy round by round; a method without rounds is a point."""
+    for summary in summaries:
+        last = summary.figures["rounds"].mean
+        heights = [100 * accuracy for accuracy in summary.curve or [summary.figures["accuracy"].mean]]
+        places = [last - len(heights) + 1 + i for i in range(len(heights))]
+        axes.plot(places, heights, marker="." if summary.curve else "o", label=_name(summary))
+    axes.set(xlabel="rounds")
     _constant(axes, summaries)
 
 
@@ -120,14 +132,19 @@ def _name(summary: Summary, swept: Any = None) -> str:
 
 
 def learning_curves(record: RunRecord) -> bytes | None:
-    """A PNG: each party's accuracy round by round, as FedMD draws it; None where no model was better twice.
+    """A PNG: each party's accuracy round by round, as FedMD draws it, or that of the network that all train.
 
-    Dashed on the left is where a party's model started, dash-dotted on the right what it would reach with all rows.
+    None where there is but one point. Dashed on the left is where a party's model started, dash-dotted on the right
+    what it would reach with all rows.
     """
     return None if len(record.curve) < FEWEST_POINTS else _drawn(lambda axes: _curves(axes, record))
 
 
 def _curves(axes: Any, record: RunRecord) -> None:
+    if "server" in record.curve[0]:
+        axes.plot([100 * point["server"] for point in record.curve], marker=".", label="global")
+        axes.set(xlabel="rounds", title=f"{record.algorithm}, seed {record.seed}")
+        return
     last = len(record.curve) - 1
     for place, party in enumerate(record.parties):
         points = [

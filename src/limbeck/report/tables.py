@@ -41,7 +41,7 @@ def run_table(record: RunRecord) -> Table:
 def party_table(record: RunRecord) -> Table:
     """Each party: what it holds, what it learns with, and how good its own model is where it has one."""
     table = framed("parties")
-    learned = len(record.curve) > 1
+    learned = len(record.curve) > 1 and "accuracy" in record.curve[0]
     heading = ("at the start", "accuracy") if learned else ("accuracy alone",)
     heading = (*heading, *(name for name in record.bounds))
     own = heading if any(party.metrics for party in record.parties) else ()

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load
 from torch import Tensor
 
-from limbeck.models.stacked.stack import State, Window
+from limbeck.models.stacked.stack import DRIFT, State, Window
 from limbeck.models.steps import ABSENT, ADAM_BETAS, Patience, Steps
 from limbeck.models.torch import TorchModel, alone, moments_in
 from limbeck.models.weights import STEPS
@@ -27,6 +28,7 @@ class Course:
     steps: Steps
     offsets: tuple[int, int]
     start: bytes | None = None
+    drift: bytes | None = None
     name: str = ""
     done: int = 0
     state: State = field(default_factory=dict)  # empty until it has begun, final once it is finished
@@ -48,7 +50,7 @@ class Course:
         """What another training goes on with; None where none is to."""
         if self.moments is None:
             return None
-        kept = {name: values for name, values in self.state.items() if "#" in name}
+        kept = {name: values for name, values in self.state.items() if name.partition("#")[2].isdecimal()}
         return {**kept, STEPS: torch.tensor([self.taken + self.done])}
 
     @property
@@ -65,8 +67,9 @@ class Course:
     def begin(self, model: TorchModel, row: tuple[int, ...], classes: int) -> State:
         """Its weights of the moment: fresh ones, made as for a network that is trained alone, if it has none."""
         if not self.state:
+            drift = {f"{name}{DRIFT}": values for name, values in load(self.drift).items()} if self.drift else {}
             with alone(self.seed):
-                self.state = {**model.started(row, classes, self.start).state_dict(), **(self.moments or {})}
+                self.state = {**model.started(row, classes, self.start).state_dict(), **(self.moments or {}), **drift}
         return self.state
 
     def told(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from limbeck.protocol.rows import Array
 
 WINDOW = 256  # steps laid out ahead
 ASK_VALUES = 2**22  # of rows times networks that are asked about at once
+ANCHOR, DRIFT = "#anchor", "#drift"  # in a state: what a weight is held near, and what is added to its gradient
 State = dict[str, Tensor]
 
 
@@ -53,6 +54,7 @@ class Stack:
         rows: Tensor,
         targets: Tensor,
         compiled: bool,
+        drifting: bool = False,
     ) -> None:
         self.depth, self.recipe, self.place = depth, recipe, place
         self.rows, self.targets = rows, targets
@@ -79,6 +81,8 @@ class Stack:
             name: [torch.zeros_like(weight) for _ in range(1 if recipe.optimiser == "sgd" else 2)]
             for name, weight in self.weights.items()
         }
+        self.anchors = self._like_weights() if recipe.proximal else {}
+        self.drift = self._like_weights() if drifting else {}
         self._losses, self._move = self._losses_of_all, _move
         if compiled:
             self._losses, self._move = _compiled(self._losses), _compiled(self._move)
@@ -107,6 +111,10 @@ class Stack:
                 for number, values in enumerate(moments):
                     key = f"{name}#{number}"
                     values[slot].copy_(state[key], non_blocking=True) if key in state else values[slot].zero_()
+            for name, anchor in self.anchors.items():
+                anchor[slot].copy_(state.get(f"{name}{ANCHOR}", state[name]))
+            for name, drift in self.drift.items():
+                drift[slot].copy_(state[f"{name}{DRIFT}"])
             for name, factor in self._factors.items():
                 factor[slot].copy_(self.weights[name][slot])
 
@@ -116,6 +124,8 @@ class Stack:
         if moments:
             for name, kept in self.moments.items():
                 found |= {f"{name}#{number}": values[slot] for number, values in enumerate(kept)}
+            found |= {f"{name}{ANCHOR}": values[slot] for name, values in self.anchors.items()}
+            found |= {f"{name}{DRIFT}": values[slot] for name, values in self.drift.items()}
         return {name: values.to("cpu", copy=True) for name, values in found.items()}
 
     def advance(self, window: Window) -> None:
@@ -169,6 +179,9 @@ class Stack:
         finally:
             self.network.train()
 
+    def _like_weights(self) -> State:
+        return {name: torch.zeros_like(weight) for name, weight in self.weights.items()}
+
     def _many(self, values: Tensor) -> Tensor:
         return values.expand(self.depth, *values.shape).clone()
 
@@ -213,8 +226,10 @@ class Stack:
             return
         weights, factors = ([kept[name] for name in self._used] for kept in (self.weights, self._factors))
         moments = list(zip(*(self.moments[name] for name in self._used), strict=True))
+        anchors, drift = ([kept[name] for name in self._used] if kept else [] for kept in (self.anchors, self.drift))
         with torch.no_grad():
-            self._move(weights, factors, list(gradients), moments, self._laid_out, self._at, self.recipe)
+            pulled = list(gradients), anchors, drift
+            self._move(weights, factors, *pulled, moments, self._laid_out, self._at, self.recipe)
             self._at.add_(1)
 
     def _losses_of_all(
@@ -254,6 +269,8 @@ def _move(
     weights: list[Tensor],
     factors: list[Tensor],
     gradients: list[Tensor],
+    anchors: list[Tensor],
+    drift: list[Tensor],
     moments: list[tuple[Tensor, ...]],
     laid_out: State,
     at: Tensor,
@@ -265,6 +282,11 @@ def _move(
     gradients = [gradient.to(weight.dtype) for gradient, weight in zip(gradients, weights, strict=True)]
     if recipe.weight_decay:
         gradients = list(torch._foreach_add(gradients, weights, alpha=recipe.weight_decay))
+    if anchors:
+        away = torch._foreach_sub(weights, anchors)
+        gradients = list(torch._foreach_add(gradients, away, alpha=recipe.proximal))
+    if drift:
+        gradients = list(torch._foreach_add(gradients, drift))
     first = list(moments[0])
     if recipe.optimiser == "sgd":
         torch._foreach_mul_(first, recipe.momentum)

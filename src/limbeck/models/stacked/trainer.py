@@ -127,7 +127,14 @@ class StackedTrainer:
         except (LimbeckError, torch.OutOfMemoryError) as error:
             raise group.blame(error) from error
         courses = [
-            Course(member.index, member.seed, Steps(len(member.job.rows), recipe, member.seed), at, member.job.start)
+            Course(
+                member.index,
+                member.seed,
+                Steps(len(member.job.rows), recipe, member.seed),
+                at,
+                member.job.start,
+                member.job.drift,
+            )
             for member, at in zip(group.members, data.offsets, strict=True)
         ]
         return courses, data
@@ -184,7 +191,8 @@ class StackedTrainer:
             with alone(0):
                 network = group.model.tried(group.row, group.classes)
                 check_own_buffers(network, channels_first(torch.rand(2, *group.row)))
-            stack = Stack(network, depth, recipe, self.place, data.rows, data.targets, compiled)
+            drifting = group.members[0].job.drift is not None
+            stack = Stack(network, depth, recipe, self.place, data.rows, data.targets, compiled, drifting)
         self._kept[name] = stack
         if len(self._kept) > KEPT_STACKS:
             self._kept.pop(next(iter(self._kept)))
@@ -296,7 +304,8 @@ def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Gro
         fit = job.job if timed else job
         if fits_network(fit) and _can_learn(fit):
             recipe = fit.recipe or fit.model.recipe
-            kind = (fit.model.architecture, recipe, fit.rows.shape[1:], fit.targets.shape[1:])
+            shapes = (fit.rows.shape[1:], fit.targets.shape[1:])
+            kind = (fit.model.architecture, recipe, shapes, fit.drift is not None)
             found.setdefault(kind, []).append(Member(index, fit, seed, timed))
     return [Group(kind, members, classes) for kind, members in found.items()]
 

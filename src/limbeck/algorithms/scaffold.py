@@ -1,0 +1,82 @@
+"""SCAFFOLD (Karimireddy et al. 2020, option II): control variates correct how far parties drift apart.
+
+A party adds c - c_i to every gradient, and then its own variate becomes what its steps moved it by, per unit of rate.
+Weights are averaged by rows, like everybody's here; variates are averaged over all parties, as printed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, averaged, zeros
+from limbeck.errors import LimbeckError
+from limbeck.knowledge.averages import Values, are_like, bytes_of, values_of
+from limbeck.models.steps import Steps
+from limbeck.models.training import Refit
+from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.site import Silo, Site
+
+CONTROL = "scaffold.control"
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected(Improved):
+    """With what a party's control variate changed by (safetensors)."""
+
+    change: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Correct(Improve):
+    """With the global control variate c (safetensors)."""
+
+    control: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Scaffold(FedAvg):
+    """FedAvg with plain SGD and control variates."""
+
+    name: ClassVar[str] = "scaffold"
+
+    local: Recipe = Recipe(epochs=10, batch=32, optimiser="sgd", momentum=0.0, learning_rate=0.01, weight_decay=1e-6)
+
+    def __post_init__(self) -> None:
+        FedAvg.__post_init__(self)
+        if self.local.optimiser != "sgd" or self.local.momentum or self.local.patience:
+            raise LimbeckError(
+                'local: scaffold\'s variates are means of gradients: optimiser = "sgd", momentum = 0.0, no patience'
+            )
+
+    def _request(self, weights: bytes, site: Site, memory: dict[str, Any]) -> Improve:
+        control = memory.setdefault("control", zeros(values_of(weights)))
+        return Correct(weights, bytes_of(control, control))
+
+    def _improved(self, request: Improve, silo: Silo) -> Improved:
+        given, control = values_of(request.weights), values_of(cast(Correct, request).control)
+        own = values_of(cast(bytes, silo.memory[CONTROL])) if CONTROL in silo.memory else zeros(given)
+        drift = bytes_of({name: control[name] - own[name] for name in control}, control)
+        model: Any = silo.model
+        [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self.local, drift)])
+        steps = Steps(len(silo.private), self.local, 0)
+        moved = {name: values.astype(np.float64) for name, values in values_of(found).items()}
+        reach = float(steps.rates(0, steps.total).sum())
+        change = bytes_of({name: (given[name] - moved[name]) / reach - control[name] for name in control}, control)
+        silo.memory[CONTROL] = bytes_of(_plus(own, values_of(change)), control)
+        return Corrected(found, len(silo.private), change)
+
+    def _merged(
+        self, weights: Values, updates: Mapping[int, Any], everyone: int, site: Site, memory: dict[str, Any]
+    ) -> bytes:
+        control = memory["control"]
+        for update in updates.values():
+            if are_like(update.change, control):
+                control = _plus(control, values_of(update.change), 1 / everyone)
+        memory["control"] = values_of(bytes_of(control, weights))
+        return bytes_of(averaged(updates), weights)
+
+
+def _plus(values: Values, change: Values, share: float = 1.0) -> Values:
+    return {name: values[name] + share * change[name] for name in values}

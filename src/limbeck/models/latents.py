@@ -1,0 +1,180 @@
+"""Latents: values of a network's last hidden layer, a generator of them by class, and training on them (FedGEN)."""
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from limbeck.errors import LimbeckError
+from limbeck.models.packing import channels_first
+from limbeck.models.torch import TorchModel, alone
+
+CHANCE, HIDDEN = 32, 256  # numbers that a latent is drawn from, and the width of the generator
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A network's last layer: the names of its weights, and how many values it takes."""
+
+    weight: str
+    bias: str | None
+    latents: int
+
+
+def head_of(model: TorchModel, row: tuple[int, ...], classes: int) -> Head:
+    """The last layer of a network that has a linear one there."""
+    with alone(0):
+        network = model.started(row, classes)
+    last = network[-1] if isinstance(network, nn.Sequential) and len(network) else None
+    if not isinstance(last, nn.Linear):
+        raise LimbeckError(
+            f"{model.name} cannot be taught on values of its last hidden layer: it must be an nn.Sequential that ends "
+            "in a linear layer"
+        )
+    place = len(cast(nn.Sequential, network)) - 1
+    return Head(f"{place}.weight", None if last.bias is None else f"{place}.bias", last.in_features)
+
+
+def with_latents(model: TorchModel, row: tuple[int, ...]) -> TorchModel:
+    """The network, for rows that `WithLatents` takes; its weights have the same names."""
+    told = {**model.description, "name": f"{model.name} with latents"}
+    return TorchModel(_WithLatents(model.architecture, row, model), model.recipe, told)
+
+
+def generator(classes: int, latents: int) -> TorchModel:
+    """From a class, one-hot, and `CHANCE` numbers to latents."""
+    return TorchModel(_Generator(classes, latents), description={"name": "generator", "latents": latents})
+
+
+def taught_generator(classes: int, latents: int, parties: int, diversity: float) -> TorchModel:
+    """A generator before the last layers of some parties, by which it is taught."""
+    told = {"name": "generator", "latents": latents, "parties": parties, "diversity": diversity}
+    return TorchModel(_Taught(classes, latents, parties, diversity), description=told)
+
+
+class WithLatents(nn.Sequential):
+    """Takes rows [x, latents, weight]: a row of negative weight is its latents, whatever its x; then x is for batch
+    norm alone. The weight's size is that of the row's loss."""
+
+    def __init__(self, network: nn.Sequential, row: tuple[int, ...]) -> None:
+        super().__init__(*network)
+        self.row = row
+
+    def forward(self, rows: Tensor) -> Tensor:
+        *body, head = self
+        size = math.prod(self.row)
+        x, latents, weight = rows[:, :size], rows[:, size:-1], rows[:, -1:]
+        hidden = channels_first(x.reshape(-1, *self.row))
+        for layer in body:
+            hidden = layer(hidden)
+        logits = cast(Tensor, head(torch.where(weight < 0, latents.to(hidden.dtype), hidden)))
+        return cast(Tensor, _Weighed.apply(logits, weight.abs())) if self.training else logits  # type: ignore[no-untyped-call]
+
+
+class Taught(nn.Module):
+    """What parties' last layers say together of a generator's latents, each weighed by its share of the class."""
+
+    heads: Tensor
+    biases: Tensor
+    shares: Tensor
+
+    def __init__(self, classes: int, latents: int, parties: int, diversity: float) -> None:
+        super().__init__()
+        self.classes, self.diversity = classes, diversity
+        self.generator = _generator(classes, latents)
+        self.register_buffer("heads", torch.zeros(parties, classes, latents))
+        self.register_buffer("biases", torch.zeros(parties, classes))
+        self.register_buffer("shares", torch.zeros(parties, classes))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        latents = self.generator(rows)
+        if self.training and self.diversity:
+            latents = _Diverse.apply(latents, rows[:, self.classes :], self.diversity)  # type: ignore[no-untyped-call]
+        said = torch.einsum("nl,pcl->npc", latents, self.heads) + self.biases
+        return torch.einsum("npc,np->nc", said, rows[:, : self.classes] @ self.shares.T)
+
+
+def _generator(classes: int, latents: int) -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(classes + CHANCE, HIDDEN), nn.BatchNorm1d(HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, latents)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _WithLatents:
+    architecture: Hashable
+    row: tuple[int, ...]
+    model: TorchModel = field(compare=False, repr=False)
+
+    def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return WithLatents(cast(nn.Sequential, self.model.started(self.row, classes)), self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class _Generator:
+    classes: int
+    latents: int
+
+    def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return _generator(self.classes, self.latents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taught:
+    classes: int
+    latents: int
+    parties: int
+    diversity: float
+
+    def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return Taught(self.classes, self.latents, self.parties, self.diversity)
+
+
+class _Weighed(torch.autograd.Function):
+    """Logits as they are; the gradient of each row times its weight, so that its loss counts so much."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(logits: Tensor, weight: Tensor) -> Tensor:
+        return logits.view_as(logits)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        [weight] = ctx.saved_tensors
+        return gradient * weight.to(gradient.dtype), None
+
+
+class _Diverse(torch.autograd.Function):
+    """Latents as they are, with the gradient of FedGEN's diversity loss beside that of all else.
+
+    It is exp(-mean of |latents' difference| (difference of chance)^2 over pairs): who starts elsewhere ends elsewhere.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(latents: Tensor, chance: Tensor, strength: float) -> Tensor:
+        return latents.view_as(latents)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
+        latents, chance, ctx.strength = inputs
+        ctx.save_for_backward(latents, chance)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        latents, chance = ctx.saved_tensors
+        between = latents[:, None] - latents[None]
+        apart = ((chance[:, None] - chance[None]) ** 2).mean(2)
+        loss = torch.exp(-(between.abs().mean(2) * apart).mean())
+        pairs, values = apart.numel(), latents.shape[1]
+        slope = -2 * loss * (apart[:, :, None] * between.sign()).sum(1) / (pairs * values)
+        return gradient + ctx.strength * slope, None, None
