@@ -7,11 +7,19 @@ from limbeck._version import __version__ as __version__
 if TYPE_CHECKING:
     from limbeck.algorithms.centralized import Centralized as Centralized
     from limbeck.algorithms.ensemble import Ensemble as Ensemble
+    from limbeck.algorithms.fedavg import FedAvg as FedAvg
+    from limbeck.algorithms.fedavgm import FedAvgM as FedAvgM
+    from limbeck.algorithms.feddf import FedDF as FedDF
+    from limbeck.algorithms.fedgen import FedGEN as FedGEN
     from limbeck.algorithms.fedkd import FedKD as FedKD
     from limbeck.algorithms.fedkt import FedKT as FedKT
+    from limbeck.algorithms.fedkt_prox import FedKTAvg as FedKTAvg
+    from limbeck.algorithms.fedkt_prox import FedKTProx as FedKTProx
     from limbeck.algorithms.fedmd import FedMD as FedMD
+    from limbeck.algorithms.fedprox import FedProx as FedProx
     from limbeck.algorithms.pate import Pate as Pate
     from limbeck.algorithms.public_only import PublicOnly as PublicOnly
+    from limbeck.algorithms.scaffold import Scaffold as Scaffold
     from limbeck.algorithms.solo import Solo as Solo
     from limbeck.checks import check_algorithm as check_algorithm
     from limbeck.errors import LimbeckError as LimbeckError

@@ -1,16 +1,30 @@
 """The one suite that every algorithm passes."""
 
+from dataclasses import fields
+from typing import Any, cast
+
 import pytest
 
 from limbeck.algorithms import algorithm_named, algorithms
 from limbeck.checks import check_algorithm
 from limbeck.errors import LimbeckError
+from limbeck.tables import from_table
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    **{
+        name: {"rounds": 2}
+        for name in algorithms()
+        if "rounds" in {field.name for field in fields(cast(Any, algorithms()[name]))}
+    },
+    "fedgen": {"rounds": 2, "drawn": 64},
+    "fedkt-avg": {"start": {"partitions": 1, "subsets": 2}, "then": {"rounds": 1}},
+    "fedkt-prox": {"start": {"partitions": 1, "subsets": 2}, "then": {"rounds": 1, "mu": 0.5}},
+}
 
 
 @pytest.mark.parametrize("name", algorithms())
 def test_every_algorithm_behaves(name: str) -> None:
-    settings = {"rounds": 2} if name.startswith("fedmd") else {}
-    check_algorithm(algorithm_named(name)(**settings))
+    check_algorithm(from_table(algorithm_named(name), SETTINGS.get(name, {})))
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:

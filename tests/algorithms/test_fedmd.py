@@ -1,7 +1,7 @@
 """FedMD and its private kin: identities, any kind of model, silence, nonsense, and what is released."""
 
 import sqlite3
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,9 @@ import pytest
 from limbeck.algorithms.fedmd import FedMD, FedMDLDP, FedMDNFDP, FedMDNP, Scores, aligned, usable
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
+from limbeck.data.draw import Draw, cut
+from limbeck.data.sets import load
+from limbeck.data.splits import Iid
 from limbeck.engines.engine import Engine
 from limbeck.engines.fresh_process import FreshProcess
 from limbeck.engines.in_process import InProcess, ThroughBytes
@@ -23,11 +26,14 @@ from limbeck.models.onnx import PackedModel
 from limbeck.models.sharing import SharedTrainer
 from limbeck.models.training import PoolTrainer
 from limbeck.privacy.ledger import Book
-from limbeck.privacy.mechanisms import ClippedGaussian, Subsample
+from limbeck.privacy.mechanisms import ClippedGaussian, Subsample, Unprotected
+from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.parties import Algorithm, Replies, delta_of
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.release import Chance
 from limbeck.protocol.rows import PublicRows
+from limbeck.protocol.site import Silo
+from limbeck.protocol.streams import stream
 from limbeck.report.statement import statement
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -435,3 +441,50 @@ def test_the_statement_says_that_own_models_are_not_covered() -> None:
     assert "The parties' own models" not in told
     assert told.index("**Delta is 0.") < told.index("epsilon by the theorem")
     assert "for them all private rows were pooled" in statement(replace(bare, bounds={"pooled": [0.5, 0.5, 0.5]}))
+
+
+@dataclass(frozen=True, slots=True)
+class Lying(FedMD):
+    """Parties 0 and 1 say the opposite of what they think, ten times as loudly."""
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        reply = FedMD.answer(self, request, silo)
+        if silo.party > 1 or not isinstance(reply, Scores):
+            return reply
+        lie: Reply = silo.release(Scores(-10 * reply.values), Unprotected(), observer="server")
+        return lie
+
+
+def test_two_liars_of_ten_hardly_hurt_a_robust_consensus() -> None:
+    """The honest parties' accuracy on digits: the median loses less than 2 points, the mean much more."""
+    data = load("digits")
+    parts = cut(data, Draw(0.3), Draw(0.2), 0)
+    held = Iid().deal(data.y[parts.private], {}, 10, stream(0, "split"))
+    tree = model_from({"name": "random-forest", "n_estimators": 20})
+
+    def honest(algorithm: Algorithm) -> float:
+        made = replace(
+            small_federation(algorithm),
+            classes=np.array(data.classes),
+            private=[data.rows(parts.private[rows]) for rows in held],
+            models=[tree] * 10,
+            public=parts.public,
+            test=parts.test,
+        )
+        trainer = PoolTrainer(1)
+        ran = InProcess(algorithm, *made.sites(trainer), trainer)
+        ran.run()
+        assert parts.test is not None
+        votes = [PackedModel(silo.adopted).vote(parts.test.x) for silo in ran.silos[2:] if silo.adopted]
+        return float(np.mean([each == parts.test.y for each in votes]))
+
+    how: dict[str, Any] = {"rounds": 2, "alignment": 300, "start": "none"}
+    for rule in ("median", "trimmed"):
+        assert honest(Lying(**how, consensus=rule)) > honest(FedMD(**how, consensus=rule)) - 0.02
+    assert honest(Lying(**how)) < honest(FedMD(**how)) - 0.1
+
+
+def test_a_robust_consensus_of_labels_or_with_weights_is_refused() -> None:
+    for how in ({"weights": "accuracy"}, {"exchange": "argmax"}):
+        with pytest.raises(LimbeckError, match='consensus = "median" is of scores that weigh the same'):
+            FedMD(consensus="median", **how)  # type: ignore[arg-type]

@@ -12,12 +12,13 @@ Theorem 4 leaves out for s > 1. Noise goes on one side only.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from limbeck.algorithms.distil import answered, check_queries, hand_out, number_of_queries, students
 from limbeck.errors import LimbeckError
+from limbeck.knowledge.robust import Rule, check_trimmed, robust_mean
 from limbeck.knowledge.votes import consistent_votes, tally, winners
 from limbeck.models.onnx import PackedModel
 from limbeck.models.training import Fit
@@ -55,6 +56,8 @@ class FedKT:
     partitions: int = 2  # s
     subsets: int = 5  # t
     consistent: bool = True
+    votes: Literal["count"] | Rule = "count"  # others are of scores; median and trimmed withstand liars
+    trimmed: float = 0.2  # share of parties left out at either end
     queries: int | float = 1.0  # number, or share of the public rows
     privacy: Privacy = L0
 
@@ -63,6 +66,9 @@ class FedKT:
             if getattr(self, key) < 1:
                 raise LimbeckError(f"{key} must be at least 1, not {getattr(self, key)}")
         check_queries(self.queries)
+        check_trimmed(self.trimmed)
+        if self.privacy.level == "L1" and self.votes != "count":
+            raise LimbeckError(f'level L1 noises counts: votes = "count", not "{self.votes}"')
         if self.privacy.level == "L1" and self.partitions > 1 and not self.consistent:
             raise LimbeckError("level L1 lets a party's students vote as one: consistent = true, or partitions = 1")
 
@@ -123,8 +129,17 @@ class FedKT:
         return site.release(votes, noisy_max, observer="public", voters=parties, abstentions=True)
 
     def _votes(self, replies: Replies[Students], asked: Array, classes: int) -> Array:
-        """[parties, partitions, queries] predictions, tallied."""
+        """[parties, partitions, queries] predictions, tallied; or what parties' scores are together."""
+        if self.votes != "count":
+            said = [np.mean([_scores(m, asked) for m in party.models], axis=0) for party in replies]
+            return robust_mean(np.stack(said), self.votes, self.trimmed)
         labels = np.stack([[PackedModel(m).vote(asked) for m in party.models] for party in replies])
         if self.consistent:
             return consistent_votes(labels, classes)
         return tally(labels.reshape(-1, len(asked)), classes)
+
+
+def _scores(model: bytes, asked: Array) -> Array:
+    """What a student says, whatever it is: probabilities, or none for any class."""
+    scores = np.nan_to_num(PackedModel(model).scores(asked), nan=0.0, posinf=0.0, neginf=0.0)
+    return np.asarray(np.clip(scores, 0.0, 1.0))

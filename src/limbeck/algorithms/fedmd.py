@@ -18,6 +18,7 @@ import numpy as np
 from limbeck.algorithms.pooled import Pooled
 from limbeck.algorithms.study import ask, begin, digest, revisit, settle
 from limbeck.errors import LimbeckError
+from limbeck.knowledge.robust import Rule, check_trimmed, robust_mean
 from limbeck.knowledge.scores import Exchange, consensus, shown
 from limbeck.models.training import Blank, Refit, takes_steps
 from limbeck.privacy.mechanisms import ClippedGaussian, NothingPrivate, Subsample, Unprotected
@@ -94,6 +95,8 @@ class FedMD:
     alignment: int = 5000  # |d_j|, public rows a round
     exchange: Exchange | Literal["none"] = "logits"
     weights: Literal["equal", "accuracy"] | list[float] = "equal"  # c_k
+    consensus: Rule = "mean"  # median and trimmed withstand liars
+    trimmed: float = 0.2  # share of parties left out at either end
     start: Literal["public", "pretrained", "none"] = "public"
     pretrain: Recipe = Recipe(epochs=20, batch=128, patience=3)  # on labelled public rows
     settle: Recipe = Recipe(epochs=25, batch=32)  # on private rows, at the start
@@ -108,6 +111,9 @@ class FedMD:
             raise LimbeckError(f"alignment must be at least 1 row, not {self.alignment}")
         if isinstance(self.weights, list) and not (min(self.weights, default=0) >= 0 < sum(self.weights) < math.inf):
             raise LimbeckError(f"weights must be finite, not negative, and not all be 0: {self.weights}")
+        check_trimmed(self.trimmed)
+        if self.consensus != "mean" and (self.weights != "equal" or self.exchange == "argmax"):
+            raise LimbeckError(f'consensus = "{self.consensus}" is of scores that weigh the same: weights = "equal"')
 
     @property
     def needs_public_labels(self) -> bool:
@@ -125,7 +131,10 @@ class FedMD:
                 parties.ask(Score(rows)).at_least(1), self.exchange, (len(rows), site.classes), number, remarks
             )
             shares = [weights[p] for p in said] if any(weights[p] for p in said) else [1.0] * len(said)
-            agreed = consensus(list(said.values()), shares, self.exchange, site.classes)
+            if self.consensus == "mean":
+                agreed = consensus(list(said.values()), shares, self.exchange, site.classes)
+            else:
+                agreed = robust_mean(np.stack(list(said.values())), self.consensus, self.trimmed).astype(np.float32)
             parties.ask(site.release(Learn(rows, agreed), self._agreed_is(), observer="parties")).at_least(1)
         return Outcome(remarks=tuple(remarks))
 

@@ -1,0 +1,29 @@
+"""Robust means: what parties say together when some of them lie (Chang et al. 2019, Cronus)."""
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Array
+
+Rule = Literal["mean", "median", "trimmed"]
+
+
+def robust_mean(said: Array, rule: Rule, trimmed: float) -> Array:
+    """[parties, ...] become one: value by value the mean, the median, or the mean without the outermost.
+
+    `trimmed` is the share of parties that is left out at either end, rounded up: as many may say what they like.
+    """
+    if rule == "median":
+        return np.asarray(np.median(said, axis=0))
+    if rule == "mean":
+        return np.asarray(said.mean(axis=0))
+    out = min(math.ceil(trimmed * len(said)), (len(said) - 1) // 2)
+    return np.asarray(np.sort(said, axis=0)[out : len(said) - out].mean(axis=0))
+
+
+def check_trimmed(trimmed: float) -> None:
+    if not 0 <= trimmed < 0.5:
+        raise LimbeckError(f"trimmed must be a share from 0, below one half, not {trimmed}")

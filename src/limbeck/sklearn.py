@@ -1,0 +1,178 @@
+"""A federation as a scikit-learn estimator: rows go in, parties learn from them apart, one classifier comes out."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from limbeck.algorithms.fedkt import FedKT
+from limbeck.data.splits import SPLITS, Iid, Split
+from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
+from limbeck.experiments.run import run
+from limbeck.models.choice import Training
+from limbeck.protocol.parties import Algorithm, protects
+from limbeck.protocol.release import Noise
+from limbeck.protocol.rows import Array
+from limbeck.protocol.streams import stream
+from limbeck.tables import from_table
+
+PART = "algorithm__"
+
+
+class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Lets parties learn together by an algorithm, in this process; predicts with what comes of it.
+
+    `algorithm` is an algorithm of Limbeck (FedKT by default), `estimator` what every party and the server learn with: a
+    scikit-learn estimator, a model's name or its table, or a list, one for each party; then the server's is
+    `server_estimator`. Which party holds a row is said by `groups` in `fit`; without them rows are dealt to `parties`
+    by `split` (evenly by default; a split, or its table such as {"kind": "dirichlet", "beta": 0.5}). Parties that would
+    hold fewer rows than the algorithm cuts them into are joined. `public` are public rows, or a pair (X, y) of labelled
+    ones; without it a `public_share` of the rows is set aside, at random, and nobody's.
+
+    Where an algorithm ends with a model for each party, their mean probabilities decide. `result_` is the run's result:
+    its record tells rounds, bytes and privacy. The algorithm's parameters are also the estimator's, such as
+    `algorithm__partitions`. `n_jobs` processes fit (None: one, -1: one per core).
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm | None = None,
+        estimator: Any = "random-forest",
+        *,
+        server_estimator: Any = None,
+        parties: int = 3,
+        split: Split | Mapping[str, Any] | None = None,
+        public: Any = None,
+        public_share: float = 0.2,
+        classes: Any = None,
+        noise: Noise | None = None,
+        training: Training | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.algorithm = algorithm
+        self.estimator = estimator
+        self.server_estimator = server_estimator
+        self.parties = parties
+        self.split = split
+        self.public = public
+        self.public_share = public_share
+        self.classes = classes
+        self.noise = noise
+        self.training = training
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> "FederatedClassifier":
+        """Let the parties learn; `groups` names the party of each row."""
+        X, y = validate_data(self, X, y, allow_nd=True)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y) if self.classes is None else np.asarray(self.classes)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        chance = stream(seed, "estimator")
+        algorithm = FedKT() if self.algorithm is None else self.algorithm
+        if self.classes is None and protects(algorithm) and self.noise != "simulated":
+            raise LimbeckError("classes: name them, for they would be read off private labels and be public")
+        rows, public = self._set_aside(X, y, algorithm, chance)
+        if groups is None:
+            held = self._dealt(y[rows], algorithm, chance)
+        else:
+            names = column_or_1d(groups)
+            if len(names) != len(X):
+                raise LimbeckError(f"groups names the party of {len(names)} rows, but X has {len(X)}")
+            held = [np.flatnonzero(names[rows] == name) for name in np.unique(names)]
+            if lacking := [str(name) for name, own in zip(np.unique(names), held, strict=True) if not len(own)]:
+                raise LimbeckError(f"group {lacking[0]}: all its rows are set aside as public; give public rows")
+        self.result_: Any = None
+        if len(self.classes_) < 2:  # nothing to tell apart
+            return self
+        with warnings.catch_warnings():
+            if self.public is None:
+                warnings.filterwarnings("ignore", "the public rows suit", LimbeckWarning)  # they are the same rows
+            self.result_ = run(
+                algorithm,
+                [(X[rows[own]], y[rows[own]]) for own in held],
+                public=public,
+                models=self.estimator,
+                server_model=self.server_estimator,
+                seed=seed,
+                classes=self.classes_.tolist(),
+                noise=self.noise,
+                training=self.training,
+                processes=effective_n_jobs(self.n_jobs),
+            )
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The class of each row."""
+        chosen = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+    def predict_proba(self, X: Any) -> Array:
+        """[rows, classes] in the order of `classes_`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, allow_nd=True)
+        if self.result_ is None:
+            return np.ones((len(X), 1))
+        models = [self.result_.model] if self.result_.model else list(self.result_.models.values())
+        return np.asarray(np.mean([model.predict_proba(X) for model in models], axis=0, dtype=np.float64))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The estimator's parameters; with `deep` also those of its algorithm and of what its parties learn with."""
+        params: dict[str, Any] = super().get_params(deep)
+        if deep and is_dataclass(self.algorithm):
+            params |= {f"{PART}{part.name}": getattr(self.algorithm, part.name) for part in fields(self.algorithm)}
+        return params
+
+    def set_params(self, **params: Any) -> "FederatedClassifier":
+        """Set parameters; those of the algorithm give another algorithm, for it never changes."""
+        own = {key: value for key, value in params.items() if not key.startswith(PART)}
+        super().set_params(**own)
+        parts = {key.removeprefix(PART): value for key, value in params.items() if key.startswith(PART)}
+        if parts:
+            algorithm: Any = FedKT() if self.algorithm is None else self.algorithm
+            known = [part.name for part in fields(algorithm)]
+            if unknown := [part for part in parts if part not in known]:
+                raise LimbeckError(
+                    f"{PART}{unknown[0]}: {algorithm.name} has no such parameter; {did_you_mean(unknown[0], known)}"
+                )
+            self.algorithm = replace(algorithm, **parts)
+        return self
+
+    def _set_aside(self, X: Array, y: Array, algorithm: Algorithm, chance: Any) -> tuple[Array, Any]:
+        """Numbers of the private rows, and the public rows."""
+        if not algorithm.needs_public_rows or self.public is not None:
+            return np.arange(len(X)), self.public if algorithm.needs_public_rows else None
+        if not 0 < self.public_share < 1:
+            raise LimbeckError(f"public_share must be a share between 0 and 1, not {self.public_share}")
+        count = max(1, round(self.public_share * len(X)))
+        if count >= len(X):
+            raise LimbeckError(f"n_samples={len(X)}: too few rows to set some aside as public")
+        order = chance.permutation(len(X))
+        public, private = np.sort(order[:count]), np.sort(order[count:])
+        return private, (X[public], y[public]) if algorithm.needs_public_labels else X[public]
+
+    def _dealt(self, y: Array, algorithm: Algorithm, chance: Any) -> list[Array]:
+        """Numbers of each party's rows."""
+        if self.parties < 1:
+            raise LimbeckError(f"parties must be at least 1, not {self.parties}")
+        fewest = max(1, int(getattr(algorithm, "subsets", 1)))
+        parties = max(1, min(self.parties, len(y) // fewest))
+        held: list[Array] = self._split().deal(np.searchsorted(self.classes_, y), {}, parties, chance)
+        return [own for own in held if len(own)]
+
+    def _split(self) -> Split:
+        if not isinstance(self.split, Mapping):
+            return self.split or Iid()
+        table = dict(self.split)
+        kind = table.pop("kind", None)
+        if kind not in SPLITS:
+            raise LimbeckError(f"split: unknown kind {kind!r}; {did_you_mean(str(kind), SPLITS)}")
+        return from_table(SPLITS[kind], table)

@@ -1,0 +1,40 @@
+"""Robust means: what liars can and cannot do."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limbeck.errors import LimbeckError
+from limbeck.knowledge.robust import Rule, check_trimmed, robust_mean
+
+
+def test_by_hand() -> None:
+    said = np.array([[0.0], [1.0], [2.0], [3.0], [100.0]])
+    assert robust_mean(said, "mean", 0.2) == [21.2]
+    assert robust_mean(said, "median", 0.2) == [2.0]
+    assert robust_mean(said, "trimmed", 0.2) == [2.0]
+    assert robust_mean(said, "trimmed", 0.0) == [21.2]
+
+
+@pytest.mark.parametrize("rule", ["median", "trimmed"])
+@given(
+    honest=st.lists(st.floats(-5, 5), min_size=8, max_size=8),
+    lies=st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=2),
+)
+def test_two_liars_of_ten_never_move_it_out_of_what_the_others_say(
+    rule: Rule, honest: list[float], lies: list[float]
+) -> None:
+    found = robust_mean(np.array([*lies, *honest])[:, None], rule, 0.2)[0]
+    assert min(honest) - 1e-9 <= found <= max(honest) + 1e-9
+
+
+@pytest.mark.parametrize("parties", [1, 2, 3])
+def test_few_parties_are_not_all_left_out(parties: int) -> None:
+    said = np.arange(parties, dtype=float)[:, None]
+    assert robust_mean(said, "trimmed", 0.49)[0] == (parties - 1) / 2
+
+
+def test_half_of_all_cannot_be_left_out_at_either_end() -> None:
+    with pytest.raises(LimbeckError, match="trimmed must be a share from 0, below one half"):
+        check_trimmed(0.5)

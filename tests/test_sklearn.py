@@ -1,0 +1,125 @@
+"""The estimator: scikit-learn's own checks, its tools, and what it says of bad input."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from limbeck.algorithms.fedavg import FedAvg
+from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedmd import FedMD
+from limbeck.algorithms.solo import Solo
+from limbeck.errors import LimbeckError
+from limbeck.experiments.run import run
+from limbeck.privacy.planner import Privacy
+from limbeck.protocol.recipe import Recipe
+from limbeck.sklearn import FederatedClassifier
+
+X, Y = load_iris(return_X_y=True)
+TREE = DecisionTreeClassifier(max_depth=4)
+QUICK = FedKT(partitions=1, subsets=2)
+
+
+def classifier(**changed: Any) -> FederatedClassifier:
+    return FederatedClassifier(**{"algorithm": QUICK, "estimator": TREE, "random_state": 0, **changed})
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [
+        FederatedClassifier(algorithm=FedKT(), estimator=DecisionTreeClassifier()),
+        FederatedClassifier(algorithm=FedMD(rounds=1, start="none"), estimator=DecisionTreeClassifier()),
+    ]
+)
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_it_works_in_cross_validation_pipelines_and_searches() -> None:
+    assert cross_val_score(classifier(), X, Y, cv=3).mean() > 0.85
+    piped = make_pipeline(StandardScaler(), classifier(estimator=LogisticRegression()))
+    assert piped.fit(X, Y).score(X, Y) > 0.75
+    grid = {"algorithm__partitions": [1, 2], "estimator__max_depth": [1, 4]}
+    search = GridSearchCV(classifier(), grid, cv=2).fit(X, Y)
+    assert search.best_params_["estimator__max_depth"] == 4
+    assert search.best_estimator_.algorithm.subsets == 2
+    assert search.best_score_ > 0.85
+
+
+def test_groups_are_the_parties_and_travel_through_cross_validation() -> None:
+    groups = np.array(["north", "south", "west"])[np.arange(len(Y)) % 3]
+    fitted = classifier(public=X).fit(X, Y, groups=groups)
+    parties = [(X[groups == name], Y[groups == name]) for name in np.unique(groups)]
+    seed = fitted.result_.record.seed
+    alone = run(QUICK, parties, public=X, models=TREE, seed=seed)
+    assert alone.model is not None
+    assert (alone.model.predict(X) == fitted.predict(X)).all()
+    assert cross_val_score(classifier(), X, Y, cv=3, params={"groups": groups}).mean() > 0.8
+
+
+def test_a_share_of_the_rows_is_set_aside_as_public_and_is_nobodys() -> None:
+    record = classifier(public_share=0.4).fit(X, Y).result_.record
+    assert record.data["public"] == 60
+    assert sum(party.rows for party in record.parties) == 90
+
+
+def test_parties_that_algorithms_cut_finely_are_joined_where_rows_are_few() -> None:
+    few = np.r_[0:6, 50:56, 100:106]
+    record = classifier(parties=9, algorithm=FedKT(subsets=5)).fit(X[few], Y[few]).result_.record
+    assert len(record.parties) == 2
+
+
+def test_models_of_each_partys_own_decide_by_their_mean() -> None:
+    fitted = classifier(algorithm=Solo(), split={"kind": "dirichlet", "beta": 0.5, "least": 5}).fit(X, Y)
+    own = [model.predict_proba(X) for model in fitted.result_.models.values()]
+    assert np.allclose(fitted.predict_proba(X), np.mean(own, axis=0))
+    assert len(own) == 3
+
+
+def test_networks_can_be_its_estimators() -> None:
+    algorithm = FedAvg(rounds=20, local=Recipe(epochs=2, batch=8))
+    fitted = classifier(algorithm=algorithm, estimator={"name": "torch-mlp", "hidden": [16]}).fit(X, Y)
+    assert fitted.score(X, Y) > 0.8
+    assert fitted.result_.record.rounds == 20
+
+
+def test_it_survives_pickling_and_the_same_chance_gives_the_same() -> None:
+    fitted = classifier().fit(X, Y)
+    again = pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    assert (again.predict_proba(X) == fitted.predict_proba(X)).all()
+    assert (classifier().fit(X, Y).predict_proba(X) == fitted.predict_proba(X)).all()
+
+
+def test_private_labels_need_named_classes() -> None:
+    private = FedKT(partitions=1, subsets=5, queries=5, privacy=Privacy(level="L1", epsilon=10.0))
+    with pytest.raises(LimbeckError, match="classes: name them"):
+        classifier(algorithm=private).fit(X, Y)
+    record = classifier(algorithm=private, classes=[0, 1, 2]).fit(X, Y).result_.record
+    assert record.epsilon["public"] <= 10
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"parties": 0}, "parties must be at least 1, not 0"),
+        ({"public_share": 1.5}, "public_share must be a share between 0 and 1"),
+        ({"split": {"kind": "dirichle"}}, "split: unknown kind 'dirichle'; did you mean 'dirichlet'"),
+        ({"algorithm__partition": 1}, "algorithm__partition: fedkt has no such parameter; did you mean 'partitions'"),
+        ({"estimator": "forest"}, "unknown model 'forest'"),
+    ],
+)
+def test_bad_parameters_get_one_clear_line(changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(LimbeckError, match=told):
+        classifier().set_params(**changed).fit(X, Y)
+
+
+def test_groups_of_another_length_are_refused() -> None:
+    with pytest.raises(LimbeckError, match="groups names the party of 3 rows, but X has 150"):
+        classifier().fit(X, Y, groups=[0, 1, 2])
