@@ -1,7 +1,9 @@
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
+from limbeck.algorithms.fedkt_prox import FedKTProx
+from limbeck.algorithms.scaffold import Scaffold
 from limbeck.errors import LimbeckError
 from limbeck.tables import from_table
 
@@ -44,3 +46,10 @@ def test_the_wrong_key_is_named(table: dict[str, object], line: str) -> None:
 def test_only_dataclasses() -> None:
     with pytest.raises(LimbeckError, match="is not a dataclass"):
         from_table(int, {})
+
+
+def test_a_table_within_changes_what_its_key_is_by_default() -> None:
+    found = from_table(Scaffold, {"local": {"epochs": 3}})
+    assert found.local == replace(Scaffold().local, epochs=3)
+    nested = from_table(FedKTProx, {"then": {"local": {"batch": 8}}})
+    assert nested.then == replace(FedKTProx().then, local=replace(FedKTProx().then.local, batch=8))

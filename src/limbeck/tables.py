@@ -1,8 +1,8 @@
 """Tables of parameters, as TOML gives them, made into frozen dataclasses."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_type_hints
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,16 +17,27 @@ def check_keys(table: Mapping[str, Any], known: Collection[str]) -> None:
             raise LimbeckError(f"unknown key {key!r}; {did_you_mean(key, known)}")
 
 
-def from_table(kind: type[T], table: Mapping[str, Any]) -> T:
-    """A dataclass from a table of its fields, each checked against its type; tables within tables too."""
+def from_table(kind: type[T], table: Mapping[str, Any], default: T | None = None) -> T:
+    """A dataclass from a table of its fields, each checked against its type; tables within tables too.
+
+    What a table does not say is as in `default`; a table within it changes what its key is by default.
+    """
     if not is_dataclass(kind):
         raise LimbeckError(f"{kind!r} is not a dataclass of parameters")
     check_keys(table, [field.name for field in fields(kind)])
     for field in fields(kind):
-        if field.name not in table and field.default is MISSING and field.default_factory is MISSING:
+        if default is None and field.name not in table and _default(field) is MISSING:
             raise LimbeckError(f"{field.name} is missing")
-    hints = get_type_hints(kind)
-    return kind(**{key: _value(key, hints[key], value) for key, value in table.items()})
+    hints, known = get_type_hints(kind), {field.name: field for field in fields(kind)}
+    found = {}
+    for key, value in table.items():
+        usual = _default(known[key]) if default is None else getattr(default, key)
+        found[key] = _value(key, hints[key], value, usual)
+    return kind(**found) if default is None else cast(T, replace(cast(Any, default), **found))
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def check_fields(parameters: Any) -> None:
@@ -43,10 +54,10 @@ def _dataclass_in(hint: Any) -> type | None:
     return next(found, None)
 
 
-def _value(key: str, hint: Any, value: Any) -> Any:
+def _value(key: str, hint: Any, value: Any, default: Any = None) -> Any:
     if isinstance(value, Mapping) and (kind := _dataclass_in(hint)):
         try:
-            return from_table(kind, value)
+            return from_table(kind, value, default if isinstance(default, kind) else None)
         except LimbeckError as error:
             raise LimbeckError(f"{key}: {error}") from error
     try:
