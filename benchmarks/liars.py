@@ -1,6 +1,6 @@
 """What lying parties cost: plain and robust rules, with a share of the parties lying and without.
 
-python benchmarks/liars.py [--seeds 5] [--parties 10] [--liars 2]
+python benchmarks/liars.py [--seeds 5] [--parties 10] [--liars 2] [--only REGEX]
 
 On digits, dealt evenly. FedMD's liars send noise (random), or ten times the opposite of what they think of the public
 rows (adversarial); FedKT's train students on random labels, or pool their rows, learn each public row's second-best
@@ -8,6 +8,7 @@ class and all send that one student, so that they always agree with each other. 
 """
 
 import argparse
+import re
 import warnings
 from dataclasses import dataclass
 from statistics import fmean
@@ -34,7 +35,7 @@ from limbeck.protocol.site import Silo
 from limbeck.protocol.streams import stream
 
 RULES: tuple[Rule, ...] = get_args(Rule)
-COUNT_OR_RULES: tuple[Literal["count"] | Rule, ...] = ("count", *RULES)
+VOTES: tuple[Literal["count", "filtered"] | Rule, ...] = ("count", *RULES, "filtered")
 KINDS = ("nobody", "random", "adversarial")
 
 
@@ -115,15 +116,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--parties", type=int, default=10)
     parser.add_argument("--liars", type=int, default=2)
+    parser.add_argument("--only", default="")
     args = parser.parse_args()
     warnings.simplefilter("ignore", LimbeckWarning)
     methods: dict[str, Any] = {
         **{f"fedmd consensus={rule}": FedMD(rounds=3, alignment=400, start="none", consensus=rule) for rule in RULES},
-        **{f"fedkt votes={rule}": FedKT(partitions=2, subsets=3, votes=rule) for rule in COUNT_OR_RULES},
+        **{f"fedkt votes={rule}": FedKT(partitions=2, subsets=3, votes=rule) for rule in VOTES},
     }
     liars = tuple(range(args.liars))
     print(f"{'':26}" + "".join(f"{kind:>14}" for kind in KINDS) + f"   ({args.seeds} seeds)")
     for name, algorithm in methods.items():
+        if not re.search(args.only, name):
+            continue
         found = [[accuracy(algorithm, seed, args.parties, liars, kind) for seed in range(args.seeds)] for kind in KINDS]
         print(f"{name:26}" + "".join(f"{100 * fmean(values):13.1f}%" for values in found), flush=True)
 

@@ -1,17 +1,28 @@
 """FedKT against its own pseudo-code, written out by hand, and its degenerate cases."""
 
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 import pytest
 
-from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedkt import FedKT, Students, TrainStudents
 from limbeck.checks import small_federation
+from limbeck.data.draw import Draw, cut
+from limbeck.data.sets import load
+from limbeck.data.splits import Iid
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.run import run
+from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
-from limbeck.models.training import PoolTrainer
+from limbeck.models.training import Fit, PoolTrainer
+from limbeck.privacy.mechanisms import Unprotected
+from limbeck.privacy.planner import Privacy
+from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.rows import Array
+from limbeck.protocol.site import Silo
 from limbeck.protocol.streams import stream
 
 
@@ -110,3 +121,57 @@ def test_a_class_that_one_party_alone_holds_and_a_party_of_one_class() -> None:
     )
     assert result.model is not None
     assert result.accuracy == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lying(FedKT):
+    """Parties 0 and 1 teach each label one class too high, and always agree with themselves."""
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        if silo.party > 1 or not isinstance(request, TrainStudents):
+            return FedKT.answer(self, request, silo)
+        [liar] = silo.train([Fit(silo.model, silo.private.x, (silo.private.y + 1) % silo.classes)])
+        sent: Reply = silo.release(Students((liar,) * self.partitions), Unprotected(), observer="server")
+        return sent
+
+
+def ten_parties(algorithm: FedKT) -> Federation:
+    data = load("digits")
+    parts = cut(data, Draw(0.3), Draw(0.2), 0)
+    held = Iid().deal(data.y[parts.private], {}, 10, stream(0, "split"))
+    forest = model_from({"name": "random-forest", "n_estimators": 20})
+    return replace(
+        small_federation(algorithm),
+        classes=np.array(data.classes),
+        private=[data.rows(parts.private[rows]) for rows in held],
+        models=[forest] * 10,
+        server_model=forest,
+        public=parts.public,
+        test=parts.test,
+    )
+
+
+@pytest.mark.parametrize("votes", ["mean", "median", "trimmed", "filtered"])
+def test_two_liars_of_ten_hardly_hurt_robust_votes(votes: Any) -> None:
+    how: dict[str, Any] = {"partitions": 2, "subsets": 3, "votes": votes}
+    lied, honest = (ten_parties(algorithm).run(PoolTrainer(1)) for algorithm in (Lying(**how), FedKT(**how)))
+    assert lied.accuracy is not None
+    assert honest.accuracy is not None
+    assert lied.accuracy > honest.accuracy - 0.04
+    if votes == "filtered":
+        told = [f"party {party} agreed with the others too seldom and was left out" for party in (0, 1)]
+        assert lied.record.remarks == tuple(told)
+        assert honest.record.remarks == ()
+
+
+def test_filtered_votes_without_liars_are_counted_votes() -> None:
+    how: dict[str, Any] = {"partitions": 2, "subsets": 3}
+    ones, others = (ten_parties(FedKT(**how, votes=votes)).run(PoolTrainer(1)) for votes in ("count", "filtered"))
+    assert ones.model is not None
+    assert others.model is not None
+    assert ones.model.onnx == others.model.onnx
+
+
+def test_robust_votes_are_not_for_noise_on_counts() -> None:
+    with pytest.raises(LimbeckError, match='level L1 noises counts: votes = "count", not "median"'):
+        FedKT(votes="median", privacy=Privacy(level="L1", epsilon=1.0))

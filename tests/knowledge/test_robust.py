@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.robust import Rule, check_trimmed, robust_mean
+from limbeck.knowledge.robust import Rule, agreeing, check_trimmed, robust_mean
 
 
 def test_by_hand() -> None:
@@ -38,3 +38,18 @@ def test_few_parties_are_not_all_left_out(parties: int) -> None:
 def test_half_of_all_cannot_be_left_out_at_either_end() -> None:
     with pytest.raises(LimbeckError, match="trimmed must be a share from 0, below one half"):
         check_trimmed(0.5)
+
+
+def test_who_agrees_much_less_than_most_is_left_out() -> None:
+    """Ten parties with two students: eight are right nine times in ten, one as good as never, one by chance."""
+    rng = np.random.default_rng(0)
+    agreed = rng.integers(10, size=400)
+    labels = np.where(rng.random((10, 2, 400)) < 0.9, agreed, rng.integers(10, size=(10, 2, 400)))
+    labels[3], labels[7] = (agreed + 1) % 10, rng.integers(10, size=(2, 400))
+    assert np.flatnonzero(~agreeing(labels, agreed)).tolist() == [3, 7]
+
+
+def test_nobody_is_left_out_where_all_agree_alike() -> None:
+    labels = np.zeros((4, 1, 50), int)
+    assert agreeing(labels, np.zeros(50, int)).all()
+    assert agreeing(labels, np.ones(50, int)).all()

@@ -11,14 +11,14 @@ Theorem 4 leaves out for s > 1. Noise goes on one side only.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from limbeck.algorithms.distil import answered, check_queries, hand_out, number_of_queries, students
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.robust import Rule, check_trimmed, robust_mean
+from limbeck.knowledge.robust import Rule, agreeing, check_trimmed, robust_mean
 from limbeck.knowledge.votes import consistent_votes, tally, winners
 from limbeck.models.onnx import PackedModel
 from limbeck.models.training import Fit
@@ -56,7 +56,7 @@ class FedKT:
     partitions: int = 2  # s
     subsets: int = 5  # t
     consistent: bool = True
-    votes: Literal["count"] | Rule = "count"  # others are of scores; median and trimmed withstand liars
+    votes: Literal["count", "filtered"] | Rule = "count"  # all but count and mean withstand liars
     trimmed: float = 0.2  # share of parties left out at either end
     queries: int | float = 1.0  # number, or share of the public rows
     privacy: Privacy = L0
@@ -77,15 +77,16 @@ class FedKT:
         return self.privacy.left_to_chance
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        [final] = site.train([Fit(site.model, *self.lesson(parties, site))])
-        return hand_out(final, self.privacy, parties, site)
+        remarks: list[str] = []
+        [final] = site.train([Fit(site.model, *self.lesson(parties, site, remarks))])
+        return replace(hand_out(final, self.privacy, parties, site), remarks=tuple(remarks))
 
-    def lesson(self, parties: Parties, site: Site) -> tuple[Array, Array]:
+    def lesson(self, parties: Parties, site: Site, remarks: list[str]) -> tuple[Array, Array]:
         """Public rows, and the labels that the students of all parties voted for."""
         queries = number_of_queries(self.queries, len(site.public))
         replies = parties.ask(TrainStudents(queries)).at_least(1)
         asked = site.public.x[:queries]
-        votes = self._votes(replies, asked, site.classes)
+        votes = self._votes(replies, asked, site.classes, remarks)
         return answered(asked, self._labels(votes, len(replies) + len(replies.missing), site), site)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
@@ -128,15 +129,27 @@ class FedKT:
         noisy_max = self.privacy.noisy_max("party", self.partitions, asked)
         return site.release(votes, noisy_max, observer="public", voters=parties, abstentions=True)
 
-    def _votes(self, replies: Replies[Students], asked: Array, classes: int) -> Array:
+    def _votes(self, replies: Replies[Students], asked: Array, classes: int, remarks: list[str]) -> Array:
         """[parties, partitions, queries] predictions, tallied; or what parties' scores are together."""
-        if self.votes != "count":
-            said = [np.mean([_scores(m, asked) for m in party.models], axis=0) for party in replies]
-            return robust_mean(np.stack(said), self.votes, self.trimmed)
+        if self.votes in ("mean", "median", "trimmed"):
+            return self._together(replies, asked, self.votes)
         labels = np.stack([[PackedModel(m).vote(asked) for m in party.models] for party in replies])
+        if self.votes == "filtered":
+            kept = agreeing(labels, winners(self._together(replies, asked, "median")))
+            remarks += [
+                f"party {party} agreed with the others too seldom and was left out"
+                for party, stays in zip(sorted(replies.by_party), kept, strict=True)
+                if not stays
+            ]
+            labels = labels[kept]
         if self.consistent:
             return consistent_votes(labels, classes)
         return tally(labels.reshape(-1, len(asked)), classes)
+
+    def _together(self, replies: Replies[Students], asked: Array, rule: Rule) -> Array:
+        """The parties' scores, each the mean of its students', as one."""
+        said = [np.mean([_scores(model, asked) for model in party.models], axis=0) for party in replies]
+        return robust_mean(np.stack(said), rule, self.trimmed)
 
 
 def _scores(model: bytes, asked: Array) -> Array:

@@ -4,7 +4,7 @@ Its rounds come on top of FedKT's one. They are bare, so that FedKT's privacy is
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 from limbeck.algorithms.fedavg import FedAvg, row_of
@@ -36,11 +36,13 @@ class FedKTAvg:
             raise LimbeckError('start.privacy: weights leave bare in the rounds that follow; say level = "L0"')
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        rows, labels = self.start.lesson(parties, site)
+        remarks: list[str] = []
+        rows, labels = self.start.lesson(parties, site, remarks)
         model = cast(Any, site.model)
         [first] = site.train([Blank(model, row_of(site))])
         [weights] = site.train([Refit(model, rows, labels, first)])
-        return self.then.go_on(weights, Unprotected(), parties, site)
+        outcome = self.then.go_on(weights, Unprotected(), parties, site)
+        return replace(outcome, remarks=(*remarks, *outcome.remarks))
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         if isinstance(request, TrainStudents):

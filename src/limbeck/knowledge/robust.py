@@ -9,6 +9,7 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
 Rule = Literal["mean", "median", "trimmed"]
+FAR, LEAST_SPREAD = 6.0, 0.02
 
 
 def robust_mean(said: Array, rule: Rule, trimmed: float) -> Array:
@@ -22,6 +23,18 @@ def robust_mean(said: Array, rule: Rule, trimmed: float) -> Array:
         return np.asarray(said.mean(axis=0))
     out = min(math.ceil(trimmed * len(said)), (len(said) - 1) // 2)
     return np.asarray(np.sort(said, axis=0)[out : len(said) - out].mean(axis=0))
+
+
+def agreeing(labels: Array, agreed: Array) -> Array:
+    """Which parties say, of enough rows, what was agreed on: [parties, students, rows] labels against [rows].
+
+    A party is left out where it agrees much less often than most do: by more than `FAR` times their median deviation.
+    At least half of the parties stay.
+    """
+    often = (labels == agreed).mean(axis=(1, 2))
+    middle = np.median(often)
+    spread = max(float(np.median(np.abs(often - middle))), LEAST_SPREAD)
+    return np.asarray(often >= middle - FAR * spread)
 
 
 def check_trimmed(trimmed: float) -> None:
