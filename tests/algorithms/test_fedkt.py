@@ -153,7 +153,7 @@ def ten_parties(algorithm: FedKT) -> Federation:
 
 @pytest.mark.parametrize("votes", ["mean", "median", "trimmed", "filtered"])
 def test_two_liars_of_ten_hardly_hurt_robust_votes(votes: Any) -> None:
-    how: dict[str, Any] = {"partitions": 2, "subsets": 3, "votes": votes}
+    how: dict[str, Any] = {"partitions": 2, "subsets": 3, "consensus": votes}
     lied, honest = (ten_parties(algorithm).run(PoolTrainer(1)) for algorithm in (Lying(**how), FedKT(**how)))
     assert lied.accuracy is not None
     assert honest.accuracy is not None
@@ -166,12 +166,12 @@ def test_two_liars_of_ten_hardly_hurt_robust_votes(votes: Any) -> None:
 
 def test_filtered_votes_without_liars_are_counted_votes() -> None:
     how: dict[str, Any] = {"partitions": 2, "subsets": 3}
-    ones, others = (ten_parties(FedKT(**how, votes=votes)).run(PoolTrainer(1)) for votes in ("count", "filtered"))
+    ones, others = (ten_parties(FedKT(**how, consensus=votes)).run(PoolTrainer(1)) for votes in ("count", "filtered"))
     assert ones.model is not None
     assert others.model is not None
     assert ones.model.onnx == others.model.onnx
 
 
 def test_robust_votes_are_not_for_noise_on_counts() -> None:
-    with pytest.raises(LimbeckError, match='level L1 noises counts: votes = "count", not "median"'):
-        FedKT(votes="median", privacy=Privacy(level="L1", epsilon=1.0))
+    with pytest.raises(LimbeckError, match='level L1 noises counts: consensus = "count", not "median"'):
+        FedKT(consensus="median", privacy=Privacy(level="L1", epsilon=1.0))

@@ -56,7 +56,7 @@ class FedKT:
     partitions: int = 2  # s
     subsets: int = 5  # t
     consistent: bool = True
-    votes: Literal["count", "filtered"] | Rule = "count"  # all but count and mean withstand liars
+    consensus: Literal["count", "filtered"] | Rule = "count"  # all but count and mean withstand liars
     trimmed: float = 0.2  # share of parties left out at either end
     queries: int | float = 1.0  # number, or share of the public rows
     privacy: Privacy = L0
@@ -67,8 +67,8 @@ class FedKT:
                 raise LimbeckError(f"{key} must be at least 1, not {getattr(self, key)}")
         check_queries(self.queries)
         check_trimmed(self.trimmed)
-        if self.privacy.level == "L1" and self.votes != "count":
-            raise LimbeckError(f'level L1 noises counts: votes = "count", not "{self.votes}"')
+        if self.privacy.level == "L1" and self.consensus != "count":
+            raise LimbeckError(f'level L1 noises counts: consensus = "count", not "{self.consensus}"')
         if self.privacy.level == "L1" and self.partitions > 1 and not self.consistent:
             raise LimbeckError("level L1 lets a party's students vote as one: consistent = true, or partitions = 1")
 
@@ -131,10 +131,10 @@ class FedKT:
 
     def _votes(self, replies: Replies[Students], asked: Array, classes: int, remarks: list[str]) -> Array:
         """[parties, partitions, queries] predictions, tallied; or what parties' scores are together."""
-        if self.votes in ("mean", "median", "trimmed"):
-            return self._together(replies, asked, self.votes)
+        if self.consensus in ("mean", "median", "trimmed"):
+            return self._together(replies, asked, self.consensus)
         labels = np.stack([[PackedModel(m).vote(asked) for m in party.models] for party in replies])
-        if self.votes == "filtered":
+        if self.consensus == "filtered":
             kept = agreeing(labels, winners(self._together(replies, asked, "median")))
             remarks += [
                 f"party {party} agreed with the others too seldom and was left out"
