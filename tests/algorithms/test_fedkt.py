@@ -175,3 +175,28 @@ def test_filtered_votes_without_liars_are_counted_votes() -> None:
 def test_robust_votes_are_not_for_noise_on_counts() -> None:
     with pytest.raises(LimbeckError, match='level L1 noises counts: consensus = "count", not "median"'):
         FedKT(consensus="median", privacy=Privacy(level="L1", epsilon=1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Crooked(FedKT):
+    """Party 0 sends something else than its students."""
+
+    sent: str = "many"
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        reply = FedKT.answer(self, request, silo)
+        if silo.party or not isinstance(reply, Students):
+            return reply
+        strange = {"many": reply.models * 50, "none": (), "noise": (b"\x08\x07",) * 2}[self.sent]
+        told: Reply = silo.release(Students(strange), Unprotected(), observer="server")
+        return told
+
+
+@pytest.mark.parametrize("sent", ["many", "none", "noise"])
+def test_a_party_that_sends_other_than_its_students_is_left_out(sent: str) -> None:
+    made = small_federation(Crooked(sent=sent))
+    trainer = PoolTrainer(1)
+    ran = InProcess(made.algorithm, *made.sites(trainer), trainer).run()
+    assert ran.remarks == ("party 0 sent other than 2 students that vote and was left out",)
+    silent = small_federation(FedKT())
+    assert ran.model == InProcess(FedKT(), *silent.sites(trainer), trainer, silent=[0]).run().model

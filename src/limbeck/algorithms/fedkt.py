@@ -131,14 +131,15 @@ class FedKT:
 
     def _votes(self, replies: Replies[Students], asked: Array, classes: int, remarks: list[str]) -> Array:
         """[parties, partitions, queries] predictions, tallied; or what parties' scores are together."""
+        heard = self._heard(replies, asked, classes, remarks)
+        labels, scores = (np.stack([each[part] for each in heard.values()]) for part in (0, 1))
         if self.consensus in ("mean", "median", "trimmed"):
-            return self._together(replies, asked, self.consensus)
-        labels = np.stack([[PackedModel(m).vote(asked) for m in party.models] for party in replies])
+            return robust_mean(scores, self.consensus, self.trimmed)
         if self.consensus == "filtered":
-            kept = agreeing(labels, winners(self._together(replies, asked, "median")))
+            kept = agreeing(labels, winners(robust_mean(scores, "median", self.trimmed)))
             remarks += [
                 f"party {party} agreed with the others too seldom and was left out"
-                for party, stays in zip(sorted(replies.by_party), kept, strict=True)
+                for party, stays in zip(heard, kept, strict=True)
                 if not stays
             ]
             labels = labels[kept]
@@ -146,13 +147,23 @@ class FedKT:
             return consistent_votes(labels, classes)
         return tally(labels.reshape(-1, len(asked)), classes)
 
-    def _together(self, replies: Replies[Students], asked: Array, rule: Rule) -> Array:
-        """The parties' scores, each the mean of its students', as one."""
-        said = [np.mean([_scores(model, asked) for model in party.models], axis=0) for party in replies]
-        return robust_mean(np.stack(said), rule, self.trimmed)
-
-
-def _scores(model: bytes, asked: Array) -> Array:
-    """What a student says, whatever it is: probabilities, or none for any class."""
-    scores = np.nan_to_num(PackedModel(model).scores(asked), nan=0.0, posinf=0.0, neginf=0.0)
-    return np.asarray(np.clip(scores, 0.0, 1.0))
+    def _heard(
+        self, replies: Replies[Students], asked: Array, classes: int, remarks: list[str]
+    ) -> dict[int, tuple[Array, Array]]:
+        """What each party's students say: their labels, and the mean of their scores; without who sent none."""
+        found = {}
+        for party in sorted(replies.by_party):
+            try:
+                said = [PackedModel(model).run(asked) for model in replies.by_party[party].models]
+                labels, scores = (np.stack(each) for each in zip(*said, strict=True))
+            except (LimbeckError, ValueError):
+                said = []
+            right = len(said) == self.partitions and scores.shape == (self.partitions, len(asked), classes)
+            if right and labels.dtype.kind in "iu" and ((labels >= 0) & (labels < classes)).all():
+                sane = np.clip(np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0), 0.0, 1.0)
+                found[party] = labels, sane.mean(axis=0)
+            else:
+                remarks.append(f"party {party} sent other than {self.partitions} students that vote and was left out")
+        if not found:
+            raise LimbeckError(f"no party sent {self.partitions} students that vote")
+        return found
