@@ -142,7 +142,7 @@ def test_fedavgm_is_what_its_authors_write() -> None:
     trained = model.trained_names((4,), 3)
     for _ in range(3):
         mean = {name: rng.normal(size=values.shape).astype(values.dtype) for name, values in w.items()}
-        w = load(algorithm._merged(w, {0: Improved(save(mean), 5)}, 1, server, memory))
+        w = load(algorithm._merged(w, {0: Improved(save(mean), 5)}, server, memory))
         v = {n: 0.9 * v[n] + (by_hand[n] - mean[n]) if n in trained else by_hand[n] - mean[n] for n in mean}
         by_hand = {name: by_hand[name] - v[name] for name in v}
         assert all(np.allclose(w[name], by_hand[name], atol=1e-5) for name in trained)

@@ -21,6 +21,9 @@ from limbeck.protocol.release import Asked, Noise, Release, release_row
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 
+Updates = Mapping[int, Any]  # replies by party
+Memory = dict[str, Any]  # what a method remembers between rounds; `parties` is how many there are
+
 
 @dataclass(frozen=True, slots=True)
 class Improved(Reply):
@@ -62,13 +65,14 @@ class FedAvg:
 
     def go_on(self, weights: bytes, seen: Any, parties: Parties, site: Site) -> Outcome:
         """All rounds, from weights that are protected as `seen` says."""
-        memory, remarks = dict[str, Any](), list[str]()
+        memory: Memory = {"parties": len(parties.everyone)}
+        remarks: list[str] = []
         for number in range(self.rounds):
             site.progress = weights
             request = site.release(self._request(weights, site, memory), seen, observer="parties")
             replies = parties.ask(request, self._drawn(parties, site)).at_least(1)
             updates = usable(replies, values_of(weights), number, remarks)
-            weights = self._merged(values_of(weights), updates, len(parties.everyone), site, memory)
+            weights = self._merged(values_of(weights), updates, site, memory)
             seen = Unprotected()
         site.progress = weights
         [final] = site.train([Pack(cast(Any, site.model), weights, row_of(site))])
@@ -93,7 +97,7 @@ class FedAvg:
         ]
         return [*told, release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]
 
-    def _request(self, weights: bytes, site: Site, memory: dict[str, Any]) -> Improve:
+    def _request(self, weights: bytes, site: Site, memory: Memory) -> Improve:
         return Improve(weights)
 
     def _improved(self, request: Improve, silo: Silo) -> Improved:
@@ -104,10 +108,8 @@ class FedAvg:
     def _recipe(self) -> Recipe:
         return self.local
 
-    def _merged(
-        self, weights: Values, updates: Mapping[int, Any], everyone: int, site: Site, memory: dict[str, Any]
-    ) -> bytes:
-        """The next weights; what a method remembers between rounds is in `memory`."""
+    def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
+        """The next weights."""
         return bytes_of(averaged(updates), weights)
 
     def _drawn(self, parties: Parties, site: Site) -> Sequence[int]:
@@ -117,7 +119,7 @@ class FedAvg:
         return sorted(site.rng.choice(parties.everyone, count, replace=False).tolist())
 
 
-def averaged(updates: Mapping[int, Any]) -> Values:
+def averaged(updates: Updates) -> Values:
     """The mean of all updates, weighted by rows."""
     return mean([values_of(each.weights) for each in updates.values()], [each.rows for each in updates.values()])
 

@@ -1,10 +1,9 @@
 """FedAvgM (Hsu, Qi & Brown 2019): FedAvg with momentum at the server."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-from limbeck.algorithms.fedavg import FedAvg, averaged, row_of
+from limbeck.algorithms.fedavg import FedAvg, Memory, Updates, averaged, row_of
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, bytes_of, values_of
 from limbeck.protocol.site import Site
@@ -23,9 +22,7 @@ class FedAvgM(FedAvg):
         if not 0 <= self.momentum < 1:
             raise LimbeckError(f"momentum must be at least 0 and below 1, not {self.momentum}")
 
-    def _merged(
-        self, weights: Values, updates: Mapping[int, Any], everyone: int, site: Site, memory: dict[str, Any]
-    ) -> bytes:
+    def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         model = cast(Any, site.model)
         trained = model.trained_names(row_of(site), site.classes)
         before = memory.get("velocity", {})

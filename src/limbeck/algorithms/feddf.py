@@ -4,13 +4,12 @@ Their mean logits are digested by KL from the average, until it agrees no better
 authors stop by labelled validation rows).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from limbeck.algorithms.fedavg import FedAvg, averaged
+from limbeck.algorithms.fedavg import FedAvg, Memory, Updates, averaged
 from limbeck.knowledge.averages import Values, bytes_of
 from limbeck.models.training import Ask, Refit
 from limbeck.protocol.recipe import Recipe
@@ -26,9 +25,7 @@ class FedDF(FedAvg):
 
     distil: Recipe | None = Recipe(epochs=20, batch=128, schedule="cosine", patience=3)  # its loss is KL
 
-    def _merged(
-        self, weights: Values, updates: Mapping[int, Any], everyone: int, site: Site, memory: dict[str, Any]
-    ) -> bytes:
+    def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         mean = bytes_of(averaged(updates), weights)
         if self.distil is None:
             return mean

@@ -7,13 +7,12 @@ told apart as the latents of their class are (`beta` times the KL); both fade by
 Other than the authors' code: a round's latents are drawn once, at its start, and so is what the network says of them.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, averaged, row_of
+from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, Memory, Updates, averaged, row_of
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, bytes_of, values_of
 from limbeck.knowledge.scores import class_shares, softmax
@@ -66,10 +65,10 @@ class FedGEN(FedAvg):
         if self.local.augmentation != "none":
             raise LimbeckError("local.augmentation: fedgen trains on images and latents in one batch, unaugmented")
 
-    def _request(self, weights: bytes, site: Site, memory: dict[str, Any]) -> Improve:
+    def _request(self, weights: bytes, site: Site, memory: Memory) -> Improve:
         from limbeck.models.latents import head_of
 
-        if not memory:  # refused before anyone trains
+        if "round" not in memory:  # refused before anyone trains
             head_of(cast(Any, site.model), row_of(site), site.classes)
         number = memory["round"] = memory.get("round", -1) + 1
         return ImproveBeside(weights, memory.get("generator", b""), number, memory.get("held", np.empty(0, np.int64)))
@@ -109,13 +108,11 @@ class FedGEN(FedAvg):
         [found] = site.train([Ask(generator(site.classes, latents), weights, asked)])
         return found
 
-    def _merged(
-        self, weights: Values, updates: Mapping[int, Any], everyone: int, site: Site, memory: dict[str, Any]
-    ) -> bytes:
+    def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         self._teach(updates, site, memory)
         return bytes_of(averaged(updates), weights)
 
-    def _teach(self, updates: Mapping[int, Any], site: Site, memory: dict[str, Any]) -> None:
+    def _teach(self, updates: Updates, site: Site, memory: Memory) -> None:
         """Teach the generator by the parties' last layers."""
         from limbeck.models.latents import head_of, taught_generator
 

@@ -4,13 +4,12 @@ A party adds c - c_i to every gradient, and then its own variate becomes what it
 Weights are averaged by rows, like everybody's here; variates are averaged over all parties, as printed.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, averaged, zeros
+from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, Memory, Updates, averaged, zeros
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, are_like, bytes_of, values_of
 from limbeck.models.steps import Steps
@@ -50,7 +49,7 @@ class Scaffold(FedAvg):
                 'local: scaffold\'s variates are means of gradients: optimiser = "sgd", momentum = 0.0, no patience'
             )
 
-    def _request(self, weights: bytes, site: Site, memory: dict[str, Any]) -> Improve:
+    def _request(self, weights: bytes, site: Site, memory: Memory) -> Improve:
         control = memory.setdefault("control", zeros(values_of(weights)))
         return Correct(weights, bytes_of(control, control))
 
@@ -67,13 +66,11 @@ class Scaffold(FedAvg):
         silo.memory[CONTROL] = bytes_of(_plus(own, values_of(change)), control)
         return Corrected(found, len(silo.private), change)
 
-    def _merged(
-        self, weights: Values, updates: Mapping[int, Any], everyone: int, site: Site, memory: dict[str, Any]
-    ) -> bytes:
+    def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         control = memory["control"]
         for update in updates.values():
             if are_like(update.change, control):
-                control = _plus(control, values_of(update.change), 1 / everyone)
+                control = _plus(control, values_of(update.change), 1 / memory["parties"])
         memory["control"] = values_of(bytes_of(control, weights))
         return bytes_of(averaged(updates), weights)
 
