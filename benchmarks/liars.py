@@ -1,10 +1,11 @@
 """What lying parties cost: plain and robust rules, with a share of the parties lying and without.
 
-python benchmarks/liars.py [--seeds 5] [--parties 10] [--liars 2] [--only REGEX]
+python benchmarks/liars.py [--seeds 5] [--parties 10] [--liars 2] [--beta 0.5] [--only REGEX]
 
-On digits, dealt evenly. FedMD's liars send noise (random), or ten times the opposite of what they think of the public
-rows (adversarial); FedKT's train students on random labels, or pool their rows, learn each public row's second-best
-class and all send that one student, so that they always agree with each other. The others' models are scored.
+On digits, dealt evenly, or by Dirichlet with a beta. FedMD's liars send noise (random), or ten times the opposite of
+what they think of the public rows (adversarial); FedKT's train students on random labels, or pool their rows, learn
+each public row's second-best class and all send that one student, so that they always agree with each other. The
+others' models are scored.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import re
 import warnings
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -20,11 +21,11 @@ from limbeck.algorithms.fedkt import FedKT, Students, TrainStudents
 from limbeck.algorithms.fedmd import FedMD, Scores
 from limbeck.data.draw import Draw, cut
 from limbeck.data.sets import load
-from limbeck.data.splits import Iid
+from limbeck.data.splits import Dirichlet, Iid
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckWarning
 from limbeck.experiments.federation import Federation
-from limbeck.knowledge.robust import Rule
+from limbeck.knowledge.robust import Rule, Votes
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
 from limbeck.models.training import Fit, PoolTrainer
@@ -35,7 +36,7 @@ from limbeck.protocol.site import Silo
 from limbeck.protocol.streams import stream
 
 RULES: tuple[Rule, ...] = get_args(Rule)
-VOTES: tuple[Literal["count", "filtered"] | Rule, ...] = ("count", *RULES, "filtered")
+VOTES: tuple[Votes, ...] = get_args(Votes)
 KINDS = ("nobody", "random", "adversarial")
 
 
@@ -69,10 +70,11 @@ class Liar:
         return lie
 
 
-def federation(algorithm: Any, seed: int, parties: int) -> Federation:
+def federation(algorithm: Any, seed: int, parties: int, beta: float | None) -> Federation:
     data = load("digits")
     parts = cut(data, Draw(0.3), Draw(0.2), seed)
-    held = Iid().deal(data.y[parts.private], {}, parties, stream(seed, "split"))
+    split = Iid() if beta is None else Dirichlet(beta=beta, least=10)
+    held = split.deal(data.y[parts.private], {}, parties, stream(seed, "split"))
     model = model_from({"name": "random-forest", "n_estimators": 50})
     return Federation(
         algorithm=algorithm,
@@ -88,9 +90,9 @@ def federation(algorithm: Any, seed: int, parties: int) -> Federation:
     )
 
 
-def accuracy(algorithm: Any, seed: int, parties: int, liars: tuple[int, ...], how: str) -> float:
+def accuracy(algorithm: Any, seed: int, parties: int, beta: float | None, liars: tuple[int, ...], how: str) -> float:
     """Of the final model, or of the honest parties' own on average."""
-    made, trainer = federation(algorithm, seed, parties), PoolTrainer()
+    made, trainer = federation(algorithm, seed, parties, beta), PoolTrainer()
     lying: Any = Liar(algorithm, liars, how, false_student(made, liars, trainer))
     engine = InProcess(lying, *made.sites(trainer), trainer)
     outcome = engine.run()
@@ -116,6 +118,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--parties", type=int, default=10)
     parser.add_argument("--liars", type=int, default=2)
+    parser.add_argument("--beta", type=float)
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     warnings.simplefilter("ignore", LimbeckWarning)
@@ -128,7 +131,10 @@ def main() -> None:
     for name, algorithm in methods.items():
         if not re.search(args.only, name):
             continue
-        found = [[accuracy(algorithm, seed, args.parties, liars, kind) for seed in range(args.seeds)] for kind in KINDS]
+        found = [
+            [accuracy(algorithm, seed, args.parties, args.beta, liars, kind) for seed in range(args.seeds)]
+            for kind in KINDS
+        ]
         print(f"{name:26}" + "".join(f"{100 * fmean(values):13.1f}%" for values in found), flush=True)
 
 

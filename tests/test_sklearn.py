@@ -17,7 +17,7 @@ from limbeck.algorithms.fedavg import FedAvg
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.solo import Solo
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.run import run
 from limbeck.privacy.planner import Privacy
 from limbeck.protocol.recipe import Recipe
@@ -70,9 +70,10 @@ def test_a_share_of_the_rows_is_set_aside_as_public_and_is_nobodys() -> None:
     assert sum(party.rows for party in record.parties) == 90
 
 
-def test_parties_that_algorithms_cut_finely_are_joined_where_rows_are_few() -> None:
+def test_fewer_parties_are_dealt_to_where_rows_are_few() -> None:
     few = np.r_[0:6, 50:56, 100:106]
-    record = classifier(parties=9, algorithm=FedKT(subsets=5)).fit(X[few], Y[few]).result_.record
+    with pytest.warns(LimbeckWarning, match="14 rows are dealt to 2 parties, not to 9: each needs at least 5"):
+        record = classifier(parties=9, algorithm=FedKT(subsets=5)).fit(X[few], Y[few]).result_.record
     assert len(record.parties) == 2
 
 
@@ -108,7 +109,13 @@ def test_private_labels_need_named_classes() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"parties": 0}, "parties must be at least 1, not 0"),
+        ({"parties": 0}, "parties must be a whole number from 1, not 0"),
+        ({"parties": "3"}, "parties must be a whole number from 1, not '3'"),
+        ({"algorithm": FedKT}, "algorithm must be an algorithm such as"),
+        ({"split": "dirichlet"}, "split must be a table such as"),
+        ({"split": {"kind": "dirichlet", "bta": 1.0}}, "split: unknown key 'bta'; did you mean 'beta'"),
+        ({"algorithm__consensus": "medain"}, "consensus = 'medain'"),
+        ({"classes": [0, 1, 2, 2]}, "classes names one twice"),
         ({"public_share": 1.5}, "public_share must be a share between 0 and 1"),
         ({"split": {"kind": "dirichle"}}, "split: unknown kind 'dirichle'; did you mean 'dirichlet'"),
         ({"algorithm__partition": 1}, "algorithm__partition: fedkt has no such parameter; did you mean 'partitions'"),
@@ -121,5 +128,7 @@ def test_bad_parameters_get_one_clear_line(changed: dict[str, Any], told: str) -
 
 
 def test_groups_of_another_length_are_refused() -> None:
-    with pytest.raises(LimbeckError, match="groups names the party of 3 rows, but X has 150"):
+    with pytest.raises(LimbeckError, match="groups must name the party of each of 150 rows, not have the shape"):
         classifier().fit(X, Y, groups=[0, 1, 2])
+    with pytest.raises(LimbeckError, match="groups holds None or NaN"):
+        classifier().fit(X, Y, groups=[None, *Y[1:]])

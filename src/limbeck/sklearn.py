@@ -10,7 +10,7 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.data.splits import SPLITS, Iid, Split
@@ -32,13 +32,14 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     `algorithm` is an algorithm of Limbeck (FedKT by default), `estimator` what every party and the server learn with: a
     scikit-learn estimator, a model's name or its table, or a list, one for each party; then the server's is
     `server_estimator`. Which party holds a row is said by `groups` in `fit`; without them rows are dealt to `parties`
-    by `split` (evenly by default; a split, or its table such as {"kind": "dirichlet", "beta": 0.5}). Parties that would
-    hold fewer rows than the algorithm cuts them into are joined. `public` are public rows, or a pair (X, y) of labelled
-    ones; without it a `public_share` of the rows is set aside, at random, and nobody's.
+    by `split` (evenly by default; a split, or its table such as {"kind": "dirichlet", "beta": 0.5}), to fewer where
+    each would hold fewer rows than the algorithm cuts them into. `public` are public rows, or a pair (X, y) of labelled
+    ones; without it a `public_share` of the rows is set aside, at random, and nobody's. `classes` names all classes,
+    where y does not hold them all or may not tell.
 
-    Where an algorithm ends with a model for each party, their mean probabilities decide. `result_` is the run's result:
-    its record tells rounds, bytes and privacy. The algorithm's parameters are also the estimator's, such as
-    `algorithm__partitions`. `n_jobs` processes fit (None: one, -1: one per core).
+    Where an algorithm ends with a model for each party, their mean probabilities decide. `result_` is the run's result
+    (None where y holds but one class): its record tells rounds, bytes and privacy. The algorithm's parameters are also
+    the estimator's, such as `algorithm__partitions`. `n_jobs` processes fit (None: one, -1: one per core).
     """
 
     def __init__(
@@ -78,15 +79,17 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         chance = stream(seed, "estimator")
         algorithm = FedKT() if self.algorithm is None else self.algorithm
+        if isinstance(algorithm, type) or not hasattr(algorithm, "lead"):
+            raise LimbeckError(f"algorithm must be an algorithm such as FedKT(), not {algorithm!r}")
+        if len(set(self.classes_.tolist())) < len(self.classes_):
+            raise LimbeckError(f"classes names one twice: {self.classes_.tolist()}")
         if self.classes is None and protects(algorithm) and self.noise != "simulated":
             raise LimbeckError("classes: name them, for they would be read off private labels and be public")
         rows, public = self._set_aside(X, y, algorithm, chance)
         if groups is None:
             held = self._dealt(y[rows], algorithm, chance)
         else:
-            names = column_or_1d(groups)
-            if len(names) != len(X):
-                raise LimbeckError(f"groups names the party of {len(names)} rows, but X has {len(X)}")
+            names = _group_names(groups, len(X))
             held = [np.flatnonzero(names[rows] == name) for name in np.unique(names)]
             if lacking := [str(name) for name, own in zip(np.unique(names), held, strict=True) if not len(own)]:
                 raise LimbeckError(f"group {lacking[0]}: all its rows are set aside as public; give public rows")
@@ -161,18 +164,40 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _dealt(self, y: Array, algorithm: Algorithm, chance: Any) -> list[Array]:
         """Numbers of each party's rows."""
-        if self.parties < 1:
-            raise LimbeckError(f"parties must be at least 1, not {self.parties}")
+        if not isinstance(self.parties, int | np.integer) or self.parties < 1:
+            raise LimbeckError(f"parties must be a whole number from 1, not {self.parties!r}")
         fewest = max(1, int(getattr(algorithm, "subsets", 1)))
-        parties = max(1, min(self.parties, len(y) // fewest))
-        held: list[Array] = self._split().deal(np.searchsorted(self.classes_, y), {}, parties, chance)
+        parties = max(1, min(int(self.parties), len(y) // fewest))
+        if parties < self.parties:
+            told = f"{len(y)} rows are dealt to {parties} parties, not to {self.parties}: each needs at least {fewest}"
+            warnings.warn(told, LimbeckWarning, stacklevel=2)
+        order = np.argsort(self.classes_)
+        numbers = order[np.searchsorted(self.classes_, y, sorter=order)]
+        held: list[Array] = self._split().deal(numbers, {}, parties, chance)
         return [own for own in held if len(own)]
 
     def _split(self) -> Split:
+        if self.split is None:
+            return Iid()
         if not isinstance(self.split, Mapping):
-            return self.split or Iid()
+            if not hasattr(self.split, "deal"):
+                raise LimbeckError(f'split must be a table such as {{"kind": "dirichlet"}}, not {self.split!r}')
+            return self.split
         table = dict(self.split)
         kind = table.pop("kind", None)
         if kind not in SPLITS:
             raise LimbeckError(f"split: unknown kind {kind!r}; {did_you_mean(str(kind), SPLITS)}")
-        return from_table(SPLITS[kind], table)
+        try:
+            return from_table(SPLITS[kind], table)
+        except LimbeckError as error:
+            raise LimbeckError(f"split: {error}") from error
+
+
+def _group_names(groups: Any, rows: int) -> Array:
+    """The party of each row."""
+    names = np.asarray(groups)
+    if names.ndim != 1 or len(names) != rows:
+        raise LimbeckError(f"groups must name the party of each of {rows} rows, not have the shape {names.shape}")
+    if any(name is None or name != name for name in names.tolist()):
+        raise LimbeckError("groups holds None or NaN: every row must have a party")
+    return np.array([str(name) for name in names.tolist()]) if names.dtype == object else names

@@ -485,6 +485,7 @@ def test_two_liars_of_ten_hardly_hurt_a_robust_consensus() -> None:
 
 
 def test_a_robust_consensus_of_labels_or_with_weights_is_refused() -> None:
-    for how in ({"weights": "accuracy"}, {"exchange": "argmax"}):
-        with pytest.raises(LimbeckError, match='consensus = "median" is of scores that weigh the same'):
-            FedMD(consensus="median", **how)  # type: ignore[arg-type]
+    with pytest.raises(LimbeckError, match='consensus = "median" knows no weights: say weights = "equal"'):
+        FedMD(consensus="median", weights="accuracy")
+    with pytest.raises(LimbeckError, match='consensus = "median" is of scores: exchange = "logits" or "softmax"'):
+        FedMD(consensus="median", exchange="argmax")

@@ -16,18 +16,17 @@ from limbeck.algorithms.fedgen import FedGEN
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedkt_prox import FedKTAvg, FedKTProx
 from limbeck.algorithms.fedprox import FedProx
-from limbeck.algorithms.scaffold import Scaffold
+from limbeck.algorithms.scaffold import Corrected, Scaffold
 from limbeck.checks import small_federation
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckError
-from limbeck.experiments.clock import Clock
 from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
 from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.torch import TorchModel
-from limbeck.models.training import Blank, PoolTrainer, Refit
+from limbeck.models.training import Blank, Pack, PoolTrainer, Refit
 from limbeck.privacy.ledger import Book
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.privacy.planner import Privacy
@@ -222,6 +221,23 @@ def test_when_nobody_sends_weights_the_run_ends() -> None:
         engine(Spoilt(rounds=2, local=ADAM, how="all")).run()
 
 
+@dataclass(frozen=True, slots=True)
+class Amiss(Scaffold):
+    """Party 1 sends a change of no control variate."""
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        reply = Scaffold.answer(self, request, silo)
+        if silo.party != 1 or not isinstance(reply, Corrected):
+            return reply
+        told: Reply = silo.release(replace(reply, change=save({"w": np.zeros(1)})), Unprotected(), observer="server")
+        return told
+
+
+def test_a_party_without_a_control_variate_is_left_out_and_named() -> None:
+    remarks = engine(Amiss(rounds=1, local=SGD)).run().remarks
+    assert remarks == ("round 0: party 1 gave no finite weights of the network and was left out",)
+
+
 class SilentFor(InProcess):
     """A party is silent in some rounds and comes back."""
 
@@ -251,7 +267,7 @@ def test_a_party_that_was_silent_comes_back(algorithm: Algorithm) -> None:
         (
             [{"name": "torch-mlp", "hidden": [8]}] * 2
             + [{"name": "torch-mlp", "hidden": [9]}, {"name": "torch-mlp", "hidden": [8]}],
-            "fedavg averages weights: party 2 has a torch-mlp, which must be the server's torch-mlp, the same for all",
+            r"party 2 has another network \(torch-mlp hidden=\[9\]\) than the server \(torch-mlp hidden=\[8\]\)",
         ),
     ],
 )
@@ -316,15 +332,17 @@ def test_feddf_comes_nearer_to_what_its_parties_say_together() -> None:
 
 
 def test_fedkt_is_where_fedkt_prox_starts() -> None:
-    """Its start is a network that learned FedKT's labels: the same lesson, and better than fresh weights."""
-    then = FedProx(rounds=2, local=ADAM)
-    algorithm = FedKTProx(start=FedKT(partitions=1, subsets=2), then=then)
-    made = replace(small_federation(algorithm), server_model=model_from({"name": "torch-mlp", "hidden": [8]}))
-    made = replace(made, models=[made.server_model] * 3)
+    """To the bit: FedKT's final model, packed, is the network that its first round is asked to improve."""
+    start, then = FedKT(partitions=1, subsets=2), FedProx(rounds=2, local=ADAM)
+    algorithm = FedKTProx(start=start, then=then)
+    network = model_from({"name": "torch-mlp", "hidden": [8], "recipe": {"epochs": 150}})
+    made = replace(small_federation(algorithm), models=[network] * 3, server_model=network)
     ran = engine(algorithm, made)
-    curve = made.finish(ran, Clock()).record.curve
-    started, fresh = curve[0]["server"], replace(made, algorithm=then).run(PoolTrainer(1)).record.curve[0]["server"]
-    assert started > fresh
+    seen: list[bytes] = []
+    ran.watch = lambda engine: seen.append(cast(bytes, engine.server.progress))
+    ran.run()
+    model = cast(TorchModel, made.server_model)
+    assert Pack(model, seen[1], (4,)).run(3, 0) == engine(start, made).run().model
     assert [exchange.request for exchange in ran.traffic.exchanges] == ["TrainStudents", "Improve", "Improve", "Adopt"]
     assert ran.traffic.rounds == 3
     assert not isinstance(FedKTAvg().then, FedProx)

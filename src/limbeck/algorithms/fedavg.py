@@ -20,6 +20,7 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.release import Asked, Noise, Release, release_row
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
+from limbeck.tables import check_fields
 
 Updates = Mapping[int, Any]  # replies by party
 Memory = dict[str, Any]  # what a method remembers between rounds; `parties` is how many there are
@@ -54,6 +55,7 @@ class FedAvg:
     local: Recipe = Recipe(epochs=10, batch=32, weight_decay=1e-6)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.rounds < 1:
             raise LimbeckError(f"rounds must be at least 1, not {self.rounds}")
         if not 0 < self.sampled <= 1:
@@ -71,8 +73,14 @@ class FedAvg:
             site.progress = weights
             request = site.release(self._request(weights, site, memory), seen, observer="parties")
             replies = parties.ask(request, self._drawn(parties, site)).at_least(1)
-            updates = usable(replies, values_of(weights), number, remarks)
-            weights = self._merged(values_of(weights), updates, site, memory)
+            there = self._usable(replies, values_of(weights), memory)
+            remarks += [
+                f"round {number}: party {party} gave no finite weights of the network and was left out"
+                for party in sorted(replies.by_party.keys() - there.keys())
+            ]
+            if not there:
+                raise LimbeckError(f"round {number}: no party gave finite weights of the network")
+            weights = self._merged(values_of(weights), there, site, memory)
             seen = Unprotected()
         site.progress = weights
         [final] = site.train([Pack(cast(Any, site.model), weights, row_of(site))])
@@ -112,6 +120,14 @@ class FedAvg:
         """The next weights."""
         return bytes_of(averaged(updates), weights)
 
+    def _is_usable(self, reply: Any, like: Values, memory: Memory) -> bool:
+        return isinstance(reply.rows, int) and reply.rows >= 1 and are_like(reply.weights, like)
+
+    def _usable(self, replies: Replies[Improved], like: Values, memory: Memory) -> dict[int, Any]:
+        """Updates by party, without those that are none."""
+        every = sorted(replies.by_party.items())
+        return {party: reply for party, reply in every if self._is_usable(reply, like, memory)}
+
     def _drawn(self, parties: Parties, site: Site) -> Sequence[int]:
         count = max(1, round(self.sampled * len(parties.everyone)))
         if count == len(parties.everyone):
@@ -122,20 +138,6 @@ class FedAvg:
 def averaged(updates: Updates) -> Values:
     """The mean of all updates, weighted by rows."""
     return mean([values_of(each.weights) for each in updates.values()], [each.rows for each in updates.values()])
-
-
-def usable(replies: Replies[Improved], like: Values, number: int, remarks: list[str]) -> dict[int, Any]:
-    """Updates by party, without those that are none; the record says whose."""
-    found = {}
-    for party in sorted(replies.by_party):
-        reply = replies.by_party[party]
-        if reply.rows >= 1 and are_like(reply.weights, like):
-            found[party] = reply
-        else:
-            remarks.append(f"round {number}: party {party} gave no finite weights of the network and was left out")
-    if not found:
-        raise LimbeckError(f"round {number}: no party gave finite weights of the network")
-    return found
 
 
 def row_of(site: Site) -> tuple[int, ...]:

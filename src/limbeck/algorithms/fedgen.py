@@ -17,6 +17,7 @@ from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, bytes_of, values_of
 from limbeck.knowledge.scores import class_shares, softmax
 from limbeck.models.training import Ask, Blank, Refit
+from limbeck.protocol.messages import Reply
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
@@ -38,6 +39,10 @@ class ImproveBeside(Improve):
     generator: bytes
     round: int
     held: Array
+
+    @classmethod
+    def reply(cls) -> type[Reply]:
+        return ImprovedAndCounted
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,8 @@ class FedGEN(FedAvg):
         return found
 
     def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
-        self._teach(updates, site, memory)
+        if memory["round"] + 1 < self.rounds:
+            self._teach(updates, site, memory)
         return bytes_of(averaged(updates), weights)
 
     def _teach(self, updates: Updates, site: Site, memory: Memory) -> None:

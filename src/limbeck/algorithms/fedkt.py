@@ -12,13 +12,13 @@ Theorem 4 leaves out for s > 1. Noise goes on one side only.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from limbeck.algorithms.distil import answered, check_queries, hand_out, number_of_queries, students
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.robust import Rule, agreeing, check_trimmed, robust_mean
+from limbeck.knowledge.robust import Votes, agreeing, check_trimmed, robust_mean
 from limbeck.knowledge.votes import consistent_votes, tally, winners
 from limbeck.models.onnx import PackedModel
 from limbeck.models.training import Fit
@@ -29,6 +29,7 @@ from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.release import Asked, Noise, Release, release_row
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
+from limbeck.tables import check_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,13 @@ class FedKT:
     partitions: int = 2  # s
     subsets: int = 5  # t
     consistent: bool = True
-    consensus: Literal["count", "filtered"] | Rule = "count"  # all but count and mean withstand liars
+    consensus: Votes = "count"  # median, trimmed and filtered withstand liars among parties that are alike
     trimmed: float = 0.2  # share of parties left out at either end
     queries: int | float = 1.0  # number, or share of the public rows
     privacy: Privacy = L0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for key in ("partitions", "subsets"):
             if getattr(self, key) < 1:
                 raise LimbeckError(f"{key} must be at least 1, not {getattr(self, key)}")

@@ -38,9 +38,10 @@ class FedKTAvg:
     def lead(self, parties: Parties, site: Site) -> Outcome:
         remarks: list[str] = []
         rows, labels = self.start.lesson(parties, site, remarks)
-        model = cast(Any, site.model)
-        [first] = site.train([Blank(model, row_of(site))])
-        [weights] = site.train([Refit(model, rows, labels, first)])
+        model, fresh = cast(Any, site.model), None
+        if (labels == labels[0]).all():  # FedKT's model would say so without being a network
+            [fresh] = site.train([Blank(model, row_of(site))])
+        [weights] = site.train([Refit(model, rows, labels, fresh)])
         outcome = self.then.go_on(weights, Unprotected(), parties, site)
         return replace(outcome, remarks=(*remarks, *outcome.remarks))
 

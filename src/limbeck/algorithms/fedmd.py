@@ -112,8 +112,10 @@ class FedMD:
         if isinstance(self.weights, list) and not (min(self.weights, default=0) >= 0 < sum(self.weights) < math.inf):
             raise LimbeckError(f"weights must be finite, not negative, and not all be 0: {self.weights}")
         check_trimmed(self.trimmed)
-        if self.consensus != "mean" and (self.weights != "equal" or self.exchange == "argmax"):
-            raise LimbeckError(f'consensus = "{self.consensus}" is of scores that weigh the same: weights = "equal"')
+        if self.consensus != "mean" and self.weights != "equal":
+            raise LimbeckError(f'consensus = "{self.consensus}" knows no weights: say weights = "equal"')
+        if self.consensus != "mean" and self.exchange == "argmax":
+            raise LimbeckError(f'consensus = "{self.consensus}" is of scores: exchange = "logits" or "softmax"')
 
     @property
     def needs_public_labels(self) -> bool:

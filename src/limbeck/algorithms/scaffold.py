@@ -9,11 +9,12 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, Memory, Updates, averaged, zeros
+from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, Memory, Updates, averaged, row_of, zeros
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, are_like, bytes_of, values_of
 from limbeck.models.steps import Steps
 from limbeck.models.training import Refit
+from limbeck.protocol.messages import Reply
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.site import Silo, Site
 
@@ -33,6 +34,10 @@ class Correct(Improve):
 
     control: bytes
 
+    @classmethod
+    def reply(cls) -> type[Reply]:
+        return Corrected
+
 
 @dataclass(frozen=True, slots=True)
 class Scaffold(FedAvg):
@@ -44,18 +49,23 @@ class Scaffold(FedAvg):
 
     def __post_init__(self) -> None:
         FedAvg.__post_init__(self)
-        if self.local.optimiser != "sgd" or self.local.momentum or self.local.patience:
+        if self.local.optimiser != "sgd" or self.local.momentum or self.local.patience or self.local.proximal:
             raise LimbeckError(
-                'local: scaffold\'s variates are means of gradients: optimiser = "sgd", momentum = 0.0, no patience'
+                'local: scaffold\'s variates are means of gradients: optimiser = "sgd", momentum = 0.0, no patience, '
+                "nothing proximal"
             )
 
     def _request(self, weights: bytes, site: Site, memory: Memory) -> Improve:
-        control = memory.setdefault("control", zeros(values_of(weights)))
+        if "control" not in memory:
+            model: Any = site.model
+            trained = model.trained_names(row_of(site), site.classes)
+            memory["control"] = zeros({n: values for n, values in values_of(weights).items() if n in trained})
+        control = memory["control"]
         return Correct(weights, bytes_of(control, control))
 
     def _improved(self, request: Improve, silo: Silo) -> Improved:
         given, control = values_of(request.weights), values_of(cast(Correct, request).control)
-        own = values_of(cast(bytes, silo.memory[CONTROL])) if CONTROL in silo.memory else zeros(given)
+        own = values_of(cast(bytes, silo.memory[CONTROL])) if CONTROL in silo.memory else zeros(control)
         drift = bytes_of({name: control[name] - own[name] for name in control}, control)
         model: Any = silo.model
         [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self.local, drift)])
@@ -66,12 +76,14 @@ class Scaffold(FedAvg):
         silo.memory[CONTROL] = bytes_of(_plus(own, values_of(change)), control)
         return Corrected(found, len(silo.private), change)
 
+    def _is_usable(self, reply: Any, like: Values, memory: Memory) -> bool:
+        return FedAvg._is_usable(self, reply, like, memory) and are_like(reply.change, memory["control"])
+
     def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         control = memory["control"]
         for update in updates.values():
-            if are_like(update.change, control):
-                control = _plus(control, values_of(update.change), 1 / memory["parties"])
-        memory["control"] = values_of(bytes_of(control, weights))
+            control = _plus(control, values_of(update.change), 1 / memory["parties"])
+        memory["control"] = values_of(bytes_of(control, memory["control"]))
         return bytes_of(averaged(updates), weights)
 
 

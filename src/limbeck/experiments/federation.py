@@ -240,6 +240,12 @@ def check_one_network(algorithm: str, models: Sequence[Any], server_model: Any) 
     for party, model in enumerate(models):
         if not takes_steps(model) or model.architecture != server_model.architecture:
             raise LimbeckError(
-                f"{algorithm} averages weights: party {party} has a {model.name}, which must be the server's "
-                f"{server_model.name}, the same for all"
+                f"{algorithm} averages weights: party {party} has another network ({_told(model)}) than the server "
+                f"({_told(server_model)})"
             )
+
+
+def _told(model: Any) -> str:
+    """A model's name and parameters."""
+    parameters = {key: value for key, value in model.description.items() if key not in ("name", "recipe", "repr")}
+    return " ".join([model.name, *(f"{key}={value}" for key, value in parameters.items())])

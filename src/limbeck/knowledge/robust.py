@@ -9,6 +9,7 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
 Rule = Literal["mean", "median", "trimmed"]
+Votes = Literal["count", "mean", "median", "trimmed", "filtered"]
 FAR, LEAST_SPREAD = 6.0, 0.02
 
 

@@ -117,7 +117,8 @@ class _Optimiser:
     ) -> None:
         self.names, self.weights, self.recipe = list(weights), list(weights.values()), recipe
         self.anchors = [weight.detach().clone() for weight in self.weights] if recipe.proximal else []
-        self.drift = [drift[name].to(weight) for name, weight in weights.items()] if drift else []
+        nothing = torch.zeros(())
+        self.drift = [drift.get(name, nothing).to(weight) for name, weight in weights.items()] if drift else []
         self.first, self.second = ([torch.zeros_like(weight) for weight in self.weights] for _ in range(2))
         self.taken = int(moments[STEPS]) if moments else 0
         self.steps = [torch.full((), float(self.taken), device=weight.device) for weight in self.weights]

@@ -103,7 +103,7 @@ class FitAndVote:
 
 @dataclass(frozen=True, slots=True)
 class Refit:
-    """Train a network on from given weights (safetensors); its weights come back.
+    """Train a network on from given weights (safetensors), or from fresh ones as `Fit` does; its weights come back.
 
     `drift` is added to every gradient: by the names of the weights, as safetensors (SCAFFOLD).
     """
@@ -111,7 +111,7 @@ class Refit:
     model: "TorchModel"
     rows: Array
     targets: Array
-    start: bytes
+    start: bytes | None
     recipe: Recipe | None = None
     drift: bytes | None = None
 
@@ -123,6 +123,8 @@ class Refit:
         return self.finish(cast("FittedTorch", fitted))
 
     def finish(self, fitted: "FittedTorch") -> bytes:
+        if not hasattr(fitted, "weights"):
+            raise LimbeckError("all labels are of one class: no network is trained to say that")
         return fitted.weights()
 
 

@@ -142,7 +142,9 @@ def learning_curves(record: RunRecord) -> bytes | None:
 
 def _curves(axes: Any, record: RunRecord) -> None:
     if "server" in record.curve[0]:
-        axes.plot([100 * point["server"] for point in record.curve], marker=".", label="global")
+        first = record.rounds - len(record.curve) + 1
+        heights = [100 * point["server"] for point in record.curve]
+        axes.plot(range(first, first + len(heights)), heights, marker=".", label="global")
         axes.set(xlabel="rounds", title=f"{record.algorithm}, seed {record.seed}")
         return
     last = len(record.curve) - 1

@@ -114,7 +114,8 @@ class Stack:
             for name, anchor in self.anchors.items():
                 anchor[slot].copy_(state.get(f"{name}{ANCHOR}", state[name]))
             for name, drift in self.drift.items():
-                drift[slot].copy_(state[f"{name}{DRIFT}"])
+                key = f"{name}{DRIFT}"
+                drift[slot].copy_(state[key]) if key in state else drift[slot].zero_()
             for name, factor in self._factors.items():
                 factor[slot].copy_(self.weights[name][slot])
 
