@@ -25,9 +25,9 @@ def uniform(key: Tensor, shape: tuple[int, ...], purpose: int) -> Tensor:
 
 def chosen(key: Tensor, shape: tuple[int, ...], share: float, purpose: int) -> Tensor:
     """True for about so many values, to one in 65 536: a word decides four of them, for words are what takes time."""
-    count = math.prod(shape)
-    parts = _words(key, -(-count // PARTS), purpose).view(torch.int16)[:count].reshape(shape)
-    return parts <= max(round(share * 2**16), 1) - 2**15 - 1
+    count, words = math.prod(shape), _words(key, -(-math.prod(shape) // PARTS), purpose)
+    parts = (words[:, None] >> torch.arange(0, 64, 64 // PARTS, device=key.device)).to(torch.int16)
+    return parts.flatten()[:count].reshape(shape) <= max(round(share * 2**16), 1) - 2**15 - 1
 
 
 def _words(key: Tensor, count: int, purpose: int) -> Tensor:
