@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from limbeck.algorithms.fedavg import FedAvg
 from limbeck.algorithms.fedkt import FedKT
@@ -33,13 +33,24 @@ def classifier(**changed: Any) -> FederatedClassifier:
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [
-        FederatedClassifier(algorithm=FedKT(), estimator=DecisionTreeClassifier()),
-        FederatedClassifier(algorithm=FedMD(rounds=1, start="none"), estimator=DecisionTreeClassifier()),
-    ]
+    [FederatedClassifier(algorithm=FedKT(), estimator=DecisionTreeClassifier())]
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        FederatedClassifier(),
+        FederatedClassifier(algorithm=FedMD(rounds=1, start="none"), estimator=DecisionTreeClassifier()),
+        FederatedClassifier(algorithm=Solo(), estimator=LogisticRegression()),
+    ],
+    ids=["default", "fedmd", "solo"],
+)
+def test_and_whatever_it_is_made_of(estimator: FederatedClassifier) -> None:
+    check_estimator(estimator)
 
 
 def test_it_works_in_cross_validation_pipelines_and_searches() -> None:

@@ -151,7 +151,9 @@ def ten_parties(algorithm: FedKT) -> Federation:
     )
 
 
-@pytest.mark.parametrize("votes", ["mean", "median", "trimmed", "filtered"])
+@pytest.mark.parametrize(
+    "votes", ["filtered", *(pytest.param(rule, marks=pytest.mark.slow) for rule in ("mean", "median", "trimmed"))]
+)
 def test_two_liars_of_ten_hardly_hurt_robust_votes(votes: Any) -> None:
     how: dict[str, Any] = {"partitions": 2, "subsets": 3, "consensus": votes}
     lied, honest = (ten_parties(algorithm).run(PoolTrainer(1)) for algorithm in (Lying(**how), FedKT(**how)))
@@ -164,6 +166,7 @@ def test_two_liars_of_ten_hardly_hurt_robust_votes(votes: Any) -> None:
         assert honest.record.remarks == ()
 
 
+@pytest.mark.slow
 def test_filtered_votes_without_liars_are_counted_votes() -> None:
     how: dict[str, Any] = {"partitions": 2, "subsets": 3}
     ones, others = (ten_parties(FedKT(**how, consensus=votes)).run(PoolTrainer(1)) for votes in ("count", "filtered"))
