@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+LONG = 1.0  # seconds: of fifty rounds of short work one line is enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,7 @@ class Watcher:
     console: Console
     verb: str = "fitting"
     noun: str = "model"
+    _told: set[str] = field(default_factory=set)
 
     def __call__(self, results: Iterable[Any], total: int) -> Iterable[Any]:
         label = f"{self.verb} {total} {self.noun}{'s' if total > 1 else ''}"
@@ -29,4 +32,7 @@ class Watcher:
     def _line(self, results: Iterable[Any], label: str) -> Iterable[Any]:
         began = time.perf_counter()
         yield from results
-        self.console.print(f"{label}: {time.perf_counter() - began:.1f} s", highlight=False)
+        seconds = time.perf_counter() - began
+        if seconds >= LONG or label not in self._told:
+            self.console.print(f"{label}: {seconds:.1f} s", highlight=False)
+            self._told.add(label)
