@@ -193,7 +193,7 @@ def test_the_statement_says_what_holds_and_what_does_not(here: Path) -> None:
     assert "The server need not be trusted" in l2
     assert "operating system's generator" in l2
     assert "The server is trusted" in l1
-    assert "Students reach the server bare, from 6 sites" in l1
+    assert "Bare to the server, from 6 sites: Students (a party's students, one for each partition" in l1
     assert "This was a simulation" in l1
     assert "No noise was added anywhere" in l0
     assert all("Nobody has rows in two parties" in text for text in (l2, l1, l0))

@@ -7,6 +7,7 @@ from typing import Any
 from limbeck.experiments.record import RunRecord
 from limbeck.privacy.accounting import Figure
 from limbeck.privacy.mechanisms import Subsample
+from limbeck.protocol.messages import Message
 
 WHO = {"server": "the server", "parties": "the other parties", "public": "the public"}
 UNITS = {"example": "one row", "party": "a whole party"}
@@ -116,13 +117,22 @@ def _words(record: RunRecord) -> str:
     )
 
 
+def _named(what: str) -> str:
+    """A message's name, and what it says of itself."""
+    kind = next((kind for kind in Message.kinds.values() if kind.__name__ == what), None)
+    told = " ".join((kind.__doc__ or "").split()).partition(". ")[0].rstrip(".") if kind else ""
+    if not told or told.startswith(f"{what}("):  # nobody wrote down what it is
+        return what
+    return f"{what} ({told[0].lower()}{told[1:]})"
+
+
 def _bare(record: RunRecord, own_models: bool) -> str:
     bare: dict[tuple[str, str], set[str]] = {}
     for row in record.ledger:
         if row["mechanism"] == "unprotected":
             bare.setdefault((str(row["what"]), str(row["observer"])), set()).add(str(row["site"]))
     told = [
-        f"- {what} reach {WHO[observer]} bare, from {len(sites)} site{'s' * (len(sites) > 1)}: no guarantee holds "
+        f"- Bare to {WHO[observer]}, from {len(sites)} site{'s' * (len(sites) > 1)}: {_named(what)}. No guarantee holds "
         "towards them."
         for (what, observer), sites in bare.items()
     ]
