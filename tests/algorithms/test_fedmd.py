@@ -434,10 +434,7 @@ def test_the_statement_says_that_own_models_are_not_covered() -> None:
     bare = federation(FedMD(**QUICK)).run(PoolTrainer(1)).record
     told = statement(bare, own_models=True)
     assert "The parties' own models (`models/`): each learned from its party's private rows" in told
-    assert (
-        "Scores (what a party's model says of the rows: scores [rows, classes], or labels) reach the server bare"
-        in told
-    )
+    assert "Bare to the server, from 3 sites: Scores (what a party's model says of the rows" in told
     assert "adds the noise itself" not in told
     sampled = federation(FedMDNFDP(sampled=5, **QUICK)).run(PoolTrainer(1)).record
     told = statement(sampled, own_models=True)

@@ -132,8 +132,8 @@ def _bare(record: RunRecord, own_models: bool) -> str:
         if row["mechanism"] == "unprotected":
             bare.setdefault((str(row["what"]), str(row["observer"])), set()).add(str(row["site"]))
     told = [
-        f"- Bare to {WHO[observer]}, from {len(sites)} site{'s' * (len(sites) > 1)}: {_named(what)}. No guarantee holds "
-        "towards them."
+        f"- Bare to {WHO[observer]}, from {len(sites)} site{'s' * (len(sites) > 1)}: {_named(what)}. "
+        "No guarantee holds towards them."
         for (what, observer), sites in bare.items()
     ]
     if own_models and not any(row["mechanism"] == Subsample.name for row in record.ledger):
