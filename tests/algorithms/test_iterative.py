@@ -37,7 +37,6 @@ from limbeck.protocol.site import Silo
 
 ADAM = Recipe(epochs=2, batch=8)
 SGD = Recipe(epochs=2, batch=8, optimiser="sgd", momentum=0.0, learning_rate=0.05)
-LINEAR = model_from({"name": "torch-mlp", "hidden": []})
 
 
 def engine(algorithm: Algorithm, made: Federation | None = None, **how: Any) -> InProcess:

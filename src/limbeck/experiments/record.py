@@ -32,8 +32,8 @@ class RunRecord:
     """A finished run. All that depends on the clock or the machine's width is in `timing`.
 
     `curve` has the accuracy of each party's own model after each exchange that changed one, or of the network that all
-    train (`server`) before the first round and after each, `bounds` what the models
-    would reach otherwise; `remarks` tell what went otherwise than planned, `figures` what the algorithm reckoned.
+    train (`server`) before the first round and after each, `bounds` what the models would reach otherwise; `remarks`
+    tell what went otherwise than planned, `figures` what the algorithm reckoned.
     """
 
     algorithm: str

@@ -9,8 +9,8 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
 Rule = Literal["mean", "median", "trimmed"]
-Votes = Literal["count", "mean", "median", "trimmed", "filtered"]
-FAR, LEAST_SPREAD = 6.0, 0.02
+Votes = Literal["count", Rule, "filtered"]
+FAR, LEAST_SPREAD = 6.0, 0.02  # of how often parties agree
 
 
 def robust_mean(said: Array, rule: Rule, trimmed: float) -> Array:
