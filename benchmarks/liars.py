@@ -124,7 +124,7 @@ def main() -> None:
     warnings.simplefilter("ignore", LimbeckWarning)
     methods: dict[str, Any] = {
         **{f"fedmd consensus={rule}": FedMD(rounds=3, alignment=400, start="none", consensus=rule) for rule in RULES},
-        **{f"fedkt consensus={rule}": FedKT(partitions=2, subsets=3, consensus=rule) for rule in VOTES},
+        **{f"fedkt consensus={rule}": FedKT.paper(partitions=2, subsets=3, consensus=rule) for rule in VOTES},
     }
     liars = tuple(range(args.liars))
     print(f"{'':26}" + "".join(f"{kind:>14}" for kind in KINDS) + f"   ({args.seeds} seeds)")

@@ -52,6 +52,7 @@ model = { name = "logistic-regression" }
 
 [algorithm]
 name = "fedkt"
+voting = "paper"
 """
 
 

@@ -61,19 +61,19 @@ def by_hand(federation: Federation, s: int, t: int, consistent: bool) -> bytes:
 @pytest.mark.parametrize("consistent", [True, False])
 @pytest.mark.parametrize(("s", "t"), [(1, 1), (2, 5), (3, 2)])
 def test_it_is_the_papers_algorithm(s: int, t: int, consistent: bool) -> None:
-    federation = small_federation(FedKT(partitions=s, subsets=t, consistent=consistent))
+    federation = small_federation(FedKT.paper(partitions=s, subsets=t, consistent=consistent))
     assert outcome(federation) == by_hand(federation, s, t, consistent)
 
 
 def test_with_one_partition_consistent_voting_changes_nothing() -> None:
-    on, off = (outcome(small_federation(FedKT(partitions=1, consistent=c))) for c in (True, False))
+    on, off = (outcome(small_federation(FedKT.paper(partitions=1, consistent=c))) for c in (True, False))
     assert on == off
 
 
 def test_queries_are_a_prefix_given_as_number_or_share() -> None:
     """0.5 of 45 public rows are 22."""
-    assert outcome(small_federation(FedKT(queries=0.5))) == outcome(small_federation(FedKT(queries=22)))
-    assert outcome(small_federation(FedKT(queries=45))) == outcome(small_federation(FedKT()))
+    assert outcome(small_federation(FedKT.paper(queries=0.5))) == outcome(small_federation(FedKT.paper(queries=22)))
+    assert outcome(small_federation(FedKT.paper(queries=45))) == outcome(small_federation(FedKT.paper()))
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_queries_are_a_prefix_given_as_number_or_share() -> None:
 )
 def test_wrong_parameters_are_told(wrong: dict[str, float]) -> None:
     with pytest.raises(LimbeckError, match=next(iter(wrong))):
-        FedKT(**wrong)  # type: ignore[arg-type]
+        FedKT.paper(**wrong)
 
 
 def test_more_queries_than_public_rows_are_told() -> None:
     with pytest.raises(LimbeckError, match="queries = 46, but there are 45 public rows"):
-        outcome(small_federation(FedKT(queries=46)))
+        outcome(small_federation(FedKT.paper(queries=46)))
 
 
 def test_more_subsets_than_rows_names_the_smallest_party_and_what_fits() -> None:
@@ -100,7 +100,7 @@ def test_more_subsets_than_rows_names_the_smallest_party_and_what_fits() -> None
         return results
 
     with pytest.raises(LimbeckError, match=r"party 2 holds 6 rows, too few for 10 subsets: subsets = 6 would fit"):
-        run(FedKT(subsets=10), parties, public=rng.random((9, 2)), models="naive-bayes", watch=watch)  # type: ignore[arg-type]
+        run(FedKT.paper(subsets=10), parties, public=rng.random((9, 2)), models="naive-bayes", watch=watch)  # type: ignore[arg-type]
     assert fitted == []
 
 
@@ -113,7 +113,7 @@ def test_a_class_that_one_party_alone_holds_and_a_party_of_one_class() -> None:
         return centres[y] + rng.normal(scale=0.3, size=(len(y), 2)), y
 
     result = run(
-        FedKT(),
+        FedKT.paper(),
         parties=[rows([0, 1]), rows([0, 1, 2]), rows([2])],
         public=rows([0, 1, 2])[0],
         test=rows([0, 1, 2]),
@@ -156,7 +156,9 @@ def ten_parties(algorithm: FedKT) -> Federation:
 )
 def test_two_liars_of_ten_hardly_hurt_robust_votes(votes: Any) -> None:
     how: dict[str, Any] = {"partitions": 2, "subsets": 3, "consensus": votes}
-    lied, honest = (ten_parties(algorithm).run(PoolTrainer(1)) for algorithm in (Lying(**how), FedKT(**how)))
+    lied, honest = (
+        ten_parties(algorithm).run(PoolTrainer(1)) for algorithm in (Lying.paper(**how), FedKT.paper(**how))
+    )
     assert lied.accuracy is not None
     assert honest.accuracy is not None
     assert lied.accuracy > honest.accuracy - 0.04
@@ -169,7 +171,9 @@ def test_two_liars_of_ten_hardly_hurt_robust_votes(votes: Any) -> None:
 @pytest.mark.slow
 def test_filtered_votes_without_liars_are_counted_votes() -> None:
     how: dict[str, Any] = {"partitions": 2, "subsets": 3}
-    ones, others = (ten_parties(FedKT(**how, consensus=votes)).run(PoolTrainer(1)) for votes in ("count", "filtered"))
+    ones, others = (
+        ten_parties(FedKT.paper(**how, consensus=votes)).run(PoolTrainer(1)) for votes in ("count", "filtered")
+    )
     assert ones.model is not None
     assert others.model is not None
     assert ones.model.onnx == others.model.onnx
@@ -177,7 +181,7 @@ def test_filtered_votes_without_liars_are_counted_votes() -> None:
 
 def test_robust_votes_are_not_for_noise_on_counts() -> None:
     with pytest.raises(LimbeckError, match='level L1 noises counts: consensus = "count", not "median"'):
-        FedKT(consensus="median", privacy=Privacy(level="L1", epsilon=1.0))
+        FedKT.paper(consensus="median", privacy=Privacy(level="L1", epsilon=1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +201,9 @@ class Crooked(FedKT):
 
 @pytest.mark.parametrize("sent", ["many", "none", "noise"])
 def test_a_party_that_sends_other_than_its_students_is_left_out(sent: str) -> None:
-    made = small_federation(Crooked(sent=sent))
+    made = small_federation(Crooked.paper(sent=sent))
     trainer = PoolTrainer(1)
     ran = InProcess(made.algorithm, *made.sites(trainer), trainer).run()
     assert ran.remarks == ("party 0 sent other than 2 students that vote and was left out",)
-    silent = small_federation(FedKT())
-    assert ran.model == InProcess(FedKT(), *silent.sites(trainer), trainer, silent=[0]).run().model
+    silent = small_federation(FedKT.paper())
+    assert ran.model == InProcess(FedKT.paper(), *silent.sites(trainer), trainer, silent=[0]).run().model

@@ -49,7 +49,7 @@ def model(algorithm: Any) -> bytes:
     ids=lambda p: f"{p.level}-{p.mechanism}-{p.adjacency}",
 )
 def test_private_fedkt_behaves(privacy: Privacy) -> None:
-    check_algorithm(FedKT(privacy=privacy, subsets=3))
+    check_algorithm(FedKT.paper(privacy=privacy, subsets=3))
 
 
 @pytest.mark.slow
@@ -60,17 +60,17 @@ def test_private_pate_behaves() -> None:
 @pytest.mark.parametrize("level", ["L1", "L2"])
 @pytest.mark.parametrize(("mechanism", "scale"), [("laplace", math.inf), ("gumbel", math.inf), ("gaussian", 1e-300)])
 def test_zero_noise_is_l0_to_the_bit(level: str, mechanism: str, scale: float) -> None:
-    assert model(FedKT(privacy=private(level, mechanism, scale))) == model(FedKT())
+    assert model(FedKT.paper(privacy=private(level, mechanism, scale))) == model(FedKT.paper())
 
 
 @pytest.mark.parametrize("level", ["L1", "L2"])
 def test_noise_changes_the_model(level: str) -> None:
-    assert model(FedKT(privacy=private(level, scale=0.05))) != model(FedKT())
+    assert model(FedKT.paper(privacy=private(level, scale=0.05))) != model(FedKT.paper())
 
 
 def test_l1_costs_the_server_nothing_less_than_everything() -> None:
     """The students reach it bare; the noisy labels are public. Replacing a party of s students moves two counts by s."""
-    found = record(FedKT(partitions=2, queries=30, privacy=private("L1", "laplace", 0.05)))
+    found = record(FedKT.paper(partitions=2, queries=30, privacy=private("L1", "laplace", 0.05)))
     assert found.epsilon["server"] == math.inf
     expected = best_epsilon([Spend(Laplace(0.05, "party", 2), 30, "replace", 3, 3, True)], 1e-5)[0]
     assert found.epsilon["public"] == found.epsilon["parties"] == expected
@@ -84,7 +84,7 @@ def test_l1_costs_the_server_nothing_less_than_everything() -> None:
 
 
 def test_l2_composes_all_partitions_and_takes_the_worst_party() -> None:
-    found = record(FedKT(partitions=2, queries=30, privacy=private("L2", "gumbel", 0.05)))
+    found = record(FedKT.paper(partitions=2, queries=30, privacy=private("L2", "gumbel", 0.05)))
     expected = best_epsilon([Spend(Gumbel(0.05, "example"), 60, "replace", 3, 5)], 1e-5)[0]
     assert found.epsilon == dict.fromkeys(("server", "parties", "public"), expected)
     noisy = [row for row in found.ledger if row["what"] == "labels"]
@@ -101,13 +101,13 @@ def test_pate_with_noise_protects_examples_from_the_public_but_not_from_the_serv
 
 
 def test_noise_is_calibrated_to_an_epsilon() -> None:
-    found = record(FedKT(partitions=1, queries=30, privacy=Privacy("L1", epsilon=2.0)))
+    found = record(FedKT.paper(partitions=1, queries=30, privacy=Privacy("L1", epsilon=2.0)))
     assert 1.98 < found.epsilon["public"] <= 2.0
 
 
 @pytest.mark.parametrize("level", ["L0", "L1", "L2"])
 def test_a_plan_names_the_releases_that_the_run_makes(level: str) -> None:
-    algorithm = FedKT(partitions=2, queries=30, privacy=private(level))
+    algorithm = FedKT.paper(partitions=2, queries=30, privacy=private(level))
     planned = algorithm.planned(45, 3, [30, 30, 30], "simulated")
     made = [row for row in record(algorithm).ledger if row["mechanism"] != "nothing-private"]
     assert [(p.site, p.turn, p.number, p.mechanism, p.queries, p.voters, p.abstentions) for p in planned] == [
@@ -152,7 +152,7 @@ def test_a_removed_row_changes_no_other_teachers_word(removed: int) -> None:
 
 def test_a_teacher_that_the_hash_leaves_without_rows_votes_all_the_same() -> None:
     """30 rows a party and 25 teachers: some hold none."""
-    found = record(FedKT(subsets=25, partitions=1, privacy=private("L2", adjacency="add-remove")))
+    found = record(FedKT.paper(subsets=25, partitions=1, privacy=private("L2", adjacency="add-remove")))
     added = [f for f in found.privacy if (f["observer"], f["unit"]) == ("server", "example")]
     assert {f["adjacency"]: math.isfinite(f["epsilon"]) for f in added} == {"replace": False, "add-remove": True}
     assert math.isfinite(found.epsilon["public"])
@@ -161,7 +161,7 @@ def test_a_teacher_that_the_hash_leaves_without_rows_votes_all_the_same() -> Non
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (lambda: FedKT(privacy=private("L1"), consistent=False), "consistent = true, or partitions = 1"),
+        (lambda: FedKT.paper(privacy=private("L1"), consistent=False), "consistent = true, or partitions = 1"),
         (lambda: Pate(privacy=private("L1")), "level L2"),
     ],
 )
@@ -172,4 +172,4 @@ def test_wrong_combinations_are_told(wrong: Any, told: str) -> None:
 
 def test_a_threshold_that_nothing_passes_is_told() -> None:
     with pytest.raises(LimbeckError, match="no query passed the threshold"):
-        record(FedKT(privacy=private("L1", "confident-gaussian", 0.5, threshold=1e6)))
+        record(FedKT.paper(privacy=private("L1", "confident-gaussian", 0.5, threshold=1e6)))

@@ -332,7 +332,7 @@ def test_feddf_comes_nearer_to_what_its_parties_say_together() -> None:
 
 def test_fedkt_is_where_fedkt_prox_starts() -> None:
     """To the bit: FedKT's final model, packed, is the network that its first round is asked to improve."""
-    start, then = FedKT(partitions=1, subsets=2), FedProx(rounds=2, local=ADAM)
+    start, then = FedKT(partitions=1, subsets=2, voting="paper"), FedProx(rounds=2, local=ADAM)
     algorithm = FedKTProx(start=start, then=then)
     network = model_from({"name": "torch-mlp", "hidden": [8], "recipe": {"epochs": 150}})
     made = replace(small_federation(algorithm), models=[network] * 3, server_model=network)

@@ -24,6 +24,7 @@ test = 0.2
 name = "decision-tree"
 [algorithm]
 name = "fedkt"
+voting = "paper"
 queries = 60
 subsets = 3
 [algorithm.privacy]
@@ -153,6 +154,7 @@ index = 1
 data = "b.csv"
 [algorithm]
 name = "fedkt"
+voting = "paper"
 subsets = 3
 privacy = { level = "L2", gamma = 0.1 }
 """

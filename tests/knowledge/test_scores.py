@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from limbeck.knowledge.scores import consensus, labels_of, logits_of, shown, softmax
+from limbeck.knowledge.scores import consensus, contrasts, labels_of, logits_of, shown, softmax
 from limbeck.protocol.rows import Array
 
 logits = arrays(np.float64, (5, 4), elements=st.floats(-30, 30, width=32))
@@ -50,3 +50,7 @@ def test_the_labels_of_a_consensus() -> None:
 def test_a_row_in_the_wrong_shape_is_no_consensus() -> None:
     with pytest.raises(ValueError, match="shape"):
         consensus([np.zeros((2, 3)), np.zeros((3, 3))], [1, 1], "logits", 3)
+
+
+def test_who_has_nothing_to_tell_a_class_from_has_no_contrast() -> None:
+    assert contrasts(np.array([[9, 0, 0], [6, 2, 1], [-1, 4, 4]])).tolist() == [[0, 0, 0], [3, 2, 1], [0, 4, 4]]

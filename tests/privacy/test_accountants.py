@@ -297,4 +297,5 @@ def test_all_accountants_are_known_by_name() -> None:
         "gaussian",
         "zcdp",
         "bounded-range",
+        "mixed",
     }

@@ -23,9 +23,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from limbeck.algorithms.distil import answered, check_queries, number_of_queries
+from limbeck.algorithms.distil import answered, check_queries, hand_out, number_of_queries
+from limbeck.algorithms.poll import Count, Counts, Poll, Say
 from limbeck.algorithms.study import ask, begin, settle
+from limbeck.algorithms.voting import Voting
 from limbeck.errors import LimbeckError
+from limbeck.knowledge.ballots import drawn_to
 from limbeck.knowledge.quantise import (
     MOST_LEVELS,
     compressed_size,
@@ -36,7 +39,7 @@ from limbeck.knowledge.quantise import (
     scores_of,
     unpacked,
 )
-from limbeck.knowledge.scores import class_shares, labels_of
+from limbeck.knowledge.scores import class_shares, labels_of, softmax
 from limbeck.knowledge.votes import tally, winners
 from limbeck.models.training import Fit, takes_steps
 from limbeck.models.views import views
@@ -47,18 +50,11 @@ from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.release import Asked, Noise, Release, release_row
-from limbeck.protocol.rows import Array
+from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Silo, Site
 from limbeck.tables import check_fields
 
 NOBODY = np.empty(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Counts(Reply):
-    """How many rows of each class a party holds."""
-
-    values: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +77,32 @@ class Tell(Request[Told]):
 
     queries: int
     seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsPoll(Poll):
+    """A vote of the parties' own models, one each, trained to completion."""
+
+    local: Recipe | None = None
+
+    def __post_init__(self) -> None:
+        Poll.__post_init__(self)
+        if self.weights == "accuracy":
+            raise LimbeckError('voting: a party\'s one model has no rows held out: weights = "rare-class" or "equal"')
+        if self.believes(2):
+            raise LimbeckError('voting: a party\'s one model has no rows held out: prior = "uniform", or give it')
+
+    def _teachers_say(self, silo: Silo, asked: Array, prior: Array | None) -> tuple[Array, Array, float]:
+        y, chance = silo.private.y, int(silo.rng.integers(2**63))
+        own = silo.private
+        if prior is not None:
+            drawn = drawn_to(y, prior, chance)
+            own = Rows(own.x[drawn], y[drawn])
+        begin(silo, None)
+        settle(silo, own, self.local)
+        counts = np.bincount(y, minlength=silo.classes)
+        ballot = self._ballot(softmax(np.nan_to_num(ask(silo, asked))), counts, prior)
+        return ballot[None], np.array([self._weight(counts, ballot, y[:0])]), math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +132,7 @@ class FedKD:
     epsilon: float | None = None  # what gaussian noise is calibrated to, where it has no sigma
     delta: float = 1e-5
     privacy: Privacy = L0  # of labels
+    voting: Voting | Literal["paper"] = "paper"  # of labels
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -125,6 +148,10 @@ class FedKD:
         self._check_noise()
 
     def _check_noise(self) -> None:
+        if self.voting != "paper" and (self.transfer != "labels" or self.views > 1):
+            raise LimbeckError('voting is for transfer = "labels" and views = 1')
+        if self.voting != "paper" and self.privacy.level != "L2":
+            assert self._poll
         if self.transfer == "labels" and self.privacy.level == "L2":
             raise LimbeckError("privacy: a party has one model and no teachers to noise; level L1, or fedkt for L2")
         if self.transfer == "logits" and self.privacy.level != "L0":
@@ -138,6 +165,11 @@ class FedKD:
             raise LimbeckError('weights_release = "noisy" is for weights = "class-share" of logits')
 
     @property
+    def _poll(self) -> "ModelsPoll | None":
+        """The vote for labels, where it is other than by count."""
+        return None if self.voting == "paper" else ModelsPoll(self.voting, self.privacy, 1, 1, local=self.local)
+
+    @property
     def left_to_chance(self) -> float:
         """The delta of what is noised; 0 where nothing is."""
         if self.transfer == "labels":
@@ -146,6 +178,8 @@ class FedKD:
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         queries, seed = number_of_queries(self.queries, len(site.public)), int(site.rng.integers(2**31))
+        if self._poll:
+            return self._by_vote(self._poll, queries, parties, site)
         rows, remarks = np.concatenate(list(views(site.public.x[:queries], self.views, seed))), list[str]()
         replies = parties.ask(Tell(queries, seed)).at_least(1)
         levels = self._levels(replies, len(rows), site.classes, remarks)
@@ -161,8 +195,16 @@ class FedKD:
             parties.ask(site.release(Adopt(final), NothingPrivate(), observer="public"))
         return Outcome(final, tuple(remarks), self._sizes(replies, levels, site.classes))
 
+    def _by_vote(self, poll: "ModelsPoll", queries: int, parties: Parties, site: Site) -> Outcome:
+        remarks: list[str] = []
+        rows, labels = poll.take(parties, site, queries, remarks)
+        [final] = site.train([self._lesson(rows, labels, site)])
+        return replace(hand_out(final, self.privacy, parties, site), remarks=tuple(remarks))
+
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
+            case Count() | Say() if self._poll:
+                return self._poll.answer(request, silo)
             case Tell(queries, seed):
                 begin(silo, None)
                 settle(silo, silo.private, self.local)
@@ -179,6 +221,9 @@ class FedKD:
     def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
         """What a run will release: its noise is calibrated and its budget checked before anyone trains."""
         queries, everyone = self.views * number_of_queries(self.queries, public), range(len(rows))
+        if self._poll:
+            asked_about = public if self._poll.ask == "active" else queries
+            return self._poll.planned(asked_about, queries, classes, len(rows), noise)
         asked, one = Asked(queries, classes, noise=noise), Asked(1, classes, noise=noise)
         told: list[Release] = []
         if self._wants_counts and self._counts_are_noisy:

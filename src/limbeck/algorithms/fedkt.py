@@ -11,12 +11,14 @@ Theorem 4 leaves out for s > 1. Noise goes on one side only.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from limbeck.algorithms.distil import answered, check_queries, hand_out, number_of_queries, students
+from limbeck.algorithms.poll import Count, Poll, Say
+from limbeck.algorithms.voting import Voting
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.robust import Votes, agreeing, check_trimmed, robust_mean
 from limbeck.knowledge.votes import consistent_votes, tally, winners
@@ -61,6 +63,12 @@ class FedKT:
     trimmed: float = 0.2  # share of parties left out at either end
     queries: int | float = 1.0  # number, or share of the public rows
     privacy: Privacy = L0
+    voting: Voting | Literal["paper"] = field(default_factory=Voting)
+
+    @classmethod
+    def paper(cls, **parameters: Any) -> Self:
+        """The printed algorithm, to the letter."""
+        return cls(voting="paper", **parameters)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -69,6 +77,8 @@ class FedKT:
                 raise LimbeckError(f"{key} must be at least 1, not {getattr(self, key)}")
         check_queries(self.queries)
         check_trimmed(self.trimmed)
+        if self._poll:
+            return
         if self.privacy.level == "L1" and self.consensus != "count":
             raise LimbeckError(f'level L1 noises counts: consensus = "count", not "{self.consensus}"')
         if self.privacy.level == "L1" and self.partitions > 1 and not self.consistent:
@@ -78,14 +88,23 @@ class FedKT:
     def delta(self) -> float:
         return self.privacy.left_to_chance
 
+    @property
+    def _poll(self) -> Poll | None:
+        """The vote, where it is other than printed."""
+        if self.voting == "paper":
+            return None
+        return Poll(self.voting, self.privacy, self.partitions, self.subsets, self.consensus, self.trimmed)
+
     def lead(self, parties: Parties, site: Site) -> Outcome:
         remarks: list[str] = []
         [final] = site.train([Fit(site.model, *self.lesson(parties, site, remarks))])
         return replace(hand_out(final, self.privacy, parties, site), remarks=tuple(remarks))
 
     def lesson(self, parties: Parties, site: Site, remarks: list[str]) -> tuple[Array, Array]:
-        """Public rows, and the labels that the students of all parties voted for."""
+        """Public rows, and the labels that were voted for: as printed, by the students of all parties."""
         queries = number_of_queries(self.queries, len(site.public))
+        if self._poll:
+            return self._poll.take(parties, site, queries, remarks)
         replies = parties.ask(TrainStudents(queries)).at_least(1)
         asked = site.public.x[:queries]
         votes = self._votes(replies, asked, site.classes, remarks)
@@ -100,12 +119,17 @@ class FedKT:
                 return silo.release(models, seen, observer="server", queries=queries)
             case Adopt(model):
                 return silo.adopt(model)
+            case Count() | Say() if self._poll:
+                return self._poll.answer(request, silo)
             case _:
                 raise unanswerable(request, silo)
 
     def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
         """What a run will release: its noise is calibrated and its budget checked before anyone trains."""
         queries, everyone = number_of_queries(self.queries, public), [f"party {party}" for party in range(len(rows))]
+        if self._poll:
+            asked_about = public if self._poll.ask == "active" else queries
+            return self._poll.planned(asked_about, queries, classes, len(rows), noise)
         match self.privacy.level:
             case "L0":
                 bare = [release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]

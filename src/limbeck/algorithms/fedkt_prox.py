@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 from limbeck.algorithms.fedavg import FedAvg, row_of
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
 from limbeck.algorithms.fedprox import FedProx
+from limbeck.algorithms.poll import Count, Say
 from limbeck.errors import LimbeckError
 from limbeck.models.training import Blank, Refit
 from limbeck.privacy.mechanisms import Unprotected
@@ -46,7 +47,7 @@ class FedKTAvg:
         return replace(outcome, remarks=(*remarks, *outcome.remarks))
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
-        if isinstance(request, TrainStudents):
+        if isinstance(request, TrainStudents | Count | Say):
             return self.start.answer(request, silo)
         return self.then.answer(request, silo)
 

@@ -5,12 +5,15 @@ through public rows. With one party and one partition, FedKT's student is PATE's
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 from limbeck.algorithms.centralized import HandOver, hand_over, pooled
 from limbeck.algorithms.distil import check_queries, hand_out, number_of_queries, students
+from limbeck.algorithms.poll import Poll
+from limbeck.algorithms.voting import Voting
 from limbeck.errors import LimbeckError
+from limbeck.models.training import Fit
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.privacy.planner import L0, Privacy
 from limbeck.protocol.messages import Adopt, Reply, Request
@@ -30,6 +33,7 @@ class Pate:
     teachers: int | None = None  # as many as parties
     queries: int | float = 1.0  # number, or share of the public rows
     privacy: Privacy = L0  # L2: noise on the teachers' votes
+    voting: Voting | Literal["paper"] = "paper"
 
     def __post_init__(self) -> None:
         check_queries(self.queries)
@@ -37,15 +41,23 @@ class Pate:
             raise LimbeckError("privacy: pate has no parties that vote; noise on its teachers' votes is level L2")
         if self.teachers is not None and self.teachers < 1:
             raise LimbeckError(f"teachers must be at least 1, not {self.teachers}")
+        self._poll(self.teachers or 1)
 
     @property
     def delta(self) -> float:
         return self.privacy.left_to_chance
 
+    def _poll(self, teachers: int) -> Poll | None:
+        return None if self.voting == "paper" else Poll(self.voting, self.privacy, 1, teachers)
+
     def lead(self, parties: Parties, site: Site) -> Outcome:
         asked = site.public.x[: number_of_queries(self.queries, len(site.public))]
         pools = parties.ask(HandOver()).at_least(1)
         everyone = site.silo(pooled(pools))
+        if poll := self._poll(self.teachers or len(pools)):
+            remarks: list[str] = []
+            [final] = site.train([Fit(site.model, *poll.alone(everyone, site, len(asked), remarks))])
+            return replace(hand_out(final, self.privacy, parties, site), remarks=tuple(remarks))
         [student] = students(everyone, asked, 1, self.teachers or len(pools), self.privacy)
         return hand_out(student, self.privacy, parties, site)
 
@@ -55,6 +67,10 @@ class Pate:
             release_row(f"party {party}", 0, 0, "PrivateRows", Unprotected(), "server", Asked())
             for party in range(len(rows))
         ]
+        if poll := self._poll(self.teachers or len(rows)):
+            queries = number_of_queries(self.queries, public)
+            planned = poll.planned(public if poll.ask == "active" else queries, queries, classes, 1, noise)
+            return [*bare, *(replace(row, site="server") for row in planned)]
         if self.privacy.level == "L0":
             return [*bare, release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]
         queries = number_of_queries(self.queries, public)

@@ -1,5 +1,6 @@
 """A run's folder: the place is tried before anyone trains, and the folder appears whole or not at all."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -11,6 +12,8 @@ from types import TracebackType
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.ledger import read_ledger
+
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
 class RunFolder:
@@ -46,11 +49,11 @@ class RunFolder:
         for number in count(1):
             place = self.path if number == 1 else self.path.with_name(f"{self.path.name}-{number}")
             try:
-                place.mkdir()
-            except FileExistsError:
-                continue
-            os.rename(self._draft, place)
-            return place
+                os.rename(self._draft, place)  # in one step: a kill leaves the name free, or the folder whole
+                return place
+            except OSError as error:
+                if error.errno not in TAKEN:
+                    raise
         raise AssertionError
 
     def __exit__(

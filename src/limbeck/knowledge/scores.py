@@ -44,6 +44,12 @@ def class_shares(counts: Array) -> Array:
     return np.where(total > 0, held / np.where(total > 0, total, 1.0), 1 / len(held))
 
 
+def contrasts(counts: Array) -> Array:
+    """[parties, classes] rows by class become the fewer of a party's rows of a class and its rows of all others."""
+    held = np.maximum(counts, 0.0)
+    return np.asarray(np.minimum(held, held.sum(axis=1, keepdims=True) - held))
+
+
 def labels_of(agreed: Array) -> Array:
     """The class that a consensus points to, whatever was exchanged."""
     return np.asarray(agreed if agreed.ndim == 1 else agreed.argmax(axis=1), np.int64)

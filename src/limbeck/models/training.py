@@ -102,6 +102,30 @@ class FitAndVote:
 
 
 @dataclass(frozen=True, slots=True)
+class FitAndScore:
+    """Fit a model and ask it once; only its scores [rows, classes] come back. Who has no rows to learn from says 0."""
+
+    model: Model
+    rows: Array
+    targets: Array
+    asked: Array
+    recipe: Recipe | None = None
+    start: ClassVar[bytes | None] = None
+    drift: ClassVar[bytes | None] = None
+
+    def __str__(self) -> str:
+        return _told(self)
+
+    def run(self, classes: int, seed: int) -> Array:
+        if not len(self.rows):
+            return np.zeros((len(self.asked), classes), np.float32)
+        return self.finish(self.model.fit(self.rows, self.targets, classes, seed, self.recipe))
+
+    def finish(self, fitted: Fitted) -> Array:
+        return np.asarray(fitted.scores(self.asked), np.float32)
+
+
+@dataclass(frozen=True, slots=True)
 class Refit:
     """Train a network on from given weights (safetensors), or from fresh ones as `Fit` does; its weights come back.
 

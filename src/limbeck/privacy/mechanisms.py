@@ -261,6 +261,73 @@ class LaplaceLogits:
 
 
 @dataclass(frozen=True, slots=True)
+class GaussianSum:
+    """A sum of what voters say, each a vector, with N(0, sigma^2) on each of its `size` numbers.
+
+    No two words, and no word and silence, lie further than `apart` from one another.
+    """
+
+    apart: float
+    sigma: float
+    size: int
+    unit: Unit = "party"
+    adjacency: str = "any"
+    name: ClassVar[str] = "gaussian-sum"
+    gives: ClassVar[str] = "sums"
+    noisy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_scale("sigma", self.sigma, least=0.0)
+        check_scale("apart", self.apart)
+        if not math.isfinite(self.apart) or self.size < 1:
+            raise LimbeckError(f"apart must be finite and size at least 1, not {self.apart} and {self.size}")
+
+    @property
+    def sensitivity(self) -> float:
+        return self.apart
+
+    def protect(self, sums: Array, chance: Chance) -> Array:
+        return sampler_for(chance).gaussian(np.asarray(sums, np.float64), self.sigma)
+
+    def asked(self, sums: Array, classes: int) -> int:
+        if sums.size != self.size:
+            raise LimbeckError(f"a sum of {self.size} numbers was described, but there are {sums.size}")
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMedian:
+    """The median of the voters' numbers from 0 to 1, on a grid, by the exponential mechanism; NaN is no vote.
+
+    A point is as good as minus half of how many more voters lie on one side of it than on the other. A replaced voter
+    moves that by one at most, an added one by half: of bounded range 2 gamma, or gamma.
+    """
+
+    gamma: float
+    unit: Unit = "party"
+    adjacency: str = "any"
+    points: int = 49
+    name: ClassVar[str] = "noisy-median"
+    gives: ClassVar[str] = "median"
+    noisy: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_scale("gamma", self.gamma)
+
+    @property
+    def sensitivity(self) -> float:
+        return 2.0
+
+    def protect(self, values: Array, chance: Chance) -> Array:
+        grid, told = np.arange(1, self.points + 1) / (self.points + 1), values[np.isfinite(values)][:, None]
+        lead = (told < grid).sum(axis=0) - (told > grid).sum(axis=0)
+        return grid[sampler_for(chance).gumbel_max(-np.abs(lead)[None], 2 / self.gamma)]
+
+    def asked(self, values: Array, classes: int) -> int:
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
 class LaplaceCounts:
     """How many rows of each class a party holds, with Lap(1/gamma) on each: a replaced row moves two counts by one."""
 
@@ -336,8 +403,8 @@ class Subsample:
 
 
 PARTS = (
-    *(Laplace, Gumbel, Gaussian, ConfidentGaussian, ClippedGaussian, LaplaceLogits, LaplaceCounts, Subsample),
-    *(Unprotected, NothingPrivate),
+    *(Laplace, Gumbel, Gaussian, ConfidentGaussian, ClippedGaussian, LaplaceLogits, LaplaceCounts),
+    *(GaussianSum, NoisyMedian, Subsample, Unprotected, NothingPrivate),
 )
 MECHANISMS: dict[str, Any] = {kind.name: kind for kind in PARTS}
 

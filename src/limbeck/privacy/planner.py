@@ -9,14 +9,24 @@ from scipy import optimize
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon, check_delta
-from limbeck.privacy.mechanisms import ClippedGaussian, ConfidentGaussian, Gaussian, Gumbel, Laplace, check_scale
+from limbeck.privacy.accountants.composition import gaussian_epsilon
+from limbeck.privacy.mechanisms import (
+    ClippedGaussian,
+    ConfidentGaussian,
+    Gaussian,
+    GaussianSum,
+    Gumbel,
+    Laplace,
+    check_scale,
+)
 from limbeck.privacy.spends import Adjacency, Spend
-from limbeck.protocol.release import Asked, Unit
+from limbeck.protocol.release import Asked, Noise, Unit
 
 Level = Literal["L0", "L1", "L2"]
 NoisyMaxName = Literal["gumbel", "laplace", "gaussian", "confident-gaussian"]
 CHECK = 2.0  # of Confident-GNMax: how many times the answer's noise its check has, unless told
 AGREEMENT = 0.6  # of Confident-GNMax: the share of all votes that the leading class needs, unless told
+MOST_NOISE = 15.0  # its logarithm, beyond which nothing is left to hear
 CLOSE = 1e-3  # how near calibrated noise comes to what would just do
 
 
@@ -62,10 +72,10 @@ class Privacy:
     def _is_gaussian(self) -> bool:
         return self.mechanism in ("gaussian", "confident-gaussian")
 
-    def noisy_max(self, unit: Unit, weight: int, asked: Asked) -> Any:
-        """The mechanism for these queries."""
+    def noisy_max(self, unit: Unit, weight: int, asked: Asked, beside: tuple[Spend, ...] = ()) -> Any:
+        """The mechanism for these queries, which may not be all that is spent."""
         if self.epsilon is not None:
-            return calibrated(replace(self, level="L0"), unit, weight, asked)
+            return calibrated(replace(self, level="L0"), unit, weight, asked, beside)
         return self._mechanism(float(self.sigma or self.gamma or 0), unit, weight, asked)
 
     def _mechanism(self, scale: float, unit: Unit, weight: int, asked: Asked) -> Any:
@@ -87,8 +97,8 @@ L0 = Privacy()
 
 
 @lru_cache(maxsize=256)
-def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked) -> Any:
-    """The least noise that keeps to `privacy.epsilon`."""
+def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked, beside: tuple[Spend, ...] = ()) -> Any:
+    """The least noise that keeps to `privacy.epsilon`, with what is spent beside."""
 
     def mechanism(x: float) -> Any:
         scale = math.exp(-x if privacy._is_gaussian else x)
@@ -98,7 +108,9 @@ def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked) -> Any:
         spend = Spend(
             mechanism(x), asked.queries, "replace", asked.classes, asked.voters, asked.abstentions, asked.noise
         )
-        return math.log(best_epsilon([spend], privacy.delta)[0] + 1e-12) - math.log(float(privacy.epsilon or 0))
+        return math.log(best_epsilon([spend, *beside], privacy.delta)[0] + 1e-12) - math.log(
+            float(privacy.epsilon or 0)
+        )
 
     low = high = math.log(1 / weight / math.sqrt(asked.queries))
     for _ in range(60):
@@ -139,3 +151,39 @@ def clipped_gaussian(
     while excess(found) > 0:
         found += CLOSE / 2
     return ClippedGaussian(bound, math.exp(found), asked.classes)
+
+
+@lru_cache(maxsize=256)
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """What sensitivity over noise just keeps Gaussian noise to an epsilon."""
+    return float(optimize.brentq(lambda mu: gaussian_epsilon(mu, delta) - epsilon, 1e-9, 10 + 10 * math.sqrt(epsilon)))
+
+
+@lru_cache(maxsize=256)
+def gaussian_sums(
+    epsilon: float, delta: float, parts: tuple[tuple[float, GaussianSum], ...], beside: tuple[Any, ...], noise: Noise
+) -> tuple[GaussianSum, ...]:
+    """Sums with the least noise that keeps them all, and the queries `beside` them, to an epsilon.
+
+    Each has its share of what Gaussian noise may tell, mu^2; what `sigma` they come with is left aside.
+    """
+    check_delta(delta)
+
+    def noised(x: float) -> tuple[GaussianSum, ...]:
+        return tuple(replace(part, sigma=part.apart / math.sqrt(share) * math.exp(x)) for share, part in parts)
+
+    def excess(x: float) -> float:
+        spends = [Spend(mechanism, 1, noise=noise) for mechanism in (*beside, *noised(x))]
+        return best_epsilon(spends, delta)[0] - epsilon
+
+    low = high = 0.0
+    while excess(low) <= 0:
+        low -= 1
+    while excess(high) > 0:
+        high += 1
+        if high > MOST_NOISE:
+            raise LimbeckError(f"no noise keeps what is asked to epsilon = {epsilon:g}")
+    found = optimize.brentq(excess, low, high, xtol=CLOSE / 4, rtol=1e-8)
+    while excess(found) > 0:
+        found += CLOSE / 2
+    return noised(found)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.release import Chance, Noise
+from limbeck.protocol.release import UNITS, Chance, Noise
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
 
@@ -64,8 +64,9 @@ class Secure:
         return np.array([choose(counts) for counts in _whole(votes).tolist()], np.int64)
 
     def gaussian_max(self, votes: Array, sigma: float) -> Array:
-        """Discrete Gaussian noise on whole counts; ties at random."""
-        return _leader_at_random(_discrete("gaussian", _whole(votes), sigma))
+        """Discrete Gaussian noise on counts of whole votes, or of their units; ties at random."""
+        units = 1 if np.array_equal(votes, np.rint(votes)) else UNITS
+        return _leader_at_random(_discrete("gaussian", _whole(votes * units), sigma * units))
 
     def gaussian(self, values: Array, sigma: float) -> Array:
         """Discrete Gaussian noise: on whole numbers as they are, on others in steps of a grid."""

@@ -9,16 +9,19 @@ from limbeck.privacy.mechanisms import (
     ClippedGaussian,
     ConfidentGaussian,
     Gaussian,
+    GaussianSum,
     Gumbel,
     Laplace,
     LaplaceCounts,
     LaplaceLogits,
+    NoisyMedian,
 )
 from limbeck.privacy.sampling import grid_of
 from limbeck.protocol.release import Noise
 
 Adjacency = Literal["replace", "add-remove"]
-PURE = (Laplace, Gumbel, LaplaceCounts, LaplaceLogits)
+RANGED = (Gumbel, NoisyMedian)  # exponential mechanisms, whose losses have a bounded range
+PURE = (Laplace, LaplaceCounts, LaplaceLogits, *RANGED)
 
 
 class UnknownSpendError(LimbeckError):
@@ -58,7 +61,7 @@ class Spend:
         match self.mechanism:
             case Laplace() | Gumbel():
                 return (self.moved * self.mechanism.weight * self.mechanism.gamma,)
-            case LaplaceCounts(gamma):
+            case LaplaceCounts(gamma) | NoisyMedian(gamma):
                 return (self.moved * gamma,)
             case LaplaceLogits(bound, gamma, classes):
                 step = grid_of(1 / gamma) if self.noise == "secure" and gamma < math.inf else 0.0
@@ -83,6 +86,9 @@ class Spend:
                 step = grid_of(sigma) if self.noise == "secure" and sigma else 0.0
                 moved = 2 * bound * self.mechanism.share + step  # rounding may move a score by half a step
                 return classes * _ratio(moved, sigma)
+            case GaussianSum(apart, sigma, size):
+                step = grid_of(sigma) if self.noise == "secure" and sigma else 0.0
+                return _ratio(apart + step * math.sqrt(size), sigma)
         raise UnknownSpendError(f"{self.mechanism.name} adds no Gaussian noise")
 
 

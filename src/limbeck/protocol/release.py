@@ -11,6 +11,7 @@ W = TypeVar("W")
 Observer = Literal["server", "parties", "public"]
 Unit = Literal["example", "party"]
 Noise = Literal["simulated", "secure"]
+UNITS = 2**10  # parts of a weighed vote: sums of votes are whole numbers of them, so that exact noise can be added
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,29 +148,30 @@ class Stack:
         with self._asked(), self.place.numerics():
             return loss_on(_Alone(self.network, self._held(slot)), x, y, self.recipe)
 
-    def votes(self, states: Sequence[State], rows: Tensor) -> Array:
-        """[networks, rows]: what networks of this architecture say, asked together."""
+    def scores(self, states: Sequence[State], rows: Tensor) -> Array:
+        """[networks, rows, classes]: the probabilities that networks of this architecture give, asked together."""
         if len(states) > self.depth:
             parts = [states[at : at + self.depth] for at in range(0, len(states), self.depth)]
-            return np.concatenate([self.votes(part, rows) for part in parts])
+            return np.concatenate([self.scores(part, rows) for part in parts])
         names = [*self.weights, *self.buffers]
         every = {name: torch.stack([state[name] for state in states]).to(self.place.device) for name in names}
         at_once = max(1, ASK_VALUES // (len(states) * rows[0].numel()))
-        ask: Any = vmap(self._votes_of_one, in_dims=(0, None))
+        ask: Any = vmap(self._logits_of_one, in_dims=(0, None))
         if self.place.device == "cpu":  # where grouped convolutions are slower than one after the other
-            ask = self._votes_one_by_one
+            ask = self._logits_one_by_one
         with self._asked(), torch.no_grad(), self.place.numerics():
-            return torch.cat([ask(every, part) for part in rows.split(at_once)], 1).cpu().numpy()
+            logits = torch.cat([ask(every, part).float() for part in rows.split(at_once)], 1)
+            return torch.softmax(logits, 2).cpu().numpy()
 
     def _held(self, slot: int) -> State:
         return {name: values[slot].detach() for name, values in (self.weights | self.buffers).items()}
 
-    def _votes_of_one(self, state: State, rows: Tensor) -> Tensor:
-        return cast(Tensor, functional_call(self.network, state, (rows,)).argmax(1))
+    def _logits_of_one(self, state: State, rows: Tensor) -> Tensor:
+        return cast(Tensor, functional_call(self.network, state, (rows,)))
 
-    def _votes_one_by_one(self, every: State, rows: Tensor) -> Tensor:
+    def _logits_one_by_one(self, every: State, rows: Tensor) -> Tensor:
         states = [dict(zip(every, values, strict=True)) for values in zip(*every.values(), strict=True)]
-        return torch.stack([self._votes_of_one(state, rows) for state in states])
+        return torch.stack([self._logits_of_one(state, rows) for state in states])
 
     @contextmanager
     def _asked(self) -> Iterator[None]:

@@ -27,7 +27,7 @@ from limbeck.models.stacked.slots import take
 from limbeck.models.stacked.stack import Stack, State
 from limbeck.models.steps import Steps
 from limbeck.models.torch import TorchModel, alone, check_finite, on, only_class
-from limbeck.models.training import FitAndVote, FitJob, Watch, completed, failed, unwatched
+from limbeck.models.training import FitAndScore, FitAndVote, FitJob, Watch, completed, failed, unwatched
 from limbeck.protocol.learning import FitError, Job, Trainer
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
@@ -223,7 +223,7 @@ class StackedTrainer:
         with alone(0):
             blank = group.model.started(group.row, group.classes)
         names = shared_names(blank)
-        results: dict[int, Any] = dict(self._votes(group, stack, courses))
+        results: dict[int, Any] = dict(self._answers(group, stack, courses))
         for member, course in zip(group.members, courses, strict=True):
             try:
                 check_finite(course.state.values())
@@ -237,20 +237,22 @@ class StackedTrainer:
                 raise failed(member.job, member.index, error) from error
         return results
 
-    def _votes(self, group: Group, stack: Stack, courses: list[Course]) -> Iterator[tuple[int, Array]]:
-        """Votes of networks that are asked about the same rows, asked together."""
+    def _answers(self, group: Group, stack: Stack, courses: list[Course]) -> Iterator[tuple[int, Array]]:
+        """Votes or scores of networks that are asked about the same rows, asked together."""
         asked: dict[Any, list[tuple[Member, State]]] = {}
         for member, course in zip(group.members, courses, strict=True):
-            if isinstance(member.job, FitAndVote):
+            if isinstance(member.job, FitAndVote | FitAndScore):
                 asked.setdefault(address(member.job.asked), []).append((member, course.state))
         for together in asked.values():
             member = together[0][0]
-            rows = on(self.place, cast(FitAndVote, member.job).asked)[0]
+            rows = on(self.place, cast(FitAndScore, member.job).asked)[0]
             try:
-                found = stack.votes([state for _, state in together], rows)
+                found = stack.scores([state for _, state in together], rows)
             except Exception as error:  # rows that the network does not take
                 raise failed(member.job, member.index, error) from error
-            yield from ((member.index, labels) for (member, _), labels in zip(together, found, strict=True))
+            for (member, _), scores in zip(together, found, strict=True):
+                voted = isinstance(member.job, FitAndVote)
+                yield member.index, scores.argmax(axis=1) if voted else scores
 
     def _name(self, group: Group, courses: list[Course]) -> str | None:
         """Names the courses, and the stack by them, whatever order they came in; None where they have no names."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from limbeck.errors import LimbeckError, did_you_mean
-from limbeck.privacy.accountants.composition import basic, binary, binary_rdp, gaussian, kov, pld
+from limbeck.privacy.accountants.composition import basic, binary, binary_rdp, gaussian, kov, mixed, pld
 from limbeck.privacy.accountants.moments import ORDERS, moments
 from limbeck.privacy.accountants.rdp import bounded_range, rdp, zcdp
 from limbeck.privacy.spends import Spend, UnknownSpendError
@@ -20,6 +20,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
     "basic": basic,
     "kov": kov,
     "pld": pld,
+    "mixed": mixed,
     "gaussian": gaussian,
     "binary-rdp": binary_rdp,
     "binary": binary,

@@ -10,15 +10,17 @@ from scipy import optimize, special
 from limbeck.privacy.accountants.conversion import epsilon_of_curve
 from limbeck.privacy.accountants.rdp import rdp
 from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace
-from limbeck.privacy.spends import Spend, UnknownSpendError
+from limbeck.privacy.spends import RANGED, Spend, UnknownSpendError
 from limbeck.protocol.rows import Array
 
 STEPS = 80  # of a Laplace loss distribution in one count's largest loss
 COARSEST, FINEST = 20, 160  # steps of an exact composition in the loss of its clearest case
+FINE, FARTHEST = 20_001, 10.0  # losses of Gaussian noise that are told apart, and its deviations that are
 BINS = 256  # where the range of a Gumbel query's losses may lie
 TINY = 5e-324
 MOST_MARGINS = 20_000
 MOST_APART = 100  # Laplace losses of one composition
+HUGE = 1e12  # epsilon that is not worth the last digit
 LARGEST = 200.0  # epsilon that is composed exactly; beyond it there is no privacy to speak of
 SMALLEST = 1e-9  # step of a loss: below it rounding counts
 ENOUGH_WORK, MOST_WORK = 2e8, 2e9  # queries x pairs x grid points of an exact composition: tenths and a few seconds
@@ -64,23 +66,47 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """The epsilon of sensitivity over noise `mu`."""
     if math.isinf(mu) or mu == 0:
         return mu
+    ceiling = mu * mu / 2 + mu * (math.sqrt(-2 * math.log(delta)) + 1)
+    if ceiling > HUGE:
+        return ceiling
 
     def beyond(eps: float) -> float:
         return float(special.ndtr(mu / 2 - eps / mu) - math.exp(eps + special.log_ndtr(-mu / 2 - eps / mu)))
 
-    return _solve(beyond, delta, mu * mu / 2 + mu * (math.sqrt(-2 * math.log(delta)) + 1))
+    return _solve(beyond, delta, ceiling)
 
 
 def pld(spends: Sequence[Spend], delta: float) -> float:
     """Laplace: the loss distributions of the counts that move, composed. Gumbel: optimal for its bounded range."""
     if all(isinstance(spend.mechanism, Laplace) for spend in spends):
         return _laplace_pld(spends, delta)
-    if all(isinstance(spend.mechanism, Gumbel) for spend in spends):
-        spend = _alike(spends)
-        if spend.pure > LARGEST:
-            raise UnknownSpendError("too little noise for the exact composition")
-        return optimal(Pairs(*_range_pairs(spend.pure), spend.queries), delta, rdp(spends, delta))
-    raise UnknownSpendError("pld composes Laplace noise, or Gumbel noise, alone")
+    if all(isinstance(spend.mechanism, RANGED) for spend in spends):
+        return optimal(_ranges(spends), delta, rdp(spends, delta))
+    raise UnknownSpendError("pld composes Laplace noise, or exponential mechanisms, alone")
+
+
+def mixed(spends: Sequence[Spend], delta: float) -> float:
+    """Gaussian noise beside exponential mechanisms, whose cases the adversary picks when he has seen all the noise.
+
+    No order is worse: whoever picks a case earlier knows less. Losses of the noise are rounded up to one of FINE.
+    """
+    ranged = [spend for spend in spends if isinstance(spend.mechanism, RANGED)]
+    others = [spend for spend in spends if not isinstance(spend.mechanism, RANGED)]
+    if not ranged or not others:
+        raise UnknownSpendError("mixed is for Gaussian noise beside exponential mechanisms")
+    if any(spend.noise == "secure" for spend in others):
+        raise UnknownSpendError("mixed is for continuous Gaussian noise, not for discrete")
+    mu, ceiling = math.sqrt(sum(spend.queries * spend.gaussian for spend in others)), rdp(spends, delta)
+    grid, value = _values(_ranges(ranged), ceiling)
+    edges = mu * mu / 2 + mu * np.linspace(-FARTHEST, FARTHEST, FINE)
+    chance = np.diff(special.ndtr(np.linspace(-FARTHEST, FARTHEST, FINE)))
+    beyond_all = 2 * float(special.ndtr(-FARTHEST))
+
+    def beyond(eps: float) -> float:
+        reached = np.interp(-np.exp(eps - edges[1:]), -np.exp(-grid), value, right=1.0)
+        return float(chance @ reached) + beyond_all
+
+    return min(ceiling, _solve(beyond, delta, ceiling))
 
 
 def binary(spends: Sequence[Spend], delta: float) -> float:
@@ -94,6 +120,14 @@ def binary_rdp(spends: Sequence[Spend], delta: float) -> float:
     families = [_margin_pairs(spend, delta) for spend in spends]
     slack = sum(family.slack for family in families)
     return epsilon_of_curve(lambda order: sum(f.queries * _worst(f, order) for f in families), delta - slack)
+
+
+def _ranges(spends: Sequence[Spend]) -> "Pairs":
+    """Equal queries of bounded range."""
+    spend = _alike(spends)
+    if spend.pure > LARGEST:
+        raise UnknownSpendError("too little noise for the exact composition")
+    return Pairs(*_range_pairs(spend.pure), spend.queries)
 
 
 def _alike(spends: Sequence[Spend]) -> Spend:
@@ -133,6 +167,17 @@ def optimal(family: Pairs, delta: float, ceiling: float) -> float:
     With x = e^-loss, value(x) = the largest over cases of p value(x q/p) + (1-p) value(x (1-q)/(1-p)) is convex in x,
     so that chords between grid points only overstate it. `ceiling` bounds the answer.
     """
+    grid, value = _values(family, ceiling)
+    if value[0] > delta:
+        return ceiling
+    under = int(np.flatnonzero(value <= delta)[-1])
+    x0, x1 = math.exp(-grid[under]), math.exp(-grid[under + 1])
+    x = x0 + (x1 - x0) * (delta - value[under]) / (value[under + 1] - value[under])
+    return min(ceiling, max(0.0, math.log(x)))
+
+
+def _values(family: Pairs, ceiling: float) -> tuple[Array, Array]:
+    """What all queries make of every loss: the delta that is left at epsilon 0 where so much was lost before."""
     loss = family.loss
     if loss < SMALLEST or not ceiling < LARGEST:
         raise UnknownSpendError("too much or too little noise for the exact composition")
@@ -143,13 +188,7 @@ def optimal(family: Pairs, delta: float, ceiling: float) -> float:
         raise UnknownSpendError("too many queries for the exact composition")
     finest = loss / max(steps, COARSEST)
     grid = np.arange(math.floor(low / finest), math.ceil(high / finest) + 1) * finest
-    value = _composed(np.maximum(0, -np.expm1(-grid)), family, finest)
-    if value[0] > delta:
-        return ceiling
-    under = int(np.flatnonzero(value <= delta)[-1])
-    x0, x1 = math.exp(-grid[under]), math.exp(-grid[under + 1])
-    x = x0 + (x1 - x0) * (delta - value[under]) / (value[under + 1] - value[under])
-    return min(ceiling, max(0.0, math.log(x)))
+    return grid, _composed(np.maximum(0, -np.expm1(-grid)), family, finest)
 
 
 def _composed(value: Array, family: Pairs, step: float) -> Array:

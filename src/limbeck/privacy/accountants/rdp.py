@@ -7,8 +7,8 @@ import numpy as np
 
 from limbeck.privacy.accountants.conversion import ORDERS, epsilon_at, epsilon_of_curve, zcdp_epsilon
 from limbeck.privacy.accountants.votes import gaussian_data_dependent, pure_data_dependent
-from limbeck.privacy.mechanisms import Gumbel, Laplace, LaplaceCounts, LaplaceLogits
-from limbeck.privacy.spends import Spend, UnknownSpendError
+from limbeck.privacy.mechanisms import Gumbel, Laplace, LaplaceCounts, LaplaceLogits, NoisyMedian
+from limbeck.privacy.spends import RANGED, Spend, UnknownSpendError
 from limbeck.protocol.rows import Array
 
 WIDE = 300.0  # a range beyond which the pure bound does
@@ -23,9 +23,9 @@ def rdp(spends: Sequence[Spend], delta: float, votes: Array | None = None) -> fl
 
 
 def bounded_range(spends: Sequence[Spend], delta: float) -> float:
-    """Of Gumbel noise alone: the worst divergence of losses whose range is bounded (Dong, Durfee & Rogers 2020)."""
+    """Exponential mechanisms alone: the worst divergence of losses of bounded range (Dong, Durfee & Rogers 2020)."""
     for spend in spends:
-        if not isinstance(spend.mechanism, Gumbel):
+        if not isinstance(spend.mechanism, RANGED):
             raise UnknownSpendError(f"{spend.mechanism.name} is not known to have a bounded range")
     return rdp(spends, delta)
 
@@ -39,7 +39,7 @@ def _rho(spend: Spend) -> float:
     match spend.mechanism:
         case Laplace() | LaplaceCounts() | LaplaceLogits():
             return sum(part**2 for part in spend.pure_parts) / 2
-        case Gumbel():
+        case Gumbel() | NoisyMedian():
             return spend.pure**2 / 8
     return spend.gaussian / 2
 
@@ -52,7 +52,7 @@ def _curve(spend: Spend) -> Callable[[float], float]:
             one, times = spend.pure_parts[0], spend.queries * len(spend.pure_parts)
             divergence = pure_divergence if spend.noise == "secure" else laplace_divergence
             return lambda order: times * divergence(one, order)
-        case Gumbel():
+        case Gumbel() | NoisyMedian():
             return lambda order: spend.queries * bounded_range_divergence(spend.pure, order)
     rate = spend.queries * spend.gaussian / 2
     return lambda order: rate * order

@@ -1,0 +1,375 @@
+"""A poll: what server and parties do when teachers vote by the rules of `voting`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from limbeck.algorithms.distil import cut
+from limbeck.algorithms.voting import Means, Rules
+from limbeck.errors import LimbeckError
+from limbeck.knowledge.ballots import abstaining, drawn_to, hard_ballot, in_units, rare_class_weight, soft_ballot
+from limbeck.knowledge.bases import directions, groups, heard
+from limbeck.knowledge.matching import label_shift, matched
+from limbeck.knowledge.robust import agreeing, robust_mean
+from limbeck.knowledge.scores import class_shares, contrasts
+from limbeck.knowledge.spreading import spread_labels
+from limbeck.knowledge.votes import winners
+from limbeck.models.onnx import PackedModel
+from limbeck.models.training import Fit, FitAndScore
+from limbeck.privacy.mechanisms import UNANSWERED, GaussianSum, NothingPrivate, Unprotected
+from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.parties import Parties, Replies, unanswerable
+from limbeck.protocol.release import Noise
+from limbeck.protocol.rows import Array
+from limbeck.protocol.site import Silo, Site
+
+NOBODY = np.empty(0)
+HELD_OUT = 5  # every fifth row of a subset, where accuracy is measured
+
+
+@dataclass(frozen=True, slots=True)
+class Counts(Reply):
+    """How many rows of each class a party holds."""
+
+    values: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Weight(Reply):
+    """How much a party's word counts, from 0 to 1."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Belief(Reply):
+    """Which share of the public rows a party believes to be of the second class; NaN where it cannot tell."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Said(Reply):
+    """What a party's teachers say of the public rows on average, and what goes with it; at L2 what noise made of it."""
+
+    votes: Array
+    weight: float
+    belief: float
+    counts: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Request[Counts]):
+    """Count your rows by class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Say(Request[Said]):
+    """Train your teachers, and say what they make of the first `rows` public rows, of which `queries` get an answer.
+
+    `parties` are asked; teachers are corrected towards the prior, where one is given.
+    """
+
+    public: ClassVar[bool] = True
+    rows: int
+    queries: int
+    parties: int
+    prior: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Poll(Rules):
+    """A vote of all parties' teachers on public rows."""
+
+    def take(self, parties: Parties, site: Site, queries: int, remarks: list[str]) -> tuple[Array, Array]:
+        """Public rows, and the labels that the vote gives them."""
+        everyone, prior = len(parties.everyone), self.given_prior(site.classes)
+        counts: dict[int, Array] = {}
+        if self.counts_first(site.classes, everyone):
+            counts = self._counts_told(parties.ask(Count()).at_least(1), site.classes)
+        if self.corrects and prior is None:
+            prior = self._mix(counts, {}, queries, everyone, site, remarks)
+        rows = len(site.public) if self.ask == "active" else queries
+        replies = parties.ask(Say(rows, queries, everyone, prior if self.corrects else NOBODY)).at_least(1)
+        said = self._sound(replies, rows, queries, site.classes, site.noise, remarks)
+        said = {
+            p: replace(each, counts=counts.get(p, np.zeros(site.classes))) if counts else each
+            for p, each in said.items()
+        }
+        return self.verdict(said, everyone, site.public.x[:rows], queries, prior, site, remarks)
+
+    def alone(self, silo: Silo, site: Site, queries: int, remarks: list[str]) -> tuple[Array, Array]:
+        """The vote of one silo's teachers, here at the server."""
+        prior, counts = self.given_prior(site.classes), NOBODY
+        if self.counts_first(site.classes, 1):
+            counts = self._counted(silo)
+            prior = self._mix({0: counts}, {}, queries, 1, site, remarks)
+        asked = site.public.x if self.ask == "active" else site.public.x[:queries]
+        said = self.say(silo, asked, queries, 1, prior if self.corrects else None)
+        said = replace(said, counts=counts if len(counts) else said.counts)
+        return self.verdict({0: said}, 1, asked, queries, prior, site, remarks)
+
+    def verdict(
+        self,
+        said: Mapping[int, Said],
+        everyone: int,
+        asked: Array,
+        queries: int,
+        prior: Array | None,
+        site: Site,
+        remarks: list[str],
+    ) -> tuple[Array, Array]:
+        """What all say together."""
+        means = self.means(queries, site.classes, everyone, site.noise)
+        if prior is None and self.estimates:
+            counts, beliefs = ({p: getattr(each, key) for p, each in said.items()} for key in ("counts", "belief"))
+            prior = self._mix(counts, beliefs, queries, everyone, site, remarks)
+        weights = self._weights(said, everyone, means, site)
+        if self.in_sums:
+            basis = self._basis(asked, means, everyone, site.classes)
+            in_basis = self.privacy.level == "L2"  # sums came from the parties
+            words = {p: each.votes if in_basis else heard(each.votes, basis) for p, each in said.items()}
+            total = np.asarray(sum(weights[p] * word for p, word in words.items()))
+            if self.privacy.level == "L1":
+                total = site.release(total, cast(GaussianSum, means.sums), observer="public")
+            return asked, self._read(basis @ total, prior)
+        words = {p: weights[p] * each.votes for p, each in said.items()}
+        if self.privacy.level == "L1":
+            votes = np.asarray(sum(map(in_units, words.values())))
+            labels = self._asked_in_turn(asked, votes, queries, everyone, means.labels, site)
+            return self._answered(asked, labels, site)
+        scores = self._together(words, remarks)
+        labels = np.where(scores.any(axis=1), self._read(scores, prior), UNANSWERED)
+        if self.privacy.level == "L0" and self.ask == "active":
+            labels = self._asked_in_turn(asked, np.eye(site.classes)[labels], queries, everyone, None, site)
+        return self._answered(asked, labels, site)
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        match request:
+            case Count() if self.privacy.level == "L2":
+                return silo.release(Counts(self._counted(silo)), NothingPrivate(), observer="public")
+            case Count():
+                return silo.release(Counts(self._counted(silo)), Unprotected(), observer="server")
+            case Say(rows, queries, parties, prior):
+                return self.say(silo, silo.public.x[:rows], queries, parties, prior if len(prior) else None)
+            case _:
+                raise unanswerable(request, silo)
+
+    def say(self, silo: Silo, asked: Array, queries: int, parties: int, prior: Array | None) -> Said:
+        """What leaves a party: its teachers' mean vote, each thing that goes with it a release of its own."""
+        votes, weights, belief = self._teachers_say(silo, asked, prior)
+        if self.privacy.level == "L2":
+            counts = self._counted(silo) if self.wants_counts(silo.classes, parties) else NOBODY
+            noised = self._noised_votes(votes, weights, asked, queries, parties, silo)
+            return silo.release(Said(noised, 1.0, math.nan, counts), NothingPrivate(), observer="public")
+        mean, counts, weight = np.einsum("t,trc->rc", weights / (weights.sum() or 1.0), votes), NOBODY, 1.0
+        if self.wants_counts(silo.classes, parties):
+            counts = silo.release(Counts(self._counted(silo)), Unprotected(), observer="server").values
+        if self.wants_weight:
+            weight = silo.release(Weight(float(weights.mean())), Unprotected(), observer="server").value
+        if self.believes(silo.classes):
+            belief = silo.release(Belief(belief), Unprotected(), observer="server").value
+        told = Said(mean.astype(np.float16), weight, belief, counts)
+        return silo.release(told, Unprotected(), observer="server", queries=len(asked))
+
+    def _teachers_say(self, silo: Silo, asked: Array, prior: Array | None) -> tuple[Array, Array, float]:
+        """[teachers, rows, classes] votes, the weight of each teacher, and what all believe of the mix.
+
+        A teacher, its votes and its weight depend on its own subset alone.
+        """
+        x, y, believes = silo.private.x, silo.private.y, self.believes(silo.classes)
+        places = [rows for _ in range(self.partitions) for rows in cut(silo, self.subsets, self.privacy)]
+        chances = silo.rng.integers(2**63, size=len(places)).tolist()
+        helds = [
+            rows[::HELD_OUT] if self.weights == "accuracy" and len(rows) > HELD_OUT else rows[:0] for rows in places
+        ]
+        jobs = []
+        for rows, held, chance in zip(places, helds, chances, strict=True):
+            used = np.setdiff1d(rows, held)
+            used = used if prior is None else used[drawn_to(y[used], prior, chance)]
+            more = x if believes else x[held]
+            jobs.append(
+                FitAndScore(silo.model, x[used], y[used], np.concatenate([asked, more]) if len(more) else asked)
+            )
+        votes, weights, beliefs = [], [], []
+        for rows, held, scores in zip(places, helds, silo.train(jobs), strict=True):
+            said, rest, counts = (
+                scores[: len(asked)],
+                scores[len(asked) :],
+                np.bincount(y[rows], minlength=silo.classes),
+            )
+            if believes:
+                others = np.setdiff1d(np.arange(len(x)), rows)
+                beliefs.append((rest[others, 1], y[others], said[:, 1]))
+            votes.append(self._ballot(said, counts, prior))
+            weights.append(self._weight(counts, rest, y[held]))
+        belief = label_shift(*map(np.concatenate, zip(*beliefs, strict=True))) if beliefs else math.nan
+        return np.stack(votes), np.array(weights), belief
+
+    def _ballot(self, scores: Array, counts: Array, prior: Array | None) -> Array:
+        ballot = hard_ballot(scores) if self.voting.votes == "hard" else soft_ballot(scores)
+        return ballot if prior is None or not counts.any() else abstaining(ballot, counts, prior)
+
+    def _weight(self, counts: Array, scores: Array, held: Array) -> float:
+        match self.weights:
+            case "accuracy" if len(held):
+                return float((scores.argmax(axis=1) == held).mean())
+            case "rare-class":
+                return rare_class_weight(counts, self.voting.cap)
+        return float(counts.any())
+
+    def _counted(self, silo: Silo) -> Array:
+        """Rows by class; at L2 released with noise, and public from then on."""
+        counts = np.bincount(silo.private.y, minlength=silo.classes).astype(np.float64)
+        if self.privacy.level != "L2":
+            return counts
+        mechanism = self.means(1, silo.classes, 1, silo.noise).counts
+        return silo.release(counts, cast(GaussianSum, mechanism), observer="public")
+
+    def _noised_votes(
+        self, votes: Array, weights: Array, asked: Array, queries: int, parties: int, silo: Silo
+    ) -> Array:
+        """At L2: the sum of all teachers' words, or the labels that each partition's teachers give, with noise."""
+        means = self.means(queries, silo.classes, parties, silo.noise)
+        if means.sums is not None:
+            basis = self._basis(asked, means, parties, silo.classes)
+            words = [weight * heard(each, basis) for each, weight in zip(votes, weights, strict=True)]
+            return silo.release(np.asarray(sum(words)), means.sums, observer="public")
+        answered = np.zeros((len(asked), silo.classes))
+        for first in range(0, len(votes), self.subsets):
+            part = range(first, first + self.subsets)
+            counted = np.asarray(sum(in_units(weights[teacher] * votes[teacher]) for teacher in part))
+            labels = self._asked_in_turn(asked, counted, queries, self.subsets, means.labels, silo)
+            there = np.flatnonzero(labels != UNANSWERED)
+            answered[there, labels[there]] += 1 / self.partitions
+        return answered
+
+    def _asked_in_turn(
+        self, asked: Array, votes: Array, queries: int, voters: int, noisy_max: Any, site: Site
+    ) -> Array:
+        """Labels of the rows that are asked about: all at once, or in stages those that a model is least sure of."""
+        labels, tried = np.full(len(asked), UNANSWERED), np.zeros(len(asked), bool)
+        for count in self.stages(queries):
+            chosen = self._least_sure(asked, labels, np.flatnonzero(~tried), count, site)
+            tried[chosen] = True
+            if noisy_max is None:
+                labels[chosen] = winners(votes[chosen])
+            else:  # parties may be silent, teachers never are
+                labels[chosen] = site.release(
+                    votes[chosen], noisy_max, observer="public", voters=voters, abstentions=not isinstance(site, Silo)
+                )
+        return labels
+
+    def _least_sure(self, asked: Array, labels: Array, left: Array, count: int, site: Site) -> Array:
+        """Of the rows that are left, those of which a model of the answers is least sure; at first evenly from all."""
+        known = labels != UNANSWERED
+        if not known.any() or len(left) <= count:
+            return np.asarray(left[np.linspace(0, len(left) - 1, min(count, len(left))).astype(int)])
+        [model] = site.train([Fit(site.model, asked[known], labels[known])])
+        sure = PackedModel(model).scores(asked[left]).max(axis=1)
+        return np.asarray(left[np.argsort(sure, kind="stable")[:count]])
+
+    def _together(self, words: Mapping[int, Array], remarks: list[str]) -> Array:
+        stacked = np.stack(list(words.values()))
+        if self.consensus in ("median", "trimmed"):
+            return robust_mean(stacked, self.consensus, self.trimmed)
+        if self.consensus == "filtered":
+            agreed = winners(robust_mean(stacked, "median", self.trimmed))
+            kept = agreeing(stacked.argmax(axis=2)[:, None], agreed)
+            remarks += [
+                f"party {party} agreed with the others too seldom and was left out"
+                for party, stays in zip(words, kept, strict=True)
+                if not stays
+            ]
+            stacked = stacked[kept]
+        return np.asarray(stacked.sum(axis=0))
+
+    def _read(self, scores: Array, prior: Array | None) -> Array:
+        return winners(scores) if prior is None or not self.reads_prior else matched(scores, prior)
+
+    def _answered(self, asked: Array, labels: Array, site: Site) -> tuple[Array, Array]:
+        there = labels != UNANSWERED
+        if not there.any():
+            raise LimbeckError(f"{site.name}: no query passed the threshold; lower it, or ask about more rows")
+        if self.voting.unanswered == "left-out" or there.all():
+            return asked[there], labels[there]
+        return asked, spread_labels(asked, labels)
+
+    def _weights(self, said: Mapping[int, Said], everyone: int, means: Means, site: Site) -> dict[int, Any]:
+        """By party a number, or one for each class; none above 1."""
+        own = {party: each.weight for party, each in said.items()}
+        if not self.weighs_classes:
+            return own
+        counts = np.zeros((everyone, site.classes))
+        for party, each in said.items():
+            counts[party] = each.counts
+        if self.privacy.level == "L1":
+            capped = np.clip(counts / self.voting.cap, 0.0, 1.0)
+            counts = site.release(capped, cast(GaussianSum, means.counts), observer="public")
+        shares = class_shares(contrasts(counts) if self.weights == "contrast" else counts)
+        return {party: own[party] * shares[party] / shares.max() for party in said}
+
+    def _mix(
+        self,
+        counts: Mapping[int, Array],
+        beliefs: Mapping[int, float],
+        queries: int,
+        everyone: int,
+        site: Site,
+        remarks: list[str],
+    ) -> Array:
+        """The classes' shares: of all counts; at L1 the noisy median of the parties' beliefs, or of their own mixes."""
+        alike = np.full(site.classes, 1 / site.classes)
+        if self.privacy.level != "L1":
+            total = np.maximum(sum(counts.values(), np.zeros(site.classes)), 0.0)
+            return np.asarray(total / total.sum()) if total.sum() > 0 else alike
+        mechanism = self.means(queries, site.classes, everyone, site.noise).median
+        if mechanism is None:
+            remarks.append(
+                "classes were taken as alike: to ask for their mix there are more than two, or too few parties for "
+                "this epsilon; voting.prior can say otherwise"
+            )
+            return alike
+        own = {p: held[1] / held.sum() if held.sum() else math.nan for p, held in counts.items() if len(held)}
+        values = np.full(everyone, math.nan)
+        for party, value in (own if self.corrects else beliefs).items():
+            values[party] = value
+        second = float(site.release(values, mechanism, observer="public")[0])
+        return np.array([1 - second, second])
+
+    @staticmethod
+    def _counts_told(replies: Replies[Counts], classes: int) -> dict[int, Array]:
+        """By party; who tells no finite counts has none."""
+        told = {party: replies.by_party[party].values for party in sorted(replies.by_party)}
+        right = {p: values.shape == (classes,) and np.isfinite(values).all() for p, values in told.items()}
+        return {party: values if right[party] else np.zeros(classes) for party, values in told.items()}
+
+    def _sound(
+        self, replies: Replies[Said], rows: int, queries: int, classes: int, noise: Noise, remarks: list[str]
+    ) -> dict[int, Said]:
+        """Who said something of every row, in party order; the record names the others."""
+        sums = self.in_sums and self.privacy.level == "L2"
+        everyone = len(replies) + len(replies.missing)
+        lines = self.number(self.means(queries, classes, everyone, noise), everyone, classes) if sums else rows
+        counted = classes if self.wants_counts(classes, everyone) else 0
+        found = {}
+        for party in sorted(replies.by_party):
+            said = replies.by_party[party]
+            right = said.votes.shape == (lines, classes) and said.counts.shape == (counted,)
+            if right and np.isfinite(said.votes).all() and np.isfinite(said.counts).all() and 0 <= said.weight <= 1:
+                votes = np.asarray(said.votes, np.float64)
+                found[party] = replace(said, votes=votes if sums else soft_ballot(votes))
+            else:
+                remarks.append(f"party {party} said no finite vote for every row and was left out")
+        if not found:
+            raise LimbeckError("no party said a finite vote for every row")
+        return found
+
+    def _basis(self, asked: Array, means: Means, everyone: int, classes: int) -> Array:
+        """Always of so many columns: where the rows have fewer directions, the last are empty."""
+        number = self.number(means, everyone, classes)
+        basis = (groups if self.ask == "groups" else directions)(asked, number)
+        return np.pad(basis, ((0, 0), (0, number - basis.shape[1])))

@@ -1,0 +1,285 @@
+"""Voting: how teachers vote, how votes are weighed, asked for and read where parties are unlike one another.
+
+FedKT as printed lets every party's students vote alike and takes the class with most votes. Parties that hold other
+class mixes than the whole lean to their own: they rank rows well, but draw the line elsewhere. Here each part of a vote
+is chosen for itself:
+
+- `teachers`: plain; or prior-corrected, fitted to rows drawn such that classes have the prior's shares. On a class that
+  its subset lacks, such a teacher gives the prior's share.
+- `votes`: soft, a teacher's probabilities; or hard, the class it says.
+- `weights`: of a teacher, from 0 to 1, from its own subset alone: its accuracy on a fifth of it, held out, or how many
+  rows it has of its rarest class, up to `cap`. Or of a party, for each class, from class counts that are a release of
+  their own: class-share, its share of all rows of the class voted for (FedKD's Equation 1); contrast, the same of its
+  rows of the class or of all others, whichever are fewer, for who has nothing to tell a class from cannot tell it.
+- `ask`: rows; or groups of similar public rows, or directions (the public rows' principal components), of which the sum
+  of all voters' words is noised, and all public rows read off it; or active: rows in stages, each time those of which
+  a model of the answers so far is least sure.
+- `labels`: the leader; or matched, such that classes have the prior's shares among the public rows.
+- `prior`: given, uniform, or estimated: from class counts; at L1, where a whole party is hidden, the noisy median of
+  what parties believe of the public rows, for two classes (more are taken as alike).
+
+There are no students: what leaves a party is what its teachers say of public rows. What a neighbour can change: on rows
+no more than by a hard vote (`knowledge.ballots`); in groups and directions a voter's word has length 1, so that a
+replaced one is 2 apart. At L1 a voter is a party, at L2 a teacher, and an example is in s of them.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from limbeck.errors import LimbeckError
+from limbeck.knowledge.bases import MOST, number_of_directions
+from limbeck.knowledge.robust import Votes
+from limbeck.privacy.mechanisms import GaussianSum, NoisyMedian, Unprotected
+from limbeck.privacy.planner import Privacy, gaussian_mu, gaussian_sums
+from limbeck.privacy.spends import Spend
+from limbeck.protocol.release import Asked, Noise, Release, Unit, release_row
+from limbeck.tables import check_fields
+
+STAGES = 4  # of active asking
+COUNTS_SHARE = 0.05  # of what Gaussian noise may tell, for class counts
+MEDIAN_RANGE = 60.0  # over the number of parties: how wide a range of losses it takes to find their median
+MEDIAN_SHARE = 0.45  # of epsilon, the most that goes to it
+
+
+@dataclass(frozen=True, slots=True)
+class Voting:
+    """`[algorithm.voting]`. auto: weights by contrast, at L1 equal; rows, but directions where an epsilon is given."""
+
+    teachers: Literal["plain", "prior-corrected"] = "plain"
+    votes: Literal["soft", "hard"] = "soft"
+    weights: Literal["auto", "equal", "accuracy", "rare-class", "class-share", "contrast"] = "auto"
+    ask: Literal["auto", "rows", "groups", "directions", "active"] = "auto"
+    directions: int | None = None  # or groups; a rule says how many
+    labels: Literal["matched", "leader"] = "matched"
+    prior: Literal["estimated", "uniform"] | list[float] = "estimated"
+    cap: int = 20  # rows of its rarest class at which a teacher counts fully
+    unanswered: Literal["left-out", "spread"] = "spread"  # public rows without an answer get one from their like
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for key in ("cap", "directions"):
+            if (value := getattr(self, key)) is not None and value < 1:
+                raise LimbeckError(f"{key} must be at least 1, not {value}")
+        if isinstance(self.prior, list) and not (min(self.prior, default=0) >= 0 < sum(self.prior) < math.inf):
+            raise LimbeckError(f"prior must be finite, not negative, and not all be 0: {self.prior}")
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """With what noise a vote is taken; None where nothing of the kind is released, or nothing noised."""
+
+    median: NoisyMedian | None = None
+    counts: GaussianSum | None = None
+    sums: GaussianSum | None = None
+    labels: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a vote asks for and releases, by public facts alone."""
+
+    voting: Voting
+    privacy: Privacy
+    partitions: int
+    subsets: int
+    consensus: Votes = "count"
+    trimmed: float = 0.2
+
+    def __post_init__(self) -> None:
+        level = self.privacy.level
+        if self.in_sums and self.consensus not in ("count", "mean"):
+            raise LimbeckError(f'voting: consensus = "{self.consensus}" is of rows: ask = "rows"')
+        if self.consensus != "count" and self.weighs_classes:
+            raise LimbeckError(f'voting: consensus = "{self.consensus}" knows no weights of classes: weights = "equal"')
+        if level == "L0":
+            return
+        if self.in_sums and self.privacy.gamma is not None:
+            raise LimbeckError(f'voting: ask = "{self.ask}" takes epsilon or sigma, not gamma')
+        weighed = self.voting.votes == "soft" or self.weights in ("accuracy", "rare-class") or self.corrects
+        if not self.in_sums and weighed and self.privacy.mechanism not in ("gaussian", "confident-gaussian"):
+            raise LimbeckError(
+                'voting: soft or weighed votes on rows take mechanism = "gaussian"; or give an epsilon and ask = '
+                '"directions", or say votes = "hard" with weights = "equal", or voting = "paper"'
+            )
+        if level == "L1" and self.weighs_classes and not self.in_sums:
+            raise LimbeckError(f'voting: at level L1 weights = "{self.weights}" is for ask = "groups" or "directions"')
+        if level == "L1" and self.consensus != "count":
+            raise LimbeckError(f'level L1 noises sums: consensus = "count", not "{self.consensus}"')
+
+    @property
+    def ask(self) -> str:
+        if self.voting.ask != "auto":
+            return self.voting.ask
+        return "rows" if self.privacy.level == "L0" or self.privacy.epsilon is None else "directions"
+
+    @property
+    def in_sums(self) -> bool:
+        return self.ask in ("groups", "directions")
+
+    @property
+    def weights(self) -> str:
+        if self.voting.weights != "auto":
+            return self.voting.weights
+        return "contrast" if self.privacy.level != "L1" and self.consensus == "count" else "equal"
+
+    @property
+    def weighs_classes(self) -> bool:
+        """Whether weights come from class counts."""
+        return self.weights in ("class-share", "contrast")
+
+    @property
+    def corrects(self) -> bool:
+        return self.voting.teachers == "prior-corrected"
+
+    @property
+    def reads_prior(self) -> bool:
+        """Whether labels are matched to a prior: sums and tallies can be, at L1 noisy maxima are labels already."""
+        return self.voting.labels == "matched" and (self.privacy.level != "L1" or self.in_sums)
+
+    @property
+    def estimates(self) -> bool:
+        return self.voting.prior == "estimated" and (self.reads_prior or self.corrects)
+
+    def counts_first(self, classes: int, everyone: int) -> bool:
+        """Whether class counts are asked for before anyone trains."""
+        there = self.privacy.level != "L1" or self._median(classes, everyone) is not None
+        return self.estimates and self.corrects and there
+
+    def wants_counts(self, classes: int, everyone: int) -> bool:
+        """Whether class counts go with what is said."""
+        mix = self.estimates and self.privacy.level != "L1"
+        return (self.weighs_classes or mix) and not self.counts_first(classes, everyone)
+
+    @property
+    def wants_weight(self) -> bool:
+        """Whether a party's weight goes with what it says; at L2 it is in its sums already."""
+        return self.weights in ("accuracy", "rare-class")
+
+    def believes(self, classes: int) -> bool:
+        """Whether parties say what they believe of the public rows' mix."""
+        return self.privacy.level == "L1" and self.estimates and not self.corrects and classes == 2
+
+    def given_prior(self, classes: int) -> Any:
+        """The prior where it needs no asking."""
+        if self.voting.prior == "estimated":
+            return None
+        given = np.array([1.0] * classes if self.voting.prior == "uniform" else self.voting.prior)
+        if len(given) != classes:
+            raise LimbeckError(f"voting: prior has {len(given)} shares, but there are {classes} classes")
+        return given / given.sum()
+
+    def stages(self, queries: int) -> list[int]:
+        """How many rows are asked about at a time."""
+        parts = STAGES if self.ask == "active" else 1
+        return [len(part) for part in np.array_split(np.arange(queries), parts) if len(part)]
+
+    def number(self, means: Means, everyone: int, classes: int) -> int:
+        """How many groups or directions: as told, or as many as the voters can be heard in."""
+        if self.voting.directions is not None:
+            return self.voting.directions
+        if means.sums is None:
+            return MOST
+        voters = everyone if self.privacy.level == "L1" else self.subsets * math.sqrt(everyone)
+        return number_of_directions(voters, means.sums.apart / means.sums.sigma, classes)
+
+    def means(self, queries: int, classes: int, everyone: int, noise: Noise) -> Means:
+        """The noise of all that is released, calibrated together where an epsilon is given."""
+        if self.privacy.level == "L0":
+            return Means()
+        unit, relation, median = self._unit, self._relation, self._median(classes, everyone)
+        beside = [median] if median else []
+        counts = self._counts(classes, everyone)
+        if self.in_sums:
+            apart = 2.0 if unit == "party" else 2.0 * self.partitions
+            sums = GaussianSum(apart, 1.0, classes * (self.voting.directions or MOST), unit, relation)
+            sums, *noised = self._calibrated(sums, counts, tuple(beside), noise)
+            sums = replace(sums, size=classes * self.number(Means(sums=sums), everyone, classes))
+            return Means(median, noised[0] if noised else None, sums)
+        voters, times = (everyone, queries) if unit == "party" else (self.subsets, self.partitions * queries)
+        if counts:
+            counts = replace(counts, sigma=counts.apart / math.sqrt(COUNTS_SHARE) / self._mu(times))
+        asked = Asked(times, classes, voters, unit == "party", noise)
+        spent = tuple(Spend(each, 1, noise=noise) for each in [*beside, *([counts] if counts else [])])
+        return Means(median, counts, None, self.privacy.noisy_max(unit, 1, asked, spent))
+
+    @property
+    def _unit(self) -> Unit:
+        return "party" if self.privacy.level == "L1" else "example"
+
+    @property
+    def _relation(self) -> str:
+        return "any" if self.privacy.level == "L1" else self.privacy.adjacency
+
+    def _counts(self, classes: int, everyone: int) -> GaussianSum | None:
+        """A replaced example moves two counts by one; a replaced party all its own, each a share of the cap."""
+        if self.privacy.level == "L1":
+            wanted, apart, size = self.weighs_classes, math.sqrt(classes), everyone * classes
+        else:
+            wanted, apart, size = self.weighs_classes or self.estimates, math.sqrt(2), classes
+        return GaussianSum(apart, 1.0, size, self._unit, self._relation) if wanted else None
+
+    def _calibrated(
+        self, sums: GaussianSum, counts: GaussianSum | None, beside: tuple[Any, ...], noise: Noise
+    ) -> tuple[GaussianSum, ...]:
+        parts = ((1.0, sums),) if counts is None else ((1 - COUNTS_SHARE, sums), (COUNTS_SHARE, counts))
+        if self.privacy.epsilon is not None:
+            return gaussian_sums(self.privacy.epsilon, self.privacy.delta, parts, beside, noise)
+        mu = sums.apart / float(self.privacy.sigma or 0)
+        return tuple(replace(part, sigma=part.apart / mu / math.sqrt(share / parts[0][0])) for share, part in parts)
+
+    def _mu(self, queries: int) -> float:
+        """About how much all queries about rows tell."""
+        privacy = self.privacy
+        if privacy.epsilon is not None:
+            return gaussian_mu(privacy.epsilon, privacy.delta)
+        if privacy.sigma is not None:
+            return math.sqrt(2 * queries) / privacy.sigma
+        return math.sqrt(queries) * float(privacy.gamma or 0)
+
+    def _median(self, classes: int, everyone: int) -> NoisyMedian | None:
+        """Where two classes' mix is estimated at L1, and epsilon is enough for so few parties."""
+        if self.privacy.level != "L1" or not self.estimates or classes != 2:
+            return None
+        width = MEDIAN_RANGE / everyone
+        if self.privacy.epsilon is not None and width > MEDIAN_SHARE * self.privacy.epsilon:
+            return None
+        return NoisyMedian(width / 2)
+
+    def planned(self, rows: int, queries: int, classes: int, everyone: int, noise: Noise) -> list[Release]:
+        """What a run will release, in the ledger's words."""
+        means, one = self.means(queries, classes, everyone, noise), Asked(1, classes, noise=noise)
+        first, one_more = self.counts_first(classes, everyone), self.wants_counts(classes, everyone)
+        said = int(first)  # the turn in which parties speak
+        found = []
+        for party in (f"party {number}" for number in range(everyone)):
+            if self.privacy.level == "L2":
+                told = self._noised(means, queries, classes, self.subsets, False, noise)
+                found += [release_row(party, 0, n, w, m, "public", a) for n, (w, m, a) in enumerate(told)]
+                continue
+            found += [release_row(party, 0, 0, "Counts", Unprotected(), "server", one)] * first
+            bare = ["Counts"] * one_more + ["Weight"] * self.wants_weight
+            bare += ["Belief"] * self.believes(classes)
+            found += [release_row(party, said, n, w, Unprotected(), "server", one) for n, w in enumerate(bare)]
+            all_rows = Asked(rows, classes, noise=noise)
+            found.append(release_row(party, said, len(bare), "Said", Unprotected(), "server", all_rows))
+        if self.privacy.level == "L0":
+            return [*found, release_row("server", said + 1, 0, "Adopt", Unprotected(), "parties", Asked())]
+        if self.privacy.level == "L1":
+            told = self._noised(means, queries, classes, everyone, True, noise)
+            found += [release_row("server", said + 1, n, w, m, "public", a) for n, (w, m, a) in enumerate(told)]
+        return found
+
+    def _noised(
+        self, means: Means, queries: int, classes: int, voters: int, abstentions: bool, noise: Noise
+    ) -> list[tuple[str, Any, Asked]]:
+        one = Asked(1, classes, noise=noise)
+        told: list[tuple[str, Any, Asked]] = [("median", means.median, one)] if means.median else []
+        told += [("sums", each, one) for each in (means.counts, means.sums) if each]
+        if means.labels:
+            times = 1 if self.privacy.level == "L1" else self.partitions
+            stages = self.stages(queries) * times
+            told += [("labels", means.labels, Asked(n, classes, voters, abstentions, noise)) for n in stages]
+        return told

@@ -1,0 +1,69 @@
+"""Matching: labels whose class mix is that of a prior, and what mix a voter believes the public rows to have.
+
+Voters who saw other class mixes still rank rows well; where they draw the line is what their own mix bends.
+"""
+
+import numpy as np
+
+from limbeck.protocol.rows import Array
+
+SWEEPS = 50
+BAND = 2.0  # standard errors
+FEWEST = 5  # rows of either class that a voter's belief is built on
+
+
+def matched(scores: Array, prior: Array) -> Array:
+    """The class with the largest score plus an offset of its class, such that classes have the shares they should.
+
+    Each class in turn gets the offset that is right while the others stand: coordinate ascent on the dual of the best
+    assignment of rows to classes. Rows with equal scores stay together: shares are then as near as they can be.
+    """
+    values, classes = np.asarray(scores, np.float64), scores.shape[1]
+    found = values.argmax(axis=1)
+    wanted = np.rint(len(values) * _shares(np.bincount(found, minlength=classes) / len(values), prior, len(values)))
+    offsets = np.zeros(classes)
+    for _ in range(SWEEPS):
+        if np.array_equal(np.bincount(found, minlength=classes), wanted):
+            break
+        before = offsets.copy()
+        for one in range(classes - 1):  # offsets are only differences: the last class keeps its own
+            rest = np.delete(values + offsets, one, axis=1).max(axis=1)
+            offsets[one] = _cut(values[:, one] - rest, int(wanted[one]))
+        found = (values + offsets).argmax(axis=1)
+        if np.array_equal(before, offsets):
+            break
+    return np.asarray(found)
+
+
+def _shares(found: Array, prior: Array, rows: int) -> Array:
+    """What shares classes should have: the prior's, and where those found lie near it for so few rows, as found.
+
+    Of rows drawn from the prior, a share lies within `BAND` standard errors of it. One that is further off is trusted
+    the less the further: of its distance d, band^2 / d is left.
+    """
+    band = BAND * np.sqrt(prior * (1 - prior) / rows)
+    off = found - prior
+    left = np.where(np.abs(off) <= band, off, band**2 / np.where(off == 0, 1.0, off))
+    shares = np.maximum(prior + left, 0.0)
+    return np.asarray(shares / shares.sum())
+
+
+def _cut(lead: Array, wanted: int) -> float:
+    """What to add so that about `wanted` of the leads are above 0; equal ones are not told apart."""
+    order = np.sort(lead)[::-1]
+    ends = np.concatenate([[order[0] + 1.0], order, [order[-1] - 1.0]])
+    cuts = np.flatnonzero(ends[:-1] > ends[1:])  # so many leads lie above each
+    best = int(cuts[np.abs(cuts - wanted).argmin()])
+    return -float(ends[best] + ends[best + 1]) / 2
+
+
+def label_shift(own: Array, labels: Array, public: Array) -> float:
+    """Of two classes, which share of the public rows a voter believes to be of the second; NaN where it cannot tell.
+
+    `own` are its scores for the second class on labelled rows that it has not learned from, `public` those on the
+    public rows: a mean of the former's two means, in which share (Lipton, Wang & Smola 2018).
+    """
+    first, second = own[labels == 0], own[labels == 1]
+    if min(len(first), len(second)) < FEWEST or not second.mean() > first.mean():
+        return float("nan")
+    return float(np.clip((public.mean() - first.mean()) / (second.mean() - first.mean()), 0.0, 1.0))

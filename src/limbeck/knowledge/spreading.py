@@ -1,0 +1,22 @@
+"""Spreading: public rows without an answer get one from rows that are like them."""
+
+import numpy as np
+
+from limbeck.knowledge.bases import components
+from limbeck.protocol.rows import Array
+
+NEIGHBOURS = 10
+KEPT = 0.2  # how much of an answer gives way to its neighbours'
+COMPONENTS = 50
+UNANSWERED = -1
+
+
+def spread_labels(x: Array, labels: Array) -> Array:
+    """Labels of all rows: answers spread over the graph of nearest neighbours (Zhou et al. 2003)."""
+    from sklearn.semi_supervised import LabelSpreading
+
+    known = labels != UNANSWERED
+    if known.all() or len(np.unique(labels[known])) == 1:
+        return np.where(known, labels, labels[known][0])
+    spread = LabelSpreading(kernel="knn", n_neighbors=min(NEIGHBOURS, len(x) - 1), alpha=KEPT)
+    return np.asarray(spread.fit(components(x, COMPONENTS), labels).transduction_, np.int64)

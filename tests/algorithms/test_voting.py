@@ -1,0 +1,309 @@
+"""FedKT's vote where it is other than printed: what is released, what a neighbour can change in it, what it costs."""
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from limbeck.algorithms.fedkd import FedKD
+from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.pate import Pate
+from limbeck.algorithms.poll import Poll, Said
+from limbeck.algorithms.voting import Voting
+from limbeck.checks import check_algorithm, small_federation
+from limbeck.data.draw import Draw, cut
+from limbeck.data.sets import load
+from limbeck.data.splits import Dirichlet
+from limbeck.errors import LimbeckError
+from limbeck.experiments.federation import Federation
+from limbeck.models.named import model_from
+from limbeck.models.training import PoolTrainer
+from limbeck.privacy.mechanisms import Unprotected
+from limbeck.privacy.planner import L0, Privacy
+from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.parties import Replies
+from limbeck.protocol.rows import Rows
+from limbeck.protocol.site import Silo, Site
+from limbeck.tables import from_table
+
+ASKS = ("rows", "groups", "directions", "active")
+WEIGHTS = ("equal", "accuracy", "rare-class", "class-share", "contrast")
+BY_CLASS = ("class-share", "contrast")
+FOREST = model_from({"name": "random-forest", "n_estimators": 20})
+EPSILON = {
+    "L0": L0,
+    "L1": Privacy("L1", "gaussian", epsilon=20.0),
+    "L2": Privacy("L2", "gaussian", epsilon=20.0),
+}
+
+
+def combinations() -> Iterator[Any]:
+    """All that the rules allow."""
+    kinds = product(EPSILON, ("plain", "prior-corrected"), ("soft", "hard"), WEIGHTS, ASKS)
+    level: str
+    teachers: Any
+    votes: Any
+    weights: Any
+    ask: Any
+    for level, teachers, votes, weights, ask in kinds:
+        if level == "L1" and weights in BY_CLASS and ask in ("rows", "active"):
+            continue
+        yield level, Voting(teachers=teachers, votes=votes, weights=weights, ask=ask, cap=3)
+
+
+def fedkt(level: str, voting: Voting, **more: Any) -> FedKT:
+    return FedKT(**{"partitions": 2, "subsets": 2, "queries": 30, **more}, privacy=EPSILON[level], voting=voting)
+
+
+def some_quick(cases: Iterable[Any], every: int) -> list[Any]:
+    """All cases, most of them marked as slow."""
+
+    def named(case: Any) -> str:
+        parts = [
+            each if isinstance(each, str) else f"{each.teachers}-{each.votes}-{each.weights}-{each.ask}"
+            for each in case
+        ]
+        return "-".join(parts)
+
+    marks = ((), (pytest.mark.slow,))
+    return [pytest.param(*case, id=named(case), marks=marks[n % every > 0]) for n, case in enumerate(cases)]
+
+
+@contextmanager
+def released(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Any, Any]]]:
+    """Every value as it was before its noise, and its mechanism."""
+    found: list[tuple[str, Any, Any]] = []
+    plain = Site.release
+
+    def watched(self: Site, value: Any, mechanism: Any, **more: Any) -> Any:
+        if mechanism.noisy:
+            found.append((self.name, np.array(value, np.float64), mechanism))
+        return plain(self, value, mechanism, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Site, "release", watched)
+        patched.setattr(Silo, "release", watched)
+        yield found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("level", "voting"),
+    [each for n, each in enumerate(combinations()) if n % 12 == 5],
+    ids=lambda v: getattr(v, "ask", v),
+)
+def test_combinations_behave(level: str, voting: Voting) -> None:
+    check_algorithm(fedkt(level, voting))
+
+
+@pytest.mark.parametrize(("level", "voting"), some_quick(combinations(), 11))
+def test_a_plan_names_the_releases_of_every_combination(level: str, voting: Voting) -> None:
+    """And what they cost together is what was asked for."""
+    algorithm = fedkt(level, voting)
+    record = small_federation(algorithm).run(PoolTrainer(1)).record
+    made = [
+        (row["site"], row["what"], row["mechanism"], row["queries"], sorted(row["parameters"].items()))
+        for row in record.ledger
+        if row["mechanism"] != "nothing-private"
+    ]
+    planned = algorithm.planned(45, 3, [25] * 3, "simulated")
+    expected = [(r.site, r.what, r.mechanism, r.queries, sorted(r.parameters.items())) for r in planned]
+    assert sorted(map(str, made)) == sorted(map(str, expected))
+    if level != "L0":
+        assert 19.9 < record.epsilon["public"] <= 20.0
+    assert record.epsilon["server"] == math.inf or level == "L2"
+
+
+def two_classes(algorithm: Any, seed: int = 0) -> Federation:
+    """Breast cancer among six parties of unlike mixes."""
+    data = load("breast-cancer")
+    order = np.random.default_rng(seed).permutation(len(data.x))
+    x, y = data.x[order], data.y[order]
+    held = np.array_split(np.argsort(y[:360] + np.random.default_rng(1).normal(scale=0.7, size=360)), 6)
+    model = model_from({"name": "decision-tree", "max_depth": 4})
+    return Federation(
+        algorithm=algorithm,
+        seed=seed,
+        classes=np.array(data.classes),
+        private=[Rows(x[rows], y[rows]) for rows in held],
+        models=[model] * 6,
+        server_model=model,
+        public=Rows(x[360:480], y[360:480]),
+        test=Rows(x[480:], y[480:]),
+        config={},
+    )
+
+
+@pytest.mark.parametrize(("ask", "weights", "votes"), some_quick(product(ASKS, WEIGHTS, ["soft", "hard"]), 7))
+def test_a_replaced_or_silent_party_moves_what_is_released_by_no_more_than_its_mechanism_says(
+    ask: Any, weights: Any, votes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At L1, by brute force over what a party may say: anything at all."""
+    if weights in BY_CLASS and ask in ("rows", "active"):
+        pytest.skip("refused")
+    voting = Voting(votes=votes, weights=weights, ask=ask, cap=5)
+    poll = Poll(voting, Privacy("L1", "gaussian", epsilon=60.0), 1, 2)
+    made = two_classes(FedKT())
+    rng = np.random.default_rng(0)
+    rows = made.public.x  # type: ignore[union-attr]
+    queries = len(rows) // 2 if ask == "active" else len(rows)
+
+    def anything() -> Said:
+        votes = rng.random((len(rows), 2)) * rng.choice([1e-3, 1.0, 50.0])
+        return Said(votes, float(rng.random()), float(rng.random()), rng.integers(0, 99, 2).astype(float))
+
+    def taken(said: dict[int, Said]) -> list[Any]:
+        site, _ = made.sites(PoolTrainer(1))
+        reply = {p: replace(s, counts=s.counts if poll.wants_counts(2, 6) else np.empty(0)) for p, s in said.items()}
+        with released(monkeypatch) as found:
+            sound = poll._sound(
+                Replies(reply, tuple(set(range(6)) - set(said))), len(rows), queries, 2, "simulated", []
+            )
+            poll.verdict(sound, 6, rows, queries, None, site, [])
+        return found
+
+    herd = {party: anything() for party in range(6)}
+    for other in ({**herd, 3: anything()}, {p: s for p, s in herd.items() if p != 3}):
+        for (_, one, mechanism), (_, two, again) in zip(taken(herd), taken(other), strict=True):
+            assert mechanism == again
+            if mechanism.name == "noisy-median":
+                continue
+            if mechanism.name == "gaussian-sum":
+                assert np.linalg.norm(one - two) <= mechanism.sensitivity + 1e-9
+            elif ask == "rows":
+                assert np.linalg.norm(one - two, axis=1).max() <= mechanism.sensitivity + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("ask", "weights", "teachers"), some_quick(product(ASKS[:3], WEIGHTS, ["plain", "prior-corrected"]), 7)
+)
+def test_a_replaced_example_moves_what_its_party_releases_by_no_more_than_its_mechanism_says(
+    ask: Any, weights: Any, teachers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At L2, real neighbours: one row of one party is replaced by another, with the other label."""
+    voting = Voting(teachers=teachers, weights=weights, ask=ask, cap=5, prior=[0.4, 0.6])
+    algorithm = FedKT(partitions=2, subsets=3, privacy=Privacy("L2", "gaussian", epsilon=60.0), voting=voting)
+    made = two_classes(algorithm)
+    poll = Poll(voting, algorithm.privacy, 2, 3)
+
+    def said(rows: Rows) -> list[Any]:
+        silo = replace(made, private=[rows, *made.private[1:]]).sites(PoolTrainer(1))[1][0]
+        with released(monkeypatch) as found:
+            poll.say(silo, silo.public.x, len(silo.public), 6, np.array([0.4, 0.6]))
+        return found
+
+    own, moved = made.private[2], 0.0
+    for changed in (0, 17, 31):
+        x, y = own.x.copy(), own.y.copy()
+        x[changed], y[changed] = made.private[5].x[0], 1 - y[changed]
+        for (_, one, mechanism), (_, two, again) in zip(said(own), said(Rows(x, y)), strict=True):
+            assert mechanism == again
+            rows = None if mechanism.name == "gaussian-sum" else 1
+            apart = float(np.max(np.linalg.norm(one - two, axis=rows)))
+            assert apart <= mechanism.sensitivity + 1e-9
+            moved = max(moved, apart)
+    assert moved > 0
+
+
+def test_without_noise_the_levels_agree() -> None:
+    """One teacher a party: at L1 the party, at L2 its teacher speaks, and both are heard in the same directions."""
+    voting = Voting(weights="equal", ask="directions", directions=6, prior="uniform")
+    levels: tuple[Any, ...] = ("L1", "L2")
+    quiet = [L0, *(Privacy(level, "gaussian", sigma=1e-12) for level in levels)]
+    found = [two_classes(FedKT(1, 1, privacy=p, voting=voting)).run(PoolTrainer(1)).model for p in quiet]
+    assert len({model.onnx for model in found if model}) == 1
+
+
+@pytest.mark.slow
+def test_skewed_parties_do_better_than_as_printed() -> None:
+    """Digits among five parties of a few classes each."""
+    data = load("digits")
+    split = Dirichlet(beta=0.1, least=20)
+    printed: list[float] = []
+    default: list[float] = []
+    for seed in range(3):
+        parts = cut(data, Draw(0.3), Draw(0.2), seed)
+        held = split.deal(data.y[parts.private], {}, 5, np.random.default_rng(seed))
+        rows = [data.rows(parts.private[each]) for each in held]
+        for found, algorithm in ((printed, FedKT.paper(partitions=2, subsets=2)), (default, FedKT(2, 2))):
+            made = replace(two_classes(algorithm), classes=np.array(data.classes), private=rows, public=parts.public)
+            made = replace(made, test=parts.test, models=[FOREST] * 5, server_model=FOREST)
+            found.append(made.run(PoolTrainer(1)).accuracy or 0.0)
+    assert np.mean(default) > np.mean(printed) + 0.1
+
+
+def test_the_printed_vote_is_named() -> None:
+    assert FedKT.paper(subsets=3) == from_table(FedKT, {"voting": "paper", "subsets": 3})
+    changed = from_table(FedKT, {"voting": {"votes": "hard"}})
+    assert changed.voting == Voting(votes="hard")
+
+
+def test_the_median_of_beliefs_is_asked_for_where_epsilon_allows_it() -> None:
+    def whats(epsilon: float) -> list[str]:
+        made = two_classes(FedKT(1, 2, privacy=Privacy("L1", epsilon=epsilon)))
+        record = made.run(PoolTrainer(1)).record
+        assert record.epsilon["public"] <= epsilon
+        assert bool(record.remarks) == ("median" not in [row["what"] for row in record.ledger])
+        return [
+            row["what"] for row in record.ledger if row["site"] == "server" and row["mechanism"] != "nothing-private"
+        ]
+
+    assert whats(30.0) == ["median", "sums"]
+    assert whats(3.0) == ["sums"]  # six parties are too few
+
+
+class Silly(FedKT):
+    """Party 0 says something else than votes."""
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        reply = FedKT.answer(self, request, silo)
+        if silo.party or not isinstance(reply, Said):
+            return reply
+        return silo.release(replace(reply, votes=np.full_like(reply.votes, np.nan)), Unprotected(), observer="server")
+
+
+def test_a_party_that_says_nothing_finite_is_left_out() -> None:
+    made = small_federation(Silly())
+    record = made.run(PoolTrainer(1)).record
+    assert record.remarks == ("party 0 said no finite vote for every row and was left out",)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: FedKT(privacy=Privacy("L1", gamma=0.1)), 'mechanism = "gaussian"'),
+        (lambda: FedKT(privacy=Privacy("L2", gamma=0.1), voting=Voting(ask="groups")), "takes epsilon or sigma"),
+        (lambda: FedKT(consensus="median", voting=Voting(ask="groups")), 'ask = "rows"'),
+        (lambda: FedKT(consensus="median", voting=Voting(weights="class-share")), 'weights = "equal"'),
+        (lambda: FedKT(consensus="median", privacy=Privacy("L1", epsilon=1.0)), 'consensus = "median" is of rows'),
+        (lambda: Voting(cap=0), "cap must be at least 1"),
+        (lambda: Voting(directions=0), "directions must be at least 1"),
+        (lambda: Voting(prior=[0.0, 0.0]), "not all be 0"),
+        (lambda: Voting(votes="loud"), "votes = 'loud'"),  # type: ignore[arg-type]
+        (lambda: FedKD(voting=Voting()), 'transfer = "labels"'),
+        (lambda: FedKD(transfer="labels", voting=Voting(weights="accuracy")), "no rows held out"),
+        (lambda: small_federation(FedKT(voting=Voting(prior=[0.5, 0.5]))).run(PoolTrainer(1)), "3 classes"),
+    ],
+)
+def test_wrong_combinations_are_told(wrong: Any, said: str) -> None:
+    with pytest.raises(LimbeckError, match=said):
+        wrong()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        Pate(teachers=3, voting=Voting()),
+        Pate(teachers=3, voting=Voting(teachers="prior-corrected"), privacy=EPSILON["L2"]),
+        FedKD(transfer="labels", voting=Voting()),
+        FedKD(transfer="labels", voting=Voting(prior="uniform", ask="directions"), privacy=EPSILON["L1"]),
+    ],
+)
+def test_other_algorithms_can_vote_so(algorithm: Any) -> None:
+    check_algorithm(algorithm)

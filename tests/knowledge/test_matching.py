@@ -1,0 +1,68 @@
+"""Labels that have the class mix they should, and a voter's belief of it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limbeck.knowledge.matching import BAND, label_shift, matched
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6))
+def test_shares_are_the_priors_where_the_leader_is_far_off(seed: int, classes: int) -> None:
+    rng = np.random.default_rng(seed)
+    prior = rng.dirichlet(np.full(classes, 5.0))
+    scores = rng.normal(size=(2000, classes)) + 3 * np.eye(classes)[0]  # all lean to the first class
+    shares = np.bincount(matched(scores, prior), minlength=classes) / 2000
+    error = BAND * np.sqrt(prior * (1 - prior) / 2000)
+    assert (np.abs(shares - prior) <= error + 0.01).all()
+
+
+def test_shares_that_chance_explains_stay() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.random((30, 3))
+    assert np.array_equal(matched(scores, np.full(3, 1 / 3)), scores.argmax(axis=1))
+
+
+def test_of_two_classes_the_highest_ranked_are_the_second() -> None:
+    lead = np.linspace(-1, 0, 1000)  # nobody says the second class
+    found = matched(np.stack([np.zeros(1000), lead], axis=1), np.array([0.75, 0.25]))
+    assert np.array_equal(np.flatnonzero(found), np.arange(1000 - found.sum(), 1000))
+    assert 240 <= found.sum() <= 260
+
+
+def test_equal_scores_are_not_told_apart() -> None:
+    scores = np.repeat([[0.9, 0.1], [0.6, 0.4]], [900, 100], axis=0)
+    assert matched(scores, np.array([0.8, 0.2])).sum() == 100
+    assert matched(np.tile([0.9, 0.1], (500, 1)), np.array([0.5, 0.5])).sum() in (0, 500)
+
+
+def test_a_class_of_no_share_gets_no_row_beyond_chance() -> None:
+    scores = np.random.default_rng(0).random((500, 3))
+    assert (matched(scores, np.array([0.5, 0.5, 0.0])) == 2).sum() == 0
+
+
+def test_an_offset_of_a_class_changes_nothing_where_labels_are_matched() -> None:
+    rng = np.random.default_rng(1)
+    scores, prior = rng.normal(size=(3000, 2)), np.array([0.9, 0.1])
+    one, other = (matched(scores + np.array([off, 0.0]), prior) for off in (2.0, 5.0))
+    assert (one == other).mean() > 0.99
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
+def test_a_voter_sees_the_mix_of_public_rows_through_its_own(share: float) -> None:
+    rng = np.random.default_rng(0)
+    labels = (rng.random(4000) < 0.3).astype(int)  # its own mix
+    public = (rng.random(4000) < share).astype(int)
+    belief = label_shift(labels * 0.4 + rng.random(4000) * 0.5, labels, public * 0.4 + rng.random(4000) * 0.5)
+    assert abs(belief - share) < 0.03
+
+
+def test_who_cannot_tell_says_nothing() -> None:
+    one_class, scores = np.zeros(50, int), np.random.default_rng(0).random(50)
+    assert np.isnan(label_shift(scores, one_class, scores))
+    few = one_class.copy()
+    few[:4] = 1
+    assert np.isnan(label_shift(scores, few, scores))
+    worse = np.repeat([0, 1], 25)
+    assert np.isnan(label_shift(1.0 - worse, worse, scores))
