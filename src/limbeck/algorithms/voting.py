@@ -41,7 +41,7 @@ from limbeck.tables import check_fields
 STAGES = 4  # of active asking
 COUNTS_SHARE = 0.05  # of what Gaussian noise may tell, for class counts
 MEDIAN_RANGE = 60.0  # over the number of parties: how wide a range of losses it takes to find their median
-MEDIAN_SHARE = 0.45  # of epsilon, the most that goes to it
+MEDIAN_SHARE = 0.5  # of epsilon, the most that goes to it
 
 
 @dataclass(frozen=True, slots=True)
