@@ -278,6 +278,7 @@ def test_a_party_that_says_nothing_finite_is_left_out() -> None:
     [
         (lambda: FedKT(privacy=Privacy("L1", gamma=0.1)), 'mechanism = "gaussian"'),
         (lambda: FedKT(privacy=Privacy("L2", gamma=0.1), voting=Voting(ask="groups")), "takes epsilon or sigma"),
+        (lambda: FedKT(privacy=Privacy("L1", "laplace", epsilon=3.0)), 'mechanism = "laplace" is for ask = "rows"'),
         (lambda: FedKT(consensus="median", voting=Voting(ask="groups")), 'ask = "rows"'),
         (lambda: FedKT(consensus="median", voting=Voting(weights="class-share")), 'weights = "equal"'),
         (lambda: FedKT(consensus="median", privacy=Privacy("L1", epsilon=1.0)), 'consensus = "median" is of rows'),

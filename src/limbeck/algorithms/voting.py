@@ -98,6 +98,11 @@ class Rules:
             return
         if self.in_sums and self.privacy.gamma is not None:
             raise LimbeckError(f'voting: ask = "{self.ask}" takes epsilon or sigma, not gamma')
+        if self.in_sums and self.privacy.mechanism not in ("gumbel", "gaussian"):
+            raise LimbeckError(
+                f'voting: ask = "{self.ask}" noises sums with Gaussian noise; mechanism = "{self.privacy.mechanism}" is '
+                'for ask = "rows", or voting = "paper"'
+            )
         weighed = self.voting.votes == "soft" or self.weights in ("accuracy", "rare-class") or self.corrects
         if not self.in_sums and weighed and self.privacy.mechanism not in ("gaussian", "confident-gaussian"):
             raise LimbeckError(
