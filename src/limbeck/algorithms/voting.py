@@ -100,7 +100,7 @@ class Rules:
             raise LimbeckError(f'voting: ask = "{self.ask}" takes epsilon or sigma, not gamma')
         if self.in_sums and self.privacy.mechanism not in ("gumbel", "gaussian"):
             raise LimbeckError(
-                f'voting: ask = "{self.ask}" noises sums with Gaussian noise; mechanism = "{self.privacy.mechanism}" is '
+                f'voting: ask = "{self.ask}" adds Gaussian noise to sums; mechanism = "{self.privacy.mechanism}" is '
                 'for ask = "rows", or voting = "paper"'
             )
         weighed = self.voting.votes == "soft" or self.weights in ("accuracy", "rare-class") or self.corrects
