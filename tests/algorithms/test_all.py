@@ -22,7 +22,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", algorithms())
+ALIKE = {"fedmd-np", "fedmd-ldp", "fedkt-avg", "fedavgm"}  # of one loop with another that is always checked
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE)) for name in algorithms()]
+)
 def test_every_algorithm_behaves(name: str) -> None:
     check_algorithm(from_table(algorithm_named(name), SETTINGS.get(name, {})))
 

@@ -367,6 +367,7 @@ def test_the_record_has_the_bytes_beside_their_floor(tests_on_path: None) -> Non
     assert len(record.curve) == 2  # what each party reached alone, and with the central model
 
 
+@pytest.mark.slow
 def test_a_skewed_federation_gains_by_class_weights() -> None:
     """The embedded example: better than every party alone, and than equal weights (the paper's Table 2 in kind)."""
     shares, equal = (

@@ -455,6 +455,7 @@ class Lying(FedMD):
         return lie
 
 
+@pytest.mark.slow
 def test_two_liars_of_ten_hardly_hurt_a_robust_consensus() -> None:
     """The honest parties' accuracy on digits: the median loses less than 2 points, the mean much more."""
     data = load("digits")
