@@ -273,6 +273,15 @@ def test_a_party_that_says_nothing_finite_is_left_out() -> None:
     assert record.remarks == ("party 0 said no finite vote for every row and was left out",)
 
 
+def test_where_no_party_has_a_row_of_every_class_all_weigh_alike() -> None:
+    made = small_federation(FedKT(1, 2, voting=Voting(weights="rare-class")))
+    lacking = [Rows(r.x[r.y != p], r.y[r.y != p]) for p, r in enumerate(made.private)]
+    record = replace(made, private=lacking).run(PoolTrainer(1)).record
+    assert record.remarks == ('weights = "rare-class" leaves every party without a say: all weigh alike',)
+    assert record.metrics is not None
+    assert record.metrics.accuracy > 0.6
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

@@ -127,7 +127,7 @@ class Poll(Rules):
         if prior is None and self.estimates:
             counts, beliefs = ({p: getattr(each, key) for p, each in said.items()} for key in ("counts", "belief"))
             prior = self._mix(counts, beliefs, queries, everyone, site, remarks)
-        weights = self._weights(said, everyone, means, site)
+        weights = self._weights(said, everyone, means, site, remarks)
         if self.in_sums:
             basis = self._basis(asked, means, everyone, site.classes)
             in_basis = self.privacy.level == "L2"  # sums came from the parties
@@ -165,7 +165,8 @@ class Poll(Rules):
             counts = self._counted(silo) if self.wants_counts(silo.classes, parties) else NOBODY
             noised = self._noised_votes(votes, weights, asked, queries, parties, silo)
             return silo.release(Said(noised, 1.0, math.nan, counts), NothingPrivate(), observer="public")
-        mean, counts, weight = np.einsum("t,trc->rc", weights / (weights.sum() or 1.0), votes), NOBODY, 1.0
+        shares = weights / weights.sum() if weights.any() else np.full(len(weights), 1 / len(weights))
+        mean, counts, weight = np.einsum("t,trc->rc", shares, votes), NOBODY, 1.0
         if self.wants_counts(silo.classes, parties):
             counts = silo.release(Counts(self._counted(silo)), Unprotected(), observer="server").values
         if self.wants_weight:
@@ -298,9 +299,14 @@ class Poll(Rules):
             return asked[there], labels[there]
         return asked, spread_labels(asked, labels)
 
-    def _weights(self, said: Mapping[int, Said], everyone: int, means: Means, site: Site) -> dict[int, Any]:
+    def _weights(
+        self, said: Mapping[int, Said], everyone: int, means: Means, site: Site, remarks: list[str]
+    ) -> dict[int, Any]:
         """By party a number, or one for each class; none above 1."""
         own = {party: each.weight for party, each in said.items()}
+        if self.privacy.level == "L0" and not any(own.values()):
+            remarks.append(f'weights = "{self.weights}" leaves every party without a say: all weigh alike')
+            own = dict.fromkeys(own, 1.0)
         if not self.weighs_classes:
             return own
         counts = np.zeros((everyone, site.classes))
