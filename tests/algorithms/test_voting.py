@@ -243,6 +243,15 @@ def test_the_printed_vote_is_named() -> None:
     assert changed.voting == Voting(votes="hard")
 
 
+@pytest.mark.parametrize("weights", ["accuracy", "rare-class"])
+def test_beliefs_and_weights_go_together(weights: Any) -> None:
+    made = two_classes(FedKT(1, 2, privacy=Privacy("L1", epsilon=30.0), voting=Voting(weights=weights)))
+    record = made.run(PoolTrainer(1)).record
+    assert {"Belief", "Weight", "Said", "median", "sums"} <= {row["what"] for row in record.ledger}
+    assert record.metrics is not None
+    assert record.metrics.balanced_accuracy > 0.7
+
+
 def test_the_median_of_beliefs_is_asked_for_where_epsilon_allows_it() -> None:
     def whats(epsilon: float) -> list[str]:
         made = two_classes(FedKT(1, 2, privacy=Privacy("L1", epsilon=epsilon)))

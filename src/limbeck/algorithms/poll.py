@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -70,13 +70,18 @@ class Count(Request[Counts]):
 class Say(Request[Said]):
     """Train your teachers, and say what they make of the first `rows` public rows, of which `queries` get an answer.
 
-    `parties` are asked; teachers are corrected towards the prior, where one is given.
+    So many `parties` are asked.
     """
 
-    public: ClassVar[bool] = True
     rows: int
     queries: int
     parties: int
+
+
+@dataclass(frozen=True, slots=True)
+class SayTowards(Say):
+    """The same of teachers that are corrected towards a prior."""
+
     prior: Array
 
 
@@ -93,13 +98,19 @@ class Poll(Rules):
         if self.corrects and prior is None:
             prior = self._mix(counts, {}, queries, everyone, site, remarks)
         rows = len(site.public) if self.ask == "active" else queries
-        replies = parties.ask(Say(rows, queries, everyone, prior if self.corrects else NOBODY)).at_least(1)
+        replies = parties.ask(self._request(rows, queries, everyone, prior, site)).at_least(1)
         said = self._sound(replies, rows, queries, site.classes, site.noise, remarks)
-        said = {
-            p: replace(each, counts=counts.get(p, np.zeros(site.classes))) if counts else each
-            for p, each in said.items()
-        }
+        if counts:
+            said = {p: replace(each, counts=counts.get(p, np.zeros(site.classes))) for p, each in said.items()}
         return self.verdict(said, everyone, site.public.x[:rows], queries, prior, site, remarks)
+
+    def _request(self, rows: int, queries: int, everyone: int, prior: Array | None, site: Site) -> Say:
+        if not self.corrects:
+            return Say(rows, queries, everyone)
+        request = SayTowards(rows, queries, everyone, np.asarray(prior))
+        if self.tells_mix:
+            return site.release(request, Unprotected(), observer="parties")
+        return site.release(request, NothingPrivate(), observer="public")
 
     def alone(self, silo: Silo, site: Site, queries: int, remarks: list[str]) -> tuple[Array, Array]:
         """The vote of one silo's teachers, here at the server."""
@@ -144,7 +155,8 @@ class Poll(Rules):
         scores = self._together(words, remarks)
         labels = np.where(scores.any(axis=1), self._read(scores, prior), UNANSWERED)
         if self.privacy.level == "L0" and self.ask == "active":
-            labels = self._asked_in_turn(asked, np.eye(site.classes)[labels], queries, everyone, None, site)
+            turns = self._asked_in_turn(asked, np.eye(site.classes)[labels], queries, everyone, None, site)
+            labels = np.where(turns == UNANSWERED, UNANSWERED, labels)
         return self._answered(asked, labels, site)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
@@ -153,8 +165,10 @@ class Poll(Rules):
                 return silo.release(Counts(self._counted(silo)), NothingPrivate(), observer="public")
             case Count():
                 return silo.release(Counts(self._counted(silo)), Unprotected(), observer="server")
-            case Say(rows, queries, parties, prior):
-                return self.say(silo, silo.public.x[:rows], queries, parties, prior if len(prior) else None)
+            case SayTowards(rows, queries, parties, prior):
+                return self.say(silo, silo.public.x[:rows], queries, parties, prior)
+            case Say(rows, queries, parties):
+                return self.say(silo, silo.public.x[:rows], queries, parties, None)
             case _:
                 raise unanswerable(request, silo)
 
@@ -192,21 +206,17 @@ class Poll(Rules):
             used = np.setdiff1d(rows, held)
             used = used if prior is None else used[drawn_to(y[used], prior, chance)]
             more = x if believes else x[held]
-            jobs.append(
-                FitAndScore(silo.model, x[used], y[used], np.concatenate([asked, more]) if len(more) else asked)
-            )
+            all_asked = np.concatenate([asked, more]) if len(more) else asked
+            jobs.append(FitAndScore(silo.model, x[used], y[used], all_asked))
         votes, weights, beliefs = [], [], []
         for rows, held, scores in zip(places, helds, silo.train(jobs), strict=True):
-            said, rest, counts = (
-                scores[: len(asked)],
-                scores[len(asked) :],
-                np.bincount(y[rows], minlength=silo.classes),
-            )
+            said, rest = scores[: len(asked)], scores[len(asked) :]
+            counts = np.bincount(y[rows], minlength=silo.classes)
             if believes:
                 others = np.setdiff1d(np.arange(len(x)), rows)
                 beliefs.append((rest[others, 1], y[others], said[:, 1]))
             votes.append(self._ballot(said, counts, prior))
-            weights.append(self._weight(counts, rest, y[held]))
+            weights.append(self._weight(counts, rest[held] if believes else rest, y[held]))
         belief = label_shift(*map(np.concatenate, zip(*beliefs, strict=True))) if beliefs else math.nan
         return np.stack(votes), np.array(weights), belief
 

@@ -153,6 +153,11 @@ class Rules:
         there = self.privacy.level != "L1" or self._median(classes, everyone) is not None
         return self.estimates and self.corrects and there
 
+    @property
+    def tells_mix(self) -> bool:
+        """Whether parties hear of a class mix that nothing hides."""
+        return self.privacy.level == "L0" and self.estimates and self.corrects
+
     def wants_counts(self, classes: int, everyone: int) -> bool:
         """Whether class counts go with what is said."""
         mix = self.estimates and self.privacy.level != "L1"
@@ -271,7 +276,9 @@ class Rules:
             all_rows = Asked(rows, classes, noise=noise)
             found.append(release_row(party, said, len(bare), "Said", Unprotected(), "server", all_rows))
         if self.privacy.level == "L0":
-            return [*found, release_row("server", said + 1, 0, "Adopt", Unprotected(), "parties", Asked())]
+            mix = [release_row("server", 1, 0, "SayTowards", Unprotected(), "parties", Asked(1, classes, noise=noise))]
+            adopt = release_row("server", said + 1, 0, "Adopt", Unprotected(), "parties", Asked())
+            return [*found, *mix * self.tells_mix, adopt]
         if self.privacy.level == "L1":
             told = self._noised(means, queries, classes, everyone, True, noise)
             found += [release_row("server", said + 1, n, w, m, "public", a) for n, (w, m, a) in enumerate(told)]
