@@ -13,7 +13,7 @@ import pytest
 from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.pate import Pate
-from limbeck.algorithms.poll import Poll, Said
+from limbeck.algorithms.poll import Poll, Said, SayTowards
 from limbeck.algorithms.voting import Voting
 from limbeck.checks import check_algorithm, small_federation
 from limbeck.data.draw import Draw, cut
@@ -23,8 +23,10 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
 from limbeck.models.training import PoolTrainer
+from limbeck.privacy.accountants import every_epsilon
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.privacy.planner import L0, Privacy
+from limbeck.privacy.spends import Spend
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.parties import Replies
 from limbeck.protocol.rows import Rows
@@ -280,6 +282,44 @@ def test_a_party_that_says_nothing_finite_is_left_out() -> None:
     made = small_federation(Silly())
     record = made.run(PoolTrainer(1)).record
     assert record.remarks == ("party 0 said no finite vote for every row and was left out",)
+
+
+def test_a_party_refuses_a_prior_that_is_none_or_was_not_agreed_on() -> None:
+    """It would let a server stretch what one row can change."""
+    for teachers, prior in (("prior-corrected", [0.0, 1e6, math.nan]), ("plain", [0.2, 0.3, 0.5])):
+        algorithm = FedKT(1, 2, privacy=EPSILON["L2"], voting=Voting(teachers=teachers, ask="rows"))  # type: ignore[arg-type]
+        silo = small_federation(algorithm).sites(PoolTrainer(1))[1][0]
+        with pytest.raises(LimbeckError, match=r"prior that is none|does not know"):
+            algorithm.answer(SayTowards(30, 30, 3, np.array(prior)), silo)
+        assert not silo.ledger.rows
+
+
+def test_one_teacher_a_party_has_no_belief_and_none_is_asked_for() -> None:
+    record = two_classes(FedKT(1, 1, privacy=Privacy("L1", epsilon=30.0))).run(PoolTrainer(1)).record
+    assert {row["what"] for row in record.ledger} == {"Said", "sums", "Adopt"}
+    assert "taken as alike" in record.remarks[0]
+
+
+def test_soft_votes_are_never_accounted_for_as_whole_ones() -> None:
+    """Margins between whole numbers can be worse than any whole one."""
+    for voting, whole in ((Voting(votes="hard", weights="equal", ask="rows"), True), (Voting(ask="rows"), False)):
+        poll = Poll(voting, Privacy("L2", "gaussian", sigma=2.0), 1, 4)
+        mechanism = poll.means(10, 2, 3, "simulated").labels
+        assert mechanism.whole == whole
+        spends = [Spend(mechanism, 10, classes=2, voters=4, abstentions=True)]
+        assert ("binary" in every_epsilon(spends, 1e-5)) == whole
+
+
+def test_labels_are_matched_among_rows_that_have_an_answer() -> None:
+    poll = Poll(Voting(weights="equal", prior=[0.5, 0.5]), L0, 1, 1)
+    made = two_classes(FedKT())
+    rng = np.random.default_rng(0)
+    asked = np.asarray(made.public.x)[rng.integers(0, 120, 1000)]  # type: ignore[union-attr]
+    votes = np.zeros((1000, 2))
+    votes[:400, 1] = rng.random(400) * 0.4
+    votes[:400, 0] = 1 - votes[:400, 1]
+    labels = poll.verdict({0: Said(votes, 1.0, math.nan, np.empty(0))}, 1, asked, 1000, np.array([0.5, 0.5]), made.sites(PoolTrainer(1))[0], [])[1]  # fmt: skip
+    assert 160 < (labels[:400] == 1).sum() < 240
 
 
 def test_where_no_party_has_a_row_of_every_class_all_weigh_alike() -> None:

@@ -35,6 +35,8 @@ def test_directions_are_those_of_the_svd() -> None:
 
 def test_no_more_groups_than_there_are_different_rows() -> None:
     assert groups(np.repeat(np.eye(3), 4, axis=0), 10).shape == (12, 3)
+    assert np.allclose(groups(np.ones((9, 2)), 4), np.full((9, 1), 1 / 3))
+    assert spread_labels(np.ones((4, 2)), np.array([1, 1, 0, -1])).tolist() == [1, 1, 0, 1]
 
 
 @given(ballots, ballots)

@@ -89,8 +89,6 @@ class ModelsPoll(Poll):
         Poll.__post_init__(self)
         if self.weights == "accuracy":
             raise LimbeckError('voting: a party\'s one model has no rows held out: weights = "rare-class" or "equal"')
-        if self.believes(2):
-            raise LimbeckError('voting: a party\'s one model has no rows held out: prior = "uniform", or give it')
 
     def _teachers_say(self, silo: Silo, asked: Array, prior: Array | None) -> tuple[Array, Array, float]:
         y, chance = silo.private.y, int(silo.rng.integers(2**63))

@@ -63,7 +63,10 @@ class Said(Reply):
 
 @dataclass(frozen=True, slots=True)
 class Count(Request[Counts]):
-    """Count your rows by class."""
+    """Count your rows by class; `queries` will be asked of so many `parties`."""
+
+    queries: int
+    parties: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class Poll(Rules):
         everyone, prior = len(parties.everyone), self.given_prior(site.classes)
         counts: dict[int, Array] = {}
         if self.counts_first(site.classes, everyone):
-            counts = self._counts_told(parties.ask(Count()).at_least(1), site.classes)
+            counts = self._counts_told(parties.ask(Count(queries, everyone)).at_least(1), site.classes)
         if self.corrects and prior is None:
             prior = self._mix(counts, {}, queries, everyone, site, remarks)
         rows = len(site.public) if self.ask == "active" else queries
@@ -116,7 +119,7 @@ class Poll(Rules):
         """The vote of one silo's teachers, here at the server."""
         prior, counts = self.given_prior(site.classes), NOBODY
         if self.counts_first(site.classes, 1):
-            counts = self._counted(silo)
+            counts = self._counted(silo, queries, 1)
             prior = self._mix({0: counts}, {}, queries, 1, site, remarks)
         asked = site.public.x if self.ask == "active" else site.public.x[:queries]
         said = self.say(silo, asked, queries, 1, prior if self.corrects else None)
@@ -153,21 +156,26 @@ class Poll(Rules):
             labels = self._asked_in_turn(asked, votes, queries, everyone, means.labels, site)
             return self._answered(asked, labels, site)
         scores = self._together(words, remarks)
-        labels = np.where(scores.any(axis=1), self._read(scores, prior), UNANSWERED)
+        there, labels = np.flatnonzero(scores.any(axis=1)), np.full(len(asked), UNANSWERED)
+        if len(there):
+            labels[there] = self._read(scores[there], prior)
         if self.privacy.level == "L0" and self.ask == "active":
-            turns = self._asked_in_turn(asked, np.eye(site.classes)[labels], queries, everyone, None, site)
-            labels = np.where(turns == UNANSWERED, UNANSWERED, labels)
+            said_of, told = asked[there], np.eye(site.classes)[labels[there]]
+            labels[there] = self._asked_in_turn(said_of, told, min(queries, len(there)), everyone, None, site)
         return self._answered(asked, labels, site)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
-            case Count() if self.privacy.level == "L2":
-                return silo.release(Counts(self._counted(silo)), NothingPrivate(), observer="public")
-            case Count():
-                return silo.release(Counts(self._counted(silo)), Unprotected(), observer="server")
-            case SayTowards(rows, queries, parties, prior):
-                return self.say(silo, silo.public.x[:rows], queries, parties, prior)
-            case Say(rows, queries, parties):
+            case Count(queries, parties):
+                counts = Counts(self._counted(silo, queries, parties))
+                if self.privacy.level == "L2":
+                    return silo.release(counts, NothingPrivate(), observer="public")
+                return silo.release(counts, Unprotected(), observer="server")
+            case SayTowards(rows, queries, parties, prior) if self.corrects:
+                if prior.shape != (silo.classes,) or not (prior >= 0).all() or not 0 < prior.sum() < math.inf:
+                    raise LimbeckError(f"{silo.name} was given a prior that is none: {prior.tolist()}")
+                return self.say(silo, silo.public.x[:rows], queries, parties, prior / prior.sum())
+            case Say(rows, queries, parties) if not self.corrects and not isinstance(request, SayTowards):
                 return self.say(silo, silo.public.x[:rows], queries, parties, None)
             case _:
                 raise unanswerable(request, silo)
@@ -176,13 +184,15 @@ class Poll(Rules):
         """What leaves a party: its teachers' mean vote, each thing that goes with it a release of its own."""
         votes, weights, belief = self._teachers_say(silo, asked, prior)
         if self.privacy.level == "L2":
-            counts = self._counted(silo) if self.wants_counts(silo.classes, parties) else NOBODY
+            wants_counts = self.wants_counts(silo.classes, parties)
+            counts = self._counted(silo, queries, parties) if wants_counts else NOBODY
             noised = self._noised_votes(votes, weights, asked, queries, parties, silo)
             return silo.release(Said(noised, 1.0, math.nan, counts), NothingPrivate(), observer="public")
         shares = weights / weights.sum() if weights.any() else np.full(len(weights), 1 / len(weights))
         mean, counts, weight = np.einsum("t,trc->rc", shares, votes), NOBODY, 1.0
         if self.wants_counts(silo.classes, parties):
-            counts = silo.release(Counts(self._counted(silo)), Unprotected(), observer="server").values
+            counted = Counts(self._counted(silo, queries, parties))
+            counts = silo.release(counted, Unprotected(), observer="server").values
         if self.wants_weight:
             weight = silo.release(Weight(float(weights.mean())), Unprotected(), observer="server").value
         if self.believes(silo.classes):
@@ -222,7 +232,7 @@ class Poll(Rules):
 
     def _ballot(self, scores: Array, counts: Array, prior: Array | None) -> Array:
         ballot = hard_ballot(scores) if self.voting.votes == "hard" else soft_ballot(scores)
-        return ballot if prior is None or not counts.any() else abstaining(ballot, counts, prior)
+        return ballot if prior is None or not counts.any() else soft_ballot(abstaining(ballot, counts, prior))
 
     def _weight(self, counts: Array, scores: Array, held: Array) -> float:
         match self.weights:
@@ -232,12 +242,12 @@ class Poll(Rules):
                 return rare_class_weight(counts, self.voting.cap)
         return float(counts.any())
 
-    def _counted(self, silo: Silo) -> Array:
+    def _counted(self, silo: Silo, queries: int, parties: int) -> Array:
         """Rows by class; at L2 released with noise, and public from then on."""
         counts = np.bincount(silo.private.y, minlength=silo.classes).astype(np.float64)
         if self.privacy.level != "L2":
             return counts
-        mechanism = self.means(1, silo.classes, 1, silo.noise).counts
+        mechanism = self.means(queries, silo.classes, parties, silo.noise).counts
         return silo.release(counts, cast(GaussianSum, mechanism), observer="public")
 
     def _noised_votes(
@@ -268,9 +278,9 @@ class Poll(Rules):
             tried[chosen] = True
             if noisy_max is None:
                 labels[chosen] = winners(votes[chosen])
-            else:  # parties may be silent, teachers never are
+            else:  # a silent party abstains, and so does a teacher without rows
                 labels[chosen] = site.release(
-                    votes[chosen], noisy_max, observer="public", voters=voters, abstentions=not isinstance(site, Silo)
+                    votes[chosen], noisy_max, observer="public", voters=voters, abstentions=True
                 )
         return labels
 

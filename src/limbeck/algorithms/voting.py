@@ -103,11 +103,10 @@ class Rules:
                 f'voting: ask = "{self.ask}" adds Gaussian noise to sums; mechanism = "{self.privacy.mechanism}" is '
                 'for ask = "rows", or voting = "paper"'
             )
-        weighed = self.voting.votes == "soft" or self.weights in ("accuracy", "rare-class") or self.corrects
-        if not self.in_sums and weighed and self.privacy.mechanism not in ("gaussian", "confident-gaussian"):
+        if not self.in_sums and not self.whole and self.privacy.mechanism != "gaussian":
             raise LimbeckError(
-                'voting: soft or weighed votes on rows take mechanism = "gaussian"; or give an epsilon and ask = '
-                '"directions", or say votes = "hard" with weights = "equal", or voting = "paper"'
+                "voting: soft or weighed votes on rows, at level L1 also those of several teachers, take mechanism = "
+                '"gaussian"; or give an epsilon and ask = "directions", or say voting = "paper"'
             )
         if level == "L1" and self.weighs_classes and not self.in_sums:
             raise LimbeckError(f'voting: at level L1 weights = "{self.weights}" is for ask = "groups" or "directions"')
@@ -140,6 +139,12 @@ class Rules:
         return self.voting.teachers == "prior-corrected"
 
     @property
+    def whole(self) -> bool:
+        """Whether a voter's ballot is one vote or none: a teacher's at L2, at L1 that of a party's only one."""
+        hard = self.voting.votes == "hard" and not self.corrects and not self.wants_weight
+        return hard and (self.privacy.level == "L2" or self.partitions * self.subsets == 1)
+
+    @property
     def reads_prior(self) -> bool:
         """Whether labels are matched to a prior: sums and tallies can be, at L1 noisy maxima are labels already."""
         return self.voting.labels == "matched" and (self.privacy.level != "L1" or self.in_sums)
@@ -170,7 +175,8 @@ class Rules:
 
     def believes(self, classes: int) -> bool:
         """Whether parties say what they believe of the public rows' mix."""
-        return self.privacy.level == "L1" and self.estimates and not self.corrects and classes == 2
+        unseen = self.subsets > 1  # rows that a teacher has not learned from
+        return self.privacy.level == "L1" and self.estimates and not self.corrects and classes == 2 and unseen
 
     def given_prior(self, classes: int) -> Any:
         """The prior where it needs no asking."""
@@ -211,9 +217,9 @@ class Rules:
         voters, times = (everyone, queries) if unit == "party" else (self.subsets, self.partitions * queries)
         if counts:
             counts = replace(counts, sigma=counts.apart / math.sqrt(COUNTS_SHARE) / self._mu(times))
-        asked = Asked(times, classes, voters, unit == "party", noise)
+        asked = Asked(times, classes, voters, True, noise)
         spent = tuple(Spend(each, 1, noise=noise) for each in [*beside, *([counts] if counts else [])])
-        return Means(median, counts, None, self.privacy.noisy_max(unit, 1, asked, spent))
+        return Means(median, counts, None, self.privacy.noisy_max(unit, 1, asked, spent, self.whole))
 
     @property
     def _unit(self) -> Unit:
@@ -251,7 +257,8 @@ class Rules:
 
     def _median(self, classes: int, everyone: int) -> NoisyMedian | None:
         """Where two classes' mix is estimated at L1, and epsilon is enough for so few parties."""
-        if self.privacy.level != "L1" or not self.estimates or classes != 2:
+        asked_for = self.believes(classes) or (self.estimates and self.corrects and classes == 2)
+        if self.privacy.level != "L1" or not asked_for:
             return None
         width = MEDIAN_RANGE / everyone
         if self.privacy.epsilon is not None and width > MEDIAN_SHARE * self.privacy.epsilon:
@@ -266,8 +273,9 @@ class Rules:
         found = []
         for party in (f"party {number}" for number in range(everyone)):
             if self.privacy.level == "L2":
-                told = self._noised(means, queries, classes, self.subsets, False, noise)
-                found += [release_row(party, 0, n, w, m, "public", a) for n, (w, m, a) in enumerate(told)]
+                told = self._noised(means, queries, classes, self.subsets, noise)
+                turns = [0 if first and place == 0 else said for place in range(len(told))]
+                found += _rows(party, turns, told)
                 continue
             found += [release_row(party, 0, 0, "Counts", Unprotected(), "server", one)] * first
             bare = ["Counts"] * one_more + ["Weight"] * self.wants_weight
@@ -280,12 +288,13 @@ class Rules:
             adopt = release_row("server", said + 1, 0, "Adopt", Unprotected(), "parties", Asked())
             return [*found, *mix * self.tells_mix, adopt]
         if self.privacy.level == "L1":
-            told = self._noised(means, queries, classes, everyone, True, noise)
-            found += [release_row("server", said + 1, n, w, m, "public", a) for n, (w, m, a) in enumerate(told)]
+            told = self._noised(means, queries, classes, everyone, noise)
+            turns = [1 if what == "median" else said + 1 for what, _, _ in told]
+            found += _rows("server", turns, told)
         return found
 
     def _noised(
-        self, means: Means, queries: int, classes: int, voters: int, abstentions: bool, noise: Noise
+        self, means: Means, queries: int, classes: int, voters: int, noise: Noise
     ) -> list[tuple[str, Any, Asked]]:
         one = Asked(1, classes, noise=noise)
         told: list[tuple[str, Any, Asked]] = [("median", means.median, one)] if means.median else []
@@ -293,5 +302,10 @@ class Rules:
         if means.labels:
             times = 1 if self.privacy.level == "L1" else self.partitions
             stages = self.stages(queries) * times
-            told += [("labels", means.labels, Asked(n, classes, voters, abstentions, noise)) for n in stages]
+            told += [("labels", means.labels, Asked(n, classes, voters, True, noise)) for n in stages]
         return told
+
+
+def _rows(site: str, turns: list[int], told: list[tuple[str, Any, Asked]]) -> list[Release]:
+    rows = enumerate(zip(turns, told, strict=True))
+    return [release_row(site, turn, n, what, noise, "public", asked) for n, (turn, (what, noise, asked)) in rows]

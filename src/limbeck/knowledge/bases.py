@@ -47,7 +47,9 @@ def groups(x: Array, number: int) -> Array:
     from sklearn.cluster import BisectingKMeans
 
     values = _standardised(x)
-    distinct = len(np.unique(values, axis=0))
+    distinct = len(np.unique(values, axis=0)) if values.shape[1] else 1
+    if distinct == 1:
+        return np.full((len(values), 1), 1 / np.sqrt(len(values)))
     found = BisectingKMeans(min(number, distinct), random_state=0).fit_predict(values)
     member = np.eye(int(found.max()) + 1)[found]
     return np.asarray(member / np.sqrt(member.sum(axis=0)))

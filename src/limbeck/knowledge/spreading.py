@@ -18,5 +18,8 @@ def spread_labels(x: Array, labels: Array) -> Array:
     known = labels != UNANSWERED
     if known.all() or len(np.unique(labels[known])) == 1:
         return np.where(known, labels, labels[known][0])
+    places = components(x, COMPONENTS)
+    if not places.shape[1]:
+        return np.where(known, labels, np.bincount(labels[known]).argmax())
     spread = LabelSpreading(kernel="knn", n_neighbors=min(NEIGHBOURS, len(x) - 1), alpha=KEPT)
-    return np.asarray(spread.fit(components(x, COMPONENTS), labels).transduction_, np.int64)
+    return np.asarray(spread.fit(places, labels).transduction_, np.int64)

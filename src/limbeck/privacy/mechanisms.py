@@ -131,12 +131,16 @@ class Gumbel:
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """GNMax: noisy max with N(0, sigma^2) on each count (Papernot et al. 2018); L2 sensitivity sqrt(2) s."""
+    """GNMax: noisy max with N(0, sigma^2) on each count (Papernot et al. 2018); L2 sensitivity sqrt(2) s.
+
+    Counts are `whole`, or sums of votes that are soft or weighed.
+    """
 
     sigma: float
     unit: Unit = "party"
     weight: int = 1
     adjacency: str = "any"
+    whole: bool = True
     name: ClassVar[str] = "gaussian"
     noisy: ClassVar[bool] = True
 

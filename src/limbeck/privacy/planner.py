@@ -72,20 +72,22 @@ class Privacy:
     def _is_gaussian(self) -> bool:
         return self.mechanism in ("gaussian", "confident-gaussian")
 
-    def noisy_max(self, unit: Unit, weight: int, asked: Asked, beside: tuple[Spend, ...] = ()) -> Any:
-        """The mechanism for these queries, which may not be all that is spent."""
+    def noisy_max(
+        self, unit: Unit, weight: int, asked: Asked, beside: tuple[Spend, ...] = (), whole: bool = True
+    ) -> Any:
+        """The mechanism for these queries, which may not be all that is spent, nor of whole votes."""
         if self.epsilon is not None:
-            return calibrated(replace(self, level="L0"), unit, weight, asked, beside)
-        return self._mechanism(float(self.sigma or self.gamma or 0), unit, weight, asked)
+            return calibrated(replace(self, level="L0"), unit, weight, asked, beside, whole)
+        return self._mechanism(float(self.sigma or self.gamma or 0), unit, weight, asked, whole)
 
-    def _mechanism(self, scale: float, unit: Unit, weight: int, asked: Asked) -> Any:
+    def _mechanism(self, scale: float, unit: Unit, weight: int, asked: Asked, whole: bool) -> Any:
         match self.mechanism:
             case "laplace":
                 return Laplace(scale, unit, weight, self._relation(unit))
             case "gumbel":
                 return Gumbel(scale, unit, weight, self._relation(unit))
             case "gaussian":
-                return Gaussian(scale, unit, weight, self._relation(unit))
+                return Gaussian(scale, unit, weight, self._relation(unit), whole)
         threshold = AGREEMENT * (asked.voters or 0) * weight if self.threshold is None else self.threshold
         return ConfidentGaussian(scale, self.check or CHECK * scale, threshold, unit, weight, self._relation(unit))
 
@@ -97,12 +99,14 @@ L0 = Privacy()
 
 
 @lru_cache(maxsize=256)
-def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked, beside: tuple[Spend, ...] = ()) -> Any:
+def calibrated(
+    privacy: Privacy, unit: Unit, weight: int, asked: Asked, beside: tuple[Spend, ...] = (), whole: bool = True
+) -> Any:
     """The least noise that keeps to `privacy.epsilon`, with what is spent beside."""
 
     def mechanism(x: float) -> Any:
         scale = math.exp(-x if privacy._is_gaussian else x)
-        return privacy._mechanism(scale, unit, weight, asked)
+        return privacy._mechanism(scale, unit, weight, asked, whole)
 
     def excess(x: float) -> float:
         spend = Spend(

@@ -65,7 +65,7 @@ class Secure:
 
     def gaussian_max(self, votes: Array, sigma: float) -> Array:
         """Discrete Gaussian noise on counts of whole votes, or of their units; ties at random."""
-        units = 1 if np.array_equal(votes, np.rint(votes)) else UNITS
+        units = 1 if votes.dtype.kind in "iub" else UNITS  # one lattice for all that could have been voted
         return _leader_at_random(_discrete("gaussian", _whole(votes * units), sigma * units))
 
     def gaussian(self, values: Array, sigma: float) -> Array:

@@ -98,9 +98,11 @@ def mixed(spends: Sequence[Spend], delta: float) -> float:
         raise UnknownSpendError("mixed is for continuous Gaussian noise, not for discrete")
     mu, ceiling = math.sqrt(sum(spend.queries * spend.gaussian for spend in others)), rdp(spends, delta)
     grid, value = _values(_ranges(ranged), ceiling)
-    edges = mu * mu / 2 + mu * np.linspace(-FARTHEST, FARTHEST, FINE)
-    chance = np.diff(special.ndtr(np.linspace(-FARTHEST, FARTHEST, FINE)))
-    beyond_all = 2 * float(special.ndtr(-FARTHEST))
+    steps = np.linspace(-FARTHEST, FARTHEST, FINE)
+    edges, lower = mu * mu / 2 + mu * steps, np.diff(special.ndtr(steps[: FINE // 2 + 1]))
+    chance, beyond_all = np.concatenate([lower, lower[::-1]]), 2 * float(special.ndtr(-FARTHEST))
+    if not delta > 2 * beyond_all:
+        raise UnknownSpendError("so small a delta is beyond what is told apart")
 
     def beyond(eps: float) -> float:
         reached = np.interp(-np.exp(eps - edges[1:]), -np.exp(-grid), value, right=1.0)
@@ -249,6 +251,8 @@ def _margin_pairs(spend: Spend, delta: float) -> Pairs:
         raise UnknownSpendError(f"{mechanism.name} is not a noisy maximum that binary knows")
     if spend.classes != 2:
         raise UnknownSpendError("binary is for two classes")
+    if isinstance(mechanism, Gaussian) and not mechanism.whole:
+        raise UnknownSpendError("binary is for whole votes")
     if spend.noise == "secure" and isinstance(mechanism, Gaussian):
         raise UnknownSpendError("binary is for continuous Gaussian noise, not for discrete")
     discrete = spend.noise == "secure" and isinstance(mechanism, Laplace)
