@@ -63,4 +63,5 @@ def _value(key: str, hint: Any, value: Any, default: Any = None) -> Any:
     try:
         return TypeAdapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
-        raise LimbeckError(f"{key} = {value!r}: {error.errors()[0]['msg']}") from error
+        wanted = "; or ".join(dict.fromkeys(each["msg"] for each in error.errors()))
+        raise LimbeckError(f"{key} = {value!r}: {wanted}") from error
