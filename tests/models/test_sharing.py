@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from limbeck.models.named import model_from
-from limbeck.models.sharing import SharedTrainer
-from limbeck.models.training import Fit, FitAndVote, PoolTrainer
+from limbeck.models.sharing import SharedTrainer, key_of_job
+from limbeck.models.training import Fit, FitAndVote, PoolTrainer, Refit
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.random((40, 3)).astype(np.float32), np.arange(40) % 2
@@ -61,6 +61,13 @@ def test_what_differs_in_anything_is_another_job() -> None:
     shared.run(jobs[:1], 2, [1])
     shared.run(jobs[:1], 3, [0])
     assert counting.jobs == len(jobs) + 2
+
+
+def test_weights_to_start_from_are_part_of_a_job() -> None:
+    starts = [b"", b"one", b"other", b"one"]
+    keys = [key_of_job(Refit(forest(), X, Y, start), 2, 0, {}) for start in starts]
+    assert len(set(keys)) == 3
+    assert keys[1] == keys[3]
 
 
 @dataclass(frozen=True)

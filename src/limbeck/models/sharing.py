@@ -98,7 +98,9 @@ def key_of_job(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], s
 def _told(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
     if isinstance(value, np.ndarray):
         return _hash(value, known)
-    if isinstance(value, Recipe | str | bytes | int | float | None):
+    if isinstance(value, bytes):
+        return f"bytes {hashlib.sha256(value).hexdigest()}"
+    if isinstance(value, Recipe | str | int | float | None):
         return repr(value)
     if isinstance(value, tuple) and all(isinstance(part, int) for part in value):
         return repr(value)
