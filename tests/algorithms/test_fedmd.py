@@ -3,7 +3,7 @@
 import sqlite3
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -313,6 +313,17 @@ def test_the_models_that_are_scored_are_those_of_the_parties() -> None:
     for party, model in result.models.items():
         hit = PackedModel(model.packed.data).vote(test.x) == test.y
         assert result.record.curve[-1]["accuracy"][party] == pytest.approx(hit.mean())
+
+
+class AsOnAGPU(PoolTrainer):
+    said: ClassVar[dict[str, Any]] = {"device": "cuda"}
+
+
+def test_networks_that_are_asked_where_they_are_trained_score_as_packed_ones_do(tests_on_path: None) -> None:
+    algorithm = FedMD(**QUICK)
+    packed, asked = (federation(algorithm).run(kind(1)).record.curve for kind in (PoolTrainer, AsOnAGPU))
+    assert asked == packed
+    assert len(asked) == 4
 
 
 def test_the_pooled_bound_uses_everybodys_rows() -> None:
