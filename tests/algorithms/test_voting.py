@@ -94,13 +94,10 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Any, A
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("level", "voting"),
-    [each for n, each in enumerate(combinations()) if n % 12 == 5],
-    ids=lambda v: getattr(v, "ask", v),
-)
-def test_combinations_behave(level: str, voting: Voting) -> None:
-    check_algorithm(fedkt(level, voting))
+@pytest.mark.parametrize("labels", ["matched", "leader"])
+@pytest.mark.parametrize(("level", "voting"), some_quick(combinations(), 1))
+def test_every_combination_behaves(level: str, voting: Voting, labels: Any) -> None:
+    check_algorithm(fedkt(level, replace(voting, labels=labels)))
 
 
 @pytest.mark.parametrize(("level", "voting"), some_quick(combinations(), 11))

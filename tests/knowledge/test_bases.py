@@ -36,7 +36,7 @@ def test_directions_are_those_of_the_svd() -> None:
 def test_no_more_groups_than_there_are_different_rows() -> None:
     assert groups(np.repeat(np.eye(3), 4, axis=0), 10).shape == (12, 3)
     assert np.allclose(groups(np.ones((9, 2)), 4), np.full((9, 1), 1 / 3))
-    assert spread_labels(np.ones((4, 2)), np.array([1, 1, 0, -1])).tolist() == [1, 1, 0, 1]
+    assert spread_labels(np.ones((4, 2)), np.array([1, 1, 0, -1]), np.arange(4) < 3).tolist() == [1, 1, 0, 1]
 
 
 @given(ballots, ballots)
@@ -61,7 +61,7 @@ def test_answers_spread_to_rows_that_are_alike() -> None:
     data = load("digits")
     labels = np.full(300, -1)
     labels[:100] = data.y[:100]
-    found = spread_labels(X, labels)
+    found = spread_labels(X, labels, labels != -1)
     assert (found[100:] == data.y[100:300]).mean() > 0.8
-    assert np.array_equal(spread_labels(X, data.y[:300]), data.y[:300])
-    assert np.array_equal(spread_labels(X, np.where(np.arange(300) < 3, 7, -1)), np.full(300, 7))
+    assert np.array_equal(spread_labels(X, data.y[:300], np.full(300, True)), data.y[:300])
+    assert np.array_equal(spread_labels(X, np.full(300, 7), np.arange(300) < 3), np.full(300, 7))

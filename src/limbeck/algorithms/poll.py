@@ -317,7 +317,7 @@ class Poll(Rules):
             raise LimbeckError(f"{site.name}: no query passed the threshold; lower it, or ask about more rows")
         if self.voting.unanswered == "left-out" or there.all():
             return asked[there], labels[there]
-        return asked, spread_labels(asked, labels)
+        return asked, spread_labels(asked, labels, labels != UNANSWERED)
 
     def _weights(
         self, said: Mapping[int, Said], everyone: int, means: Means, site: Site, remarks: list[str]

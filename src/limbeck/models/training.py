@@ -75,35 +75,11 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class FitAndVote:
-    """Fit a model and ask it once; only its votes come back, the model itself stays where it was fitted.
-
-    Who has no rows to learn from says class 0.
-    """
-
-    model: Model
-    rows: Array
-    targets: Array
-    asked: Array
-    recipe: Recipe | None = None
-    start: ClassVar[bytes | None] = None
-    drift: ClassVar[bytes | None] = None
-
-    def __str__(self) -> str:
-        return _told(self)
-
-    def run(self, classes: int, seed: int) -> Array:
-        if not len(self.rows):
-            return np.zeros(len(self.asked), np.int64)
-        return self.finish(self.model.fit(self.rows, self.targets, classes, seed, self.recipe))
-
-    def finish(self, fitted: Fitted) -> Array:
-        return fitted.vote(self.asked)
-
-
-@dataclass(frozen=True, slots=True)
 class FitAndScore:
-    """Fit a model and ask it once; only its scores [rows, classes] come back. Who has no rows to learn from says 0."""
+    """Fit a model and ask it once; only its scores [rows, classes] come back, the model stays where it was fitted.
+
+    Who has no rows to learn from says 0.
+    """
 
     model: Model
     rows: Array
@@ -123,6 +99,19 @@ class FitAndScore:
 
     def finish(self, fitted: Fitted) -> Array:
         return np.asarray(fitted.scores(self.asked), np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class FitAndVote(FitAndScore):
+    """The same for votes: one class a row. Who has no rows to learn from says class 0."""
+
+    def run(self, classes: int, seed: int) -> Array:
+        if not len(self.rows):
+            return np.zeros(len(self.asked), np.int64)
+        return self.finish(self.model.fit(self.rows, self.targets, classes, seed, self.recipe))
+
+    def finish(self, fitted: Fitted) -> Array:
+        return fitted.vote(self.asked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The planner: what an algorithm's `privacy` table asks for, and how much noise an epsilon takes."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -26,7 +27,7 @@ Level = Literal["L0", "L1", "L2"]
 NoisyMaxName = Literal["gumbel", "laplace", "gaussian", "confident-gaussian"]
 CHECK = 2.0  # of Confident-GNMax: how many times the answer's noise its check has, unless told
 AGREEMENT = 0.6  # of Confident-GNMax: the share of all votes that the leading class needs, unless told
-MOST_NOISE = 15.0  # its logarithm, beyond which nothing is left to hear
+MOST_NOISE = 30.0  # its logarithm over a first guess, beyond which nothing is left to hear
 CLOSE = 1e-3  # how near calibrated noise comes to what would just do
 
 
@@ -105,7 +106,7 @@ def calibrated(
     """The least noise that keeps to `privacy.epsilon`, with what is spent beside."""
 
     def mechanism(x: float) -> Any:
-        scale = math.exp(-x if privacy._is_gaussian else x)
+        scale = math.exp(x if privacy._is_gaussian else -x)
         return privacy._mechanism(scale, unit, weight, asked, whole)
 
     def excess(x: float) -> float:
@@ -116,19 +117,8 @@ def calibrated(
             float(privacy.epsilon or 0)
         )
 
-    low = high = math.log(1 / weight / math.sqrt(asked.queries))
-    for _ in range(60):
-        if excess(low) <= 0:
-            break
-        low -= 1
-    else:
-        raise LimbeckError(f"no noise keeps {asked.queries} queries to epsilon = {privacy.epsilon:g}")
-    while excess(high) <= 0:
-        high += 1
-    found = optimize.brentq(excess, low, high, xtol=CLOSE / 4, rtol=1e-8)
-    while excess(found) > 0:
-        found -= CLOSE / 2
-    return mechanism(found)
+    told = f"{asked.queries} queries to epsilon = {privacy.epsilon:g}"
+    return mechanism(_least_noise(excess, math.log(weight * math.sqrt(asked.queries)), told))
 
 
 @lru_cache(maxsize=256)
@@ -146,14 +136,8 @@ def clipped_gaussian(
         spend = Spend(ClippedGaussian(bound, math.exp(x), asked.classes), asked.queries, noise=asked.noise)
         return best_epsilon([spend], delta)[0] - epsilon
 
-    low = high = math.log(2 * bound * math.sqrt(asked.classes * asked.queries))
-    while excess(low) <= 0:
-        low -= 1
-    while excess(high) > 0:
-        high += 1
-    found = optimize.brentq(excess, low, high, xtol=CLOSE / 4, rtol=1e-8)
-    while excess(found) > 0:
-        found += CLOSE / 2
+    first = math.log(2 * bound * math.sqrt(asked.classes * asked.queries))
+    found = _least_noise(excess, first, f"{asked.queries} scores to epsilon = {epsilon:g}")
     return ClippedGaussian(bound, math.exp(found), asked.classes)
 
 
@@ -180,14 +164,19 @@ def gaussian_sums(
         spends = [Spend(mechanism, 1, noise=noise) for mechanism in (*beside, *noised(x))]
         return best_epsilon(spends, delta)[0] - epsilon
 
-    low = high = 0.0
-    while excess(low) <= 0:
-        low -= 1
+    return noised(_least_noise(excess, 0.0, f"what is asked to epsilon = {epsilon:g}"))
+
+
+def _least_noise(excess: Callable[[float], float], first: float, told: str) -> float:
+    """The logarithm of the least noise, found from a first guess on, that leaves no excess; it falls with noise."""
+    low = high = first
     while excess(high) > 0:
         high += 1
-        if high > MOST_NOISE:
-            raise LimbeckError(f"no noise keeps what is asked to epsilon = {epsilon:g}")
-    found = optimize.brentq(excess, low, high, xtol=CLOSE / 4, rtol=1e-8)
+        if high > first + MOST_NOISE:
+            raise LimbeckError(f"no noise keeps {told}")
+    while excess(low) <= 0:
+        low -= 1
+    found = float(optimize.brentq(excess, low, high, xtol=CLOSE / 4, rtol=1e-8))
     while excess(found) > 0:
         found += CLOSE / 2
-    return noised(found)
+    return found

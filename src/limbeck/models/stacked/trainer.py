@@ -241,7 +241,7 @@ class StackedTrainer:
         """Votes or scores of networks that are asked about the same rows, asked together."""
         asked: dict[Any, list[tuple[Member, State]]] = {}
         for member, course in zip(group.members, courses, strict=True):
-            if isinstance(member.job, FitAndVote | FitAndScore):
+            if isinstance(member.job, FitAndScore):
                 asked.setdefault(address(member.job.asked), []).append((member, course.state))
         for together in asked.values():
             member = together[0][0]
