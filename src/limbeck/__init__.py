@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from limbeck.algorithms.public_only import PublicOnly as PublicOnly
     from limbeck.algorithms.scaffold import Scaffold as Scaffold
     from limbeck.algorithms.solo import Solo as Solo
+    from limbeck.algorithms.voting import Voting as Voting
     from limbeck.checks import check_algorithm as check_algorithm
     from limbeck.errors import LimbeckError as LimbeckError
     from limbeck.errors import LimbeckWarning as LimbeckWarning
@@ -41,6 +42,7 @@ _ELSEWHERE = {
     "Recipe": "limbeck.protocol.recipe",
     "TorchModel": "limbeck.models.torch",
     "Training": "limbeck.models.choice",
+    "Voting": "limbeck.algorithms.voting",
     "check_algorithm": "limbeck.checks",
     "load": "limbeck.experiments.result",
     "run": "limbeck.experiments.run",

@@ -44,8 +44,13 @@ def check_fields(parameters: Any) -> None:
     """Refuse a dataclass, made in Python, with values of other types than its fields'."""
     hints = get_type_hints(type(parameters))
     for field in fields(parameters):
-        if not is_dataclass(hints[field.name]):
-            _value(field.name, hints[field.name], getattr(parameters, field.name))
+        hint, value = hints[field.name], getattr(parameters, field.name)
+        if (kind := _dataclass_in(hint)) and (
+            isinstance(value, Mapping) or (hint is kind and not isinstance(value, kind))
+        ):
+            raise LimbeckError(f"{field.name} = {value!r}: in Python, say {kind.__name__}(...)")
+        if hint is not kind:
+            _value(field.name, hint, value)
 
 
 def _dataclass_in(hint: Any) -> type | None:
@@ -63,5 +68,10 @@ def _value(key: str, hint: Any, value: Any, default: Any = None) -> Any:
     try:
         return TypeAdapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
-        wanted = "; or ".join(dict.fromkeys(each["msg"] for each in error.errors()))
+        wanted = "; or ".join(dict.fromkeys(map(_wanted, error.errors())))
         raise LimbeckError(f"{key} = {value!r}: {wanted}") from error
+
+
+def _wanted(error: Any) -> str:
+    """A table makes a dataclass: who writes one need not know of the other."""
+    return "Input should be a table" if error["type"].startswith("dataclass") else str(error["msg"])

@@ -209,6 +209,154 @@ def test_a_replaced_example_moves_what_its_party_releases_by_no_more_than_its_me
     assert moved > 0
 
 
+@pytest.mark.parametrize("votes", ["soft", "hard"])
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("ask", ASKS[:3])
+def test_the_party_that_says_the_opposite_moves_as_much_as_a_mechanism_says(
+    ask: Any, weights: Any, votes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At L1: no bound that is smaller than the worst neighbour would pass."""
+    if weights in BY_CLASS and ask == "rows":
+        return
+    poll = Poll(Voting(votes=votes, weights=weights, ask=ask, cap=5), Privacy("L1", "gaussian", epsilon=60.0), 1, 2)
+    made = two_classes(FedKT())
+    rows = made.public.x  # type: ignore[union-attr]
+    counts = np.array([9.0, 9.0]) if poll.wants_counts(2, 6) else np.empty(0)
+    basis = poll._basis(rows, poll.means(len(rows), 2, 6, "simulated"), 6, 2) if ask != "rows" else None
+    yes = rows[:, 0] > np.median(rows[:, 0]) if basis is None else basis[:, 0] > 0
+    one_way = np.eye(2)[yes.astype(int)]
+
+    def apart(mine: Any, other: Any) -> dict[str, float]:
+        found = []
+        for said in (mine, other):
+            herd = {p: Said(one_way * 0.5, 1.0, math.nan, counts) for p in range(5)}
+            with released(monkeypatch) as made_known:
+                poll.verdict({**herd, 5: said}, 6, rows, len(rows), None, made.sites(PoolTrainer(1))[0], [])
+            found.append([each for each in made_known if each[2].name != "noisy-median"])
+        axis = 1 if ask == "rows" else None
+        return {
+            f"{n} {one[2].gives if ask != 'rows' else 'labels'}": float(
+                np.max(np.linalg.norm(one[1] - two[1], axis=axis)) / one[2].sensitivity
+            )
+            for n, (one, two) in enumerate(zip(*found, strict=True))
+        }
+
+    moved = apart(Said(one_way, 1.0, math.nan, counts), Said(1 - one_way, 1.0, math.nan, counts))
+    if weights not in BY_CLASS:
+        assert max(moved.values()) == pytest.approx(1.0)
+    else:  # noise on the counts leaves nobody's weights whole
+        assert 0.5 < max(moved.values()) <= 1
+        grown = apart(Said(one_way, 1.0, math.nan, counts), Said(one_way, 1.0, math.nan, 0 * counts))
+        assert next(share for name, share in grown.items() if "counts" in name) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("teachers", ["plain", "prior-corrected"])
+@pytest.mark.parametrize("votes", ["soft", "hard"])
+@pytest.mark.parametrize("ask", ASKS[:3])
+def test_the_row_that_turns_all_its_teachers_moves_as_much_as_a_mechanism_says(
+    ask: Any, votes: Any, teachers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At L2: two rows a party, and whose second one moves over to the other side changes every answer of s teachers."""
+    voting = Voting(votes=votes, weights="rare-class", ask=ask, teachers=teachers, cap=1, prior=[0.5, 0.5])
+    algorithm = FedKT(partitions=3, subsets=1, privacy=Privacy("L2", "gaussian", epsilon=60.0), voting=voting)
+    tree = model_from({"name": "decision-tree"})
+    public = np.repeat(np.array([[-1.0], [1.0]], np.float32), 10, axis=0)
+
+    def said(second: float) -> list[Any]:
+        rows = Rows(np.array([[0.0], [second]], np.float32), np.array([0, 1]))
+        made = replace(
+            two_classes(algorithm), private=[rows] * 6, models=[tree] * 6, public=Rows(public, np.zeros(20, int))
+        )
+        silo = made.sites(PoolTrainer(1))[1][0]
+        with released(monkeypatch) as found:
+            Poll(voting, algorithm.privacy, 3, 1).say(silo, silo.public.x, 20, 6, np.array([0.5, 0.5]))
+        return [each for each in found if ask == "rows" or each[2].gives == "sums"]
+
+    axis = 1 if ask == "rows" else None
+    for (_, one, mechanism), (_, two, _) in zip(said(1.0), said(-1.0), strict=True):
+        assert np.max(np.linalg.norm(one - two, axis=axis)) == pytest.approx(mechanism.sensitivity)
+
+
+@pytest.mark.parametrize("weights", ["accuracy", "rare-class"])
+def test_a_teacher_and_its_weight_depend_on_its_own_subset_alone(weights: Any) -> None:
+    voting = Voting(weights=weights, ask="rows", cap=50)
+    algorithm = FedKT(partitions=2, subsets=3, privacy=Privacy("L2", "gaussian", epsilon=60.0), voting=voting)
+    made, poll = two_classes(algorithm), Poll(voting, algorithm.privacy, 2, 3)
+
+    def teachers(rows: Rows) -> tuple[Any, Any]:
+        silo = replace(made, private=[rows, *made.private[1:]]).sites(PoolTrainer(1))[1][0]
+        return poll._teachers_say(silo, silo.public.x, None, False)[:2]
+
+    own, changed_weights = made.private[2], 0
+    for place in range(0, len(own), 7):
+        y = own.y.copy()
+        y[place] = 1 - y[place]
+        (votes, weight), (other_votes, other_weight) = teachers(own), teachers(Rows(own.x, y))
+        changed = (votes != other_votes).any(axis=(1, 2)) | (weight != other_weight)
+        assert changed.sum() <= 2
+        changed_weights += int((weight != other_weight).sum())
+    assert changed_weights > 0
+
+
+def test_rows_that_were_not_asked_about_are_learned_from_too() -> None:
+    site = two_classes(FedKT()).sites(PoolTrainer(1))[0]
+    labels = np.arange(30) % 2
+    spread, left_out = Voting(), Voting(unanswered="left-out")
+    for voting, rows in ((spread, 120), (left_out, 30)):
+        x, y = Poll(voting, L0, 1, 1)._lesson(labels, site)
+        assert len(x) == len(y) == rows
+        assert set(y) == {0, 1}
+    models = [two_classes(FedKT(queries=30, voting=voting)).run(PoolTrainer(1)).model for voting in (spread, left_out)]
+    assert models[0].onnx != models[1].onnx  # type: ignore[union-attr]
+
+
+def test_active_asking_goes_where_a_model_is_least_sure() -> None:
+    """Two clouds on a line, and a few rows between them."""
+    x = np.concatenate([np.full(20, -1.0), np.linspace(-0.1, 0.1, 5), np.full(20, 1.0)])[:, None].astype(np.float32)
+    labels = np.full(45, -1)
+    labels[[0, 44]] = 0, 1
+    site = replace(two_classes(FedKT()), server_model=model_from({"name": "logistic-regression"})).sites(
+        PoolTrainer(1)
+    )[0]
+    left = np.flatnonzero(labels < 0)
+    chosen = Poll(Voting(ask="active"), L0, 1, 1)._least_sure(x, labels, left, 5, site)
+    assert sorted(chosen) == [20, 21, 22, 23, 24]
+
+
+def test_a_teacher_without_a_class_gives_it_the_priors_share() -> None:
+    poll = Poll(Voting(teachers="prior-corrected"), L0, 1, 1)
+    ballot = poll._ballot(np.array([[1.0, 0.0, 0.0]]), np.array([4, 3, 0]), np.array([0.25, 0.25, 0.5]))
+    assert ballot == pytest.approx(np.array([[0.5, 0.0, 0.5]]))
+
+
+def test_a_teacher_that_nothing_measures_weighs_as_chance_would() -> None:
+    poll = Poll(Voting(weights="accuracy"), L0, 1, 1)
+    assert poll._weight(np.array([3, 1]), np.empty((0, 2)), np.empty(0, int)) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "told"),
+    [
+        (Pate(privacy=EPSILON["L2"], voting=Voting(prior=[0.2, 0.3, 0.5])), "prior has 3 shares"),
+        (FedKT(1, 2, voting=Voting(prior=[1.0])), "prior has 1 shares"),
+        (FedKT(1, 61, privacy=EPSILON["L2"], voting=Voting(teachers="prior-corrected")), "subsets = 60 would fit"),
+        (FedKT(1, 2, privacy=EPSILON["L2"], voting=Voting(directions=10**8)), "120 public rows are asked about"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_leaves(algorithm: Any, told: str) -> None:
+    made = two_classes(algorithm)
+    with pytest.raises(LimbeckError, match=told):
+        made.run(PoolTrainer(1))
+    with pytest.raises(LimbeckError, match=told):
+        algorithm.planned(120, 2, [60] * 6, "simulated")
+
+
+def test_nobody_tells_what_nobody_asks_for() -> None:
+    """Six parties are too few for the mix at this epsilon: no belief leaves."""
+    record = two_classes(FedKT(1, 2, privacy=Privacy("L1", epsilon=3.0))).run(PoolTrainer(1)).record
+    assert "Belief" not in {row["what"] for row in record.ledger}
+
+
 def test_without_noise_the_levels_agree() -> None:
     """One teacher a party: at L1 the party, at L2 its teacher speaks, and both are heard in the same directions."""
     voting = Voting(weights="equal", ask="directions", directions=6, prior="uniform")
@@ -315,7 +463,7 @@ def test_labels_are_matched_among_rows_that_have_an_answer() -> None:
     votes = np.zeros((1000, 2))
     votes[:400, 1] = rng.random(400) * 0.4
     votes[:400, 0] = 1 - votes[:400, 1]
-    labels = poll.verdict({0: Said(votes, 1.0, math.nan, np.empty(0))}, 1, asked, 1000, np.array([0.5, 0.5]), made.sites(PoolTrainer(1))[0], [])[1]  # fmt: skip
+    labels = poll.verdict({0: Said(votes, 1.0, math.nan, np.empty(0))}, 1, asked, 1000, np.array([0.5, 0.5]), made.sites(PoolTrainer(1))[0], [])  # fmt: skip
     assert 160 < (labels[:400] == 1).sum() < 240
 
 
@@ -333,12 +481,12 @@ def test_where_no_party_has_a_row_of_every_class_all_weigh_alike() -> None:
     [
         (lambda: FedKT(privacy=Privacy("L1", gamma=0.1)), 'mechanism = "gaussian"'),
         (lambda: FedKT(privacy=Privacy("L2", gamma=0.1), voting=Voting(ask="groups")), "takes epsilon or sigma"),
-        (lambda: FedKT(privacy=Privacy("L1", "laplace", epsilon=3.0)), 'mechanism = "laplace" is for ask = "rows"'),
+        (lambda: FedKT(privacy=Privacy("L1", "laplace", epsilon=3.0)), '"laplace" is for voting = "paper"'),
         (lambda: FedKT(consensus="median", voting=Voting(ask="groups")), 'ask = "rows"'),
         (lambda: FedKT(consensus="median", voting=Voting(weights="class-share")), 'weights = "equal"'),
         (lambda: FedKT(consensus="median", privacy=Privacy("L1", epsilon=1.0)), 'consensus = "median" is of rows'),
-        (lambda: Voting(cap=0), "cap must be at least 1"),
-        (lambda: Voting(directions=0), "directions must be at least 1"),
+        (lambda: Voting(cap=0), "cap must be from 1"),
+        (lambda: Voting(directions=0), "directions must be from 1"),
         (lambda: Voting(prior=[0.0, 0.0]), "not all be 0"),
         (lambda: Voting(votes="loud"), "votes = 'loud'"),  # type: ignore[arg-type]
         (lambda: FedKD(voting=Voting()), 'transfer = "labels"'),

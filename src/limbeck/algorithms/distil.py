@@ -62,16 +62,22 @@ def cut(silo: Silo, subsets: int, privacy: Privacy) -> list[Array]:
     Where one row may be replaced, by row number and chance alone; where one may be added or removed, by a keyed hash
     of the row itself: no other row ever moves.
     """
-    if len(silo.private) < subsets and privacy.adjacency == "replace":
-        raise LimbeckError(
-            f"{silo.name} holds {len(silo.private)} rows, too few for {subsets} subsets: "
-            f"subsets = {len(silo.private)} would fit"
-        )
+    check_subsets(silo, subsets, privacy)
     if privacy.level != "L2" or privacy.adjacency == "replace":
         return np.array_split(silo.rng.permutation(len(silo.private)), subsets)
     key = silo.rng.bytes(16)
     place = np.array([_hash(key, x, y) % subsets for x, y in zip(silo.private.x, silo.private.y, strict=True)])
     return [np.flatnonzero(place == subset) for subset in range(subsets)]
+
+
+def check_subsets(silo: Silo, subsets: int, privacy: Privacy) -> None:
+    """Refuse to cut rows into more subsets than there are."""
+    check_enough(silo.name, len(silo.private), subsets, privacy)
+
+
+def check_enough(name: str, rows: int, subsets: int, privacy: Privacy) -> None:
+    if rows < subsets and privacy.adjacency == "replace":
+        raise LimbeckError(f"{name} holds {rows} rows, too few for {subsets} subsets: subsets = {rows} would fit")
 
 
 def _hash(key: bytes, x: Array, y: Array) -> int:

@@ -90,7 +90,9 @@ class ModelsPoll(Poll):
         if self.weights == "accuracy":
             raise LimbeckError('voting: a party\'s one model has no rows held out: weights = "rare-class" or "equal"')
 
-    def _teachers_say(self, silo: Silo, asked: Array, prior: Array | None) -> tuple[Array, Array, float]:
+    def _teachers_say(
+        self, silo: Silo, asked: Array, prior: Array | None, believes: bool
+    ) -> tuple[Array, Array, float]:
         y, chance = silo.private.y, int(silo.rng.integers(2**63))
         own = silo.private
         if prior is not None:

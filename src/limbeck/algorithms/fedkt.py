@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from limbeck.algorithms.distil import answered, check_queries, hand_out, number_of_queries, students
+from limbeck.algorithms.distil import answered, check_enough, check_queries, hand_out, number_of_queries, students
 from limbeck.algorithms.poll import Count, Poll, Say
 from limbeck.algorithms.voting import Voting
 from limbeck.errors import LimbeckError
@@ -127,6 +127,8 @@ class FedKT:
     def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
         """What a run will release: its noise is calibrated and its budget checked before anyone trains."""
         queries, everyone = number_of_queries(self.queries, public), [f"party {party}" for party in range(len(rows))]
+        for party, held in zip(everyone, rows, strict=True):
+            check_enough(party, held, self.subsets, self.privacy)
         if self._poll:
             asked_about = public if self._poll.ask == "active" else queries
             return self._poll.planned(asked_about, queries, classes, len(rows), noise)

@@ -20,6 +20,7 @@ from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, unanswerable
 from limbeck.protocol.release import Asked, Noise, Release, release_row
 from limbeck.protocol.site import Silo, Site
+from limbeck.tables import check_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Pate:
     voting: Voting | Literal["paper"] = "paper"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_queries(self.queries)
         if self.privacy.level == "L1":
             raise LimbeckError("privacy: pate has no parties that vote; noise on its teachers' votes is level L2")

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from limbeck.algorithms.distil import cut
+from limbeck.algorithms.distil import check_subsets, cut
 from limbeck.algorithms.voting import Means, Rules
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.ballots import abstaining, drawn_to, hard_ballot, in_units, rare_class_weight, soft_ballot
@@ -105,7 +105,8 @@ class Poll(Rules):
         said = self._sound(replies, rows, queries, site.classes, site.noise, remarks)
         if counts:
             said = {p: replace(each, counts=counts.get(p, np.zeros(site.classes))) for p, each in said.items()}
-        return self.verdict(said, everyone, site.public.x[:rows], queries, prior, site, remarks)
+        labels = self.verdict(said, everyone, site.public.x[:rows], queries, prior, site, remarks)
+        return self._lesson(labels, site)
 
     def _request(self, rows: int, queries: int, everyone: int, prior: Array | None, site: Site) -> Say:
         if not self.corrects:
@@ -124,7 +125,7 @@ class Poll(Rules):
         asked = site.public.x if self.ask == "active" else site.public.x[:queries]
         said = self.say(silo, asked, queries, 1, prior if self.corrects else None)
         said = replace(said, counts=counts if len(counts) else said.counts)
-        return self.verdict({0: said}, 1, asked, queries, prior, site, remarks)
+        return self._lesson(self.verdict({0: said}, 1, asked, queries, prior, site, remarks), site)
 
     def verdict(
         self,
@@ -135,8 +136,8 @@ class Poll(Rules):
         prior: Array | None,
         site: Site,
         remarks: list[str],
-    ) -> tuple[Array, Array]:
-        """What all say together."""
+    ) -> Array:
+        """What all say together: a label of every row that is asked about, UNANSWERED where there is none."""
         means = self.means(queries, site.classes, everyone, site.noise)
         if prior is None and self.estimates:
             counts, beliefs = ({p: getattr(each, key) for p, each in said.items()} for key in ("counts", "belief"))
@@ -149,12 +150,11 @@ class Poll(Rules):
             total = np.asarray(sum(weights[p] * word for p, word in words.items()))
             if self.privacy.level == "L1":
                 total = site.release(total, cast(GaussianSum, means.sums), observer="public")
-            return asked, self._read(basis @ total, prior)
+            return self._read(basis @ total, prior)
         words = {p: weights[p] * each.votes for p, each in said.items()}
         if self.privacy.level == "L1":
             votes = np.asarray(sum(map(in_units, words.values())))
-            labels = self._asked_in_turn(asked, votes, queries, everyone, means.labels, site)
-            return self._answered(asked, labels, site)
+            return self._asked_in_turn(asked, votes, queries, everyone, means.labels, site)
         scores = self._together(words, remarks)
         there, labels = np.flatnonzero(scores.any(axis=1)), np.full(len(asked), UNANSWERED)
         if len(there):
@@ -162,11 +162,12 @@ class Poll(Rules):
         if self.privacy.level == "L0" and self.ask == "active":
             said_of, told = asked[there], np.eye(site.classes)[labels[there]]
             labels[there] = self._asked_in_turn(said_of, told, min(queries, len(there)), everyone, None, site)
-        return self._answered(asked, labels, site)
+        return labels
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case Count(queries, parties):
+                check_subsets(silo, self.subsets, self.privacy)
                 counts = Counts(self._counted(silo, queries, parties))
                 if self.privacy.level == "L2":
                     return silo.release(counts, NothingPrivate(), observer="public")
@@ -182,7 +183,8 @@ class Poll(Rules):
 
     def say(self, silo: Silo, asked: Array, queries: int, parties: int, prior: Array | None) -> Said:
         """What leaves a party: its teachers' mean vote, each thing that goes with it a release of its own."""
-        votes, weights, belief = self._teachers_say(silo, asked, prior)
+        believes = self.believes(silo.classes, parties)
+        votes, weights, belief = self._teachers_say(silo, asked, prior, believes)
         if self.privacy.level == "L2":
             wants_counts = self.wants_counts(silo.classes, parties)
             counts = self._counted(silo, queries, parties) if wants_counts else NOBODY
@@ -195,17 +197,19 @@ class Poll(Rules):
             counts = silo.release(counted, Unprotected(), observer="server").values
         if self.wants_weight:
             weight = silo.release(Weight(float(weights.mean())), Unprotected(), observer="server").value
-        if self.believes(silo.classes):
+        if believes:
             belief = silo.release(Belief(belief), Unprotected(), observer="server").value
         told = Said(mean.astype(np.float16), weight, belief, counts)
         return silo.release(told, Unprotected(), observer="server", queries=len(asked))
 
-    def _teachers_say(self, silo: Silo, asked: Array, prior: Array | None) -> tuple[Array, Array, float]:
-        """[teachers, rows, classes] votes, the weight of each teacher, and what all believe of the mix.
+    def _teachers_say(
+        self, silo: Silo, asked: Array, prior: Array | None, believes: bool
+    ) -> tuple[Array, Array, float]:
+        """[teachers, rows, classes] votes, the weight of each teacher, and what all believe of the mix, if so.
 
         A teacher, its votes and its weight depend on its own subset alone.
         """
-        x, y, believes = silo.private.x, silo.private.y, self.believes(silo.classes)
+        x, y = silo.private.x, silo.private.y
         places = [rows for _ in range(self.partitions) for rows in cut(silo, self.subsets, self.privacy)]
         chances = silo.rng.integers(2**63, size=len(places)).tolist()
         helds = [
@@ -236,8 +240,8 @@ class Poll(Rules):
 
     def _weight(self, counts: Array, scores: Array, held: Array) -> float:
         match self.weights:
-            case "accuracy" if len(held):
-                return float((scores.argmax(axis=1) == held).mean())
+            case "accuracy":  # of few rows none are held out: such a teacher counts as chance would
+                return float((scores.argmax(axis=1) == held).mean()) if len(held) else 1 / len(counts)
             case "rare-class":
                 return rare_class_weight(counts, self.voting.cap)
         return float(counts.any())
@@ -311,13 +315,16 @@ class Poll(Rules):
     def _read(self, scores: Array, prior: Array | None) -> Array:
         return winners(scores) if prior is None or not self.reads_prior else matched(scores, prior)
 
-    def _answered(self, asked: Array, labels: Array, site: Site) -> tuple[Array, Array]:
-        there = labels != UNANSWERED
+    def _lesson(self, labels: Array, site: Site) -> tuple[Array, Array]:
+        """Public rows and labels to learn from: of those without an answer, too, where answers are spread."""
+        found = np.full(len(site.public), UNANSWERED)
+        found[: len(labels)] = labels
+        there = found != UNANSWERED
         if not there.any():
             raise LimbeckError(f"{site.name}: no query passed the threshold; lower it, or ask about more rows")
         if self.voting.unanswered == "left-out" or there.all():
-            return asked[there], labels[there]
-        return asked, spread_labels(asked, labels, labels != UNANSWERED)
+            return site.public.x[there], found[there]
+        return site.public.x, spread_labels(site.public.x, found, there)
 
     def _weights(
         self, said: Mapping[int, Said], everyone: int, means: Means, site: Site, remarks: list[str]
@@ -355,8 +362,8 @@ class Poll(Rules):
         mechanism = self.means(queries, site.classes, everyone, site.noise).median
         if mechanism is None:
             remarks.append(
-                "classes were taken as alike: to ask for their mix there are more than two, or too few parties for "
-                "this epsilon; voting.prior can say otherwise"
+                "classes were taken as alike: their mix is asked for where there are two, several teachers a party, "
+                "and parties enough for this epsilon; voting.prior can say it"
             )
             return alike
         own = {p: held[1] / held.sum() if held.sum() else math.nan for p, held in counts.items() if len(held)}

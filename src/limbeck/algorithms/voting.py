@@ -32,16 +32,18 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.bases import MOST, number_of_directions
 from limbeck.knowledge.robust import Votes
-from limbeck.privacy.mechanisms import GaussianSum, NoisyMedian, Unprotected
+from limbeck.privacy.mechanisms import GaussianCounts, GaussianSum, NoisyMedian, Unprotected
 from limbeck.privacy.planner import Privacy, gaussian_mu, gaussian_sums
 from limbeck.privacy.spends import Spend
 from limbeck.protocol.release import Asked, Noise, Release, Unit, release_row
 from limbeck.tables import check_fields
 
 STAGES = 4  # of active asking
+WHOLE = 'ask = "rows" with votes = "hard", weights = "equal" and plain teachers, at level L1 one a party'
 COUNTS_SHARE = 0.05  # of what Gaussian noise may tell, for class counts
 MEDIAN_RANGE = 60.0  # over the number of parties: how wide a range of losses it takes to find their median
 MEDIAN_SHARE = 0.5  # of epsilon, the most that goes to it
+MOST_ROWS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ class Voting:
     def __post_init__(self) -> None:
         check_fields(self)
         for key in ("cap", "directions"):
-            if (value := getattr(self, key)) is not None and value < 1:
-                raise LimbeckError(f"{key} must be at least 1, not {value}")
+            if (value := getattr(self, key)) is not None and not 1 <= value <= MOST_ROWS:
+                raise LimbeckError(f"{key} must be from 1 to {MOST_ROWS}, not {value}")
         if isinstance(self.prior, list) and not (min(self.prior, default=0) >= 0 < sum(self.prior) < math.inf):
             raise LimbeckError(f"prior must be finite, not negative, and not all be 0: {self.prior}")
 
@@ -100,13 +102,13 @@ class Rules:
             raise LimbeckError(f'voting: ask = "{self.ask}" takes epsilon or sigma, not gamma')
         if self.in_sums and self.privacy.mechanism not in ("gumbel", "gaussian"):
             raise LimbeckError(
-                f'voting: ask = "{self.ask}" adds Gaussian noise to sums; mechanism = "{self.privacy.mechanism}" is '
-                'for ask = "rows", or voting = "paper"'
+                f'voting: ask = "{self.ask}" adds Gaussian noise to sums: mechanism = "gaussian"; '
+                f'"{self.privacy.mechanism}" is for voting = "paper", or {WHOLE}'
             )
         if not self.in_sums and not self.whole and self.privacy.mechanism != "gaussian":
             raise LimbeckError(
-                "voting: soft or weighed votes on rows, at level L1 also those of several teachers, take mechanism = "
-                '"gaussian"; or give an epsilon and ask = "directions", or say voting = "paper"'
+                f'voting: mechanism = "{self.privacy.mechanism}" is for whole votes: voting = "paper", or {WHOLE}; '
+                'others take mechanism = "gaussian", or an epsilon and ask = "directions"'
             )
         if level == "L1" and self.weighs_classes and not self.in_sums:
             raise LimbeckError(f'voting: at level L1 weights = "{self.weights}" is for ask = "groups" or "directions"')
@@ -173,10 +175,9 @@ class Rules:
         """Whether a party's weight goes with what it says; at L2 it is in its sums already."""
         return self.weights in ("accuracy", "rare-class")
 
-    def believes(self, classes: int) -> bool:
+    def believes(self, classes: int, everyone: int) -> bool:
         """Whether parties say what they believe of the public rows' mix."""
-        unseen = self.subsets > 1  # rows that a teacher has not learned from
-        return self.privacy.level == "L1" and self.estimates and not self.corrects and classes == 2 and unseen
+        return not self.corrects and self._median(classes, everyone) is not None
 
     def given_prior(self, classes: int) -> Any:
         """The prior where it needs no asking."""
@@ -235,7 +236,7 @@ class Rules:
             wanted, apart, size = self.weighs_classes, math.sqrt(classes), everyone * classes
         else:
             wanted, apart, size = self.weighs_classes or self.estimates, math.sqrt(2), classes
-        return GaussianSum(apart, 1.0, size, self._unit, self._relation) if wanted else None
+        return GaussianCounts(apart, 1.0, size, self._unit, self._relation) if wanted else None
 
     def _calibrated(
         self, sums: GaussianSum, counts: GaussianSum | None, beside: tuple[Any, ...], noise: Noise
@@ -256,9 +257,12 @@ class Rules:
         return math.sqrt(queries) * float(privacy.gamma or 0)
 
     def _median(self, classes: int, everyone: int) -> NoisyMedian | None:
-        """Where two classes' mix is estimated at L1, and epsilon is enough for so few parties."""
-        asked_for = self.believes(classes) or (self.estimates and self.corrects and classes == 2)
-        if self.privacy.level != "L1" or not asked_for:
+        """Where two classes' mix is estimated at L1, and epsilon is enough for so few parties.
+
+        What parties believe of it comes from rows that a teacher has not learned from.
+        """
+        can_tell = self.corrects or self.subsets > 1
+        if self.privacy.level != "L1" or not self.estimates or classes != 2 or not can_tell:
             return None
         width = MEDIAN_RANGE / everyone
         if self.privacy.epsilon is not None and width > MEDIAN_SHARE * self.privacy.epsilon:
@@ -267,6 +271,9 @@ class Rules:
 
     def planned(self, rows: int, queries: int, classes: int, everyone: int, noise: Noise) -> list[Release]:
         """What a run will release, in the ledger's words."""
+        self.given_prior(classes)
+        if self.in_sums and (self.voting.directions or 0) > rows:
+            raise LimbeckError(f"voting: directions = {self.voting.directions}, but {rows} public rows are asked about")
         means, one = self.means(queries, classes, everyone, noise), Asked(1, classes, noise=noise)
         first, one_more = self.counts_first(classes, everyone), self.wants_counts(classes, everyone)
         said = int(first)  # the turn in which parties speak
@@ -279,7 +286,7 @@ class Rules:
                 continue
             found += [release_row(party, 0, 0, "Counts", Unprotected(), "server", one)] * first
             bare = ["Counts"] * one_more + ["Weight"] * self.wants_weight
-            bare += ["Belief"] * self.believes(classes)
+            bare += ["Belief"] * self.believes(classes, everyone)
             found += [release_row(party, said, n, w, Unprotected(), "server", one) for n, w in enumerate(bare)]
             all_rows = Asked(rows, classes, noise=noise)
             found.append(release_row(party, said, len(bare), "Said", Unprotected(), "server", all_rows))
@@ -298,7 +305,7 @@ class Rules:
     ) -> list[tuple[str, Any, Asked]]:
         one = Asked(1, classes, noise=noise)
         told: list[tuple[str, Any, Asked]] = [("median", means.median, one)] if means.median else []
-        told += [("sums", each, one) for each in (means.counts, means.sums) if each]
+        told += [(each.gives, each, one) for each in (means.counts, means.sums) if each]
         if means.labels:
             times = 1 if self.privacy.level == "L1" else self.partitions
             stages = self.stages(queries) * times

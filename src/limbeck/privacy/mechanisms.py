@@ -300,6 +300,13 @@ class GaussianSum:
 
 
 @dataclass(frozen=True, slots=True)
+class GaussianCounts(GaussianSum):
+    """The same of rows by class."""
+
+    gives: ClassVar[str] = "counts"
+
+
+@dataclass(frozen=True, slots=True)
 class NoisyMedian:
     """The median of the voters' numbers from 0 to 1, on a grid, by the exponential mechanism; NaN is no vote.
 
