@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from limbeck.errors import LimbeckError
+from limbeck.models.norms import NormByRows
 
 Shape = tuple[int, ...]
 
@@ -110,8 +111,10 @@ def conv_net(
 
     Two convolutions: 3x3, 3x3 with stride 2; three: 3x3, 2x2 with stride 2 and pooling, 3x3 with stride 2, as in the
     authors' code. A fourth, which the paper does not describe, is 3x3 before the last. One mean for all pixels is
-    subtracted, where the authors subtract each pixel's own. Batch norm forgets as slowly as theirs: with torch's haste
-    it would know nothing but a few private rows after every revisit, and the herd would unlearn.
+    subtracted, where the authors subtract each pixel's own. Batch norm remembers by rows, where theirs forgets a
+    hundredth at every batch: its averages lag behind while a consensus is digested, so that networks are louder when
+    they are asked than when they are trained, and each round's consensus is louder than the last. With torch's haste it
+    would know nothing but a few private rows after every revisit.
     """
     channels, height, width = _image(shape, "conv-net", least=8 if len(filters) == 2 else 12)
     if not 2 <= len(filters) <= 4:
@@ -128,7 +131,7 @@ def conv_net(
     ):
         layers += [
             nn.Conv2d(before, after, size, stride, padding),
-            nn.BatchNorm2d(after, eps=1e-3, momentum=0.01),
+            NormByRows(after, eps=1e-3, forgets=1e-3),
             nn.ReLU(),
             nn.Dropout(dropout),
         ]

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from limbeck.models.descent import keyed_dropout
+from limbeck.models.norms import NormByRows
 from limbeck.models.place import Place
 from limbeck.models.stacked.convolution import convolution
 
@@ -26,7 +27,7 @@ def stackable(network: nn.Module, place: Place) -> nn.Module:
     return network
 
 
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, NormByRows)
 
 
 def _check_buffers(network: nn.Module) -> None:
@@ -132,6 +133,7 @@ class BatchNorm(nn.Module):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias
         self.epsilon, self.momentum = layer.eps, layer.momentum
+        self.forgets = layer.forgets if isinstance(layer, NormByRows) else None
         for name in ("running_mean", "running_var", "num_batches_tracked"):
             self.register_buffer(name, getattr(layer, name))
         self.register_buffer("present", torch.ones(1), persistent=False)
@@ -160,6 +162,8 @@ class BatchNorm(nn.Module):
             return
         self.num_batches_tracked.add_(1)
         share: Any = 1 / self.num_batches_tracked.to(mean.dtype) if self.momentum is None else self.momentum
+        if self.forgets is not None:
+            share = 1 - (1 - self.forgets) ** self.present.sum().to(mean.dtype)
         self.running_mean.add_((mean - self.running_mean) * share)
         self.running_var.add_((variance - self.running_var) * share)
 
