@@ -41,5 +41,5 @@ clean:
 
 # Every extra; the CPU build of XGBoost is a tenth of the size of the other and imports under the same name.
 .venv/.full: .venv/.base
-	$(INSTALL) -e ".[torch,privacy,lightgbm,plot,tables,download,dev]" xgboost-cpu
+	$(INSTALL) -e ".[torch,privacy,lightgbm,plot,tables,download,flower,dev]" xgboost-cpu
 	touch $@

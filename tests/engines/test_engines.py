@@ -11,8 +11,9 @@ from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.engines.engine import Engine
-from limbeck.engines.fresh_process import FreshProcess, Nursery
+from limbeck.engines.fresh_process import FreshProcess
 from limbeck.engines.in_process import InProcess, ThroughBytes
+from limbeck.engines.nursery import Nursery
 from limbeck.errors import LimbeckError
 from limbeck.models.named import model_from
 from limbeck.models.training import PoolTrainer

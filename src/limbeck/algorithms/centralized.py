@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from limbeck.errors import LimbeckError
 from limbeck.models.training import Fit
 from limbeck.privacy.mechanisms import Unprotected
-from limbeck.protocol.messages import Adopt, Reply, Request
+from limbeck.protocol.messages import Adopt, Reply, Request, check_shape
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Silo, Site
@@ -19,6 +20,13 @@ class PrivateRows(Reply):
 
     x: Array
     y: Array
+
+    largest: ClassVar[int] = 2**30
+
+    def check(self, request: Request[Any], public: int, classes: int) -> None:
+        check_shape(self.y, [(len(self.x),)])
+        if not ((self.y >= 0) & (self.y < classes)).all():
+            raise LimbeckError(f"labels other than 0 to {classes - 1}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ class OwnModel(Reply):
 
     model: bytes
 
+    def models_within(self) -> tuple[bytes, ...]:
+        return (self.model,)
+
 
 @dataclass(frozen=True, slots=True)
 class ShareModel(Request[OwnModel]):

@@ -33,6 +33,12 @@ class Improved(Reply):
     weights: bytes
     rows: int
 
+    largest: ClassVar[int] = 2**30
+
+    def check(self, request: Request[Any], public: int, classes: int) -> None:
+        if self.rows < 1:
+            raise LimbeckError(f"weights from {self.rows} rows")
+
 
 @dataclass(frozen=True, slots=True)
 class Improve(Request[Improved]):

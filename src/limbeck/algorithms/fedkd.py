@@ -46,7 +46,7 @@ from limbeck.models.views import views
 from limbeck.privacy.accountants import check_delta
 from limbeck.privacy.mechanisms import LaplaceCounts, LaplaceLogits, NothingPrivate, Unprotected
 from limbeck.privacy.planner import L0, Privacy, clipped_gaussian
-from limbeck.protocol.messages import Adopt, Reply, Request
+from limbeck.protocol.messages import Adopt, Reply, Request, check_shape
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.release import Asked, Noise, Release, release_row
@@ -69,6 +69,13 @@ class Told(Reply):
     least: int
     scores: Array
     counts: Array
+
+    def check(self, request: Request[Any], public: int, classes: int) -> None:
+        check_shape(self.counts, [(classes,), (0,)])
+        if self.scores.size:
+            check_shape(self.scores, [(len(self.scores), classes)])
+        if not 0 <= self.bits <= 32 or 8 * len(self.packed) > (self.bits + 1) * (public + 1) * max(classes, 1) + 64:
+            raise LimbeckError(f"{len(self.packed)} bytes of levels of {self.bits} bits")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ class Students(Reply):
 
     models: tuple[bytes, ...]
 
+    def models_within(self) -> tuple[bytes, ...]:
+        return self.models
+
 
 @dataclass(frozen=True, slots=True)
 class TrainStudents(Request[Students]):

@@ -23,7 +23,7 @@ from limbeck.knowledge.scores import Exchange, consensus, shown
 from limbeck.models.training import Blank, Refit, takes_steps
 from limbeck.privacy.mechanisms import ClippedGaussian, NothingPrivate, Subsample, Unprotected
 from limbeck.privacy.planner import clipped_gaussian
-from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.messages import Done, Reply, Request, check_shape, check_share
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.release import Asked, Noise, Release, release_row
@@ -43,12 +43,21 @@ class Scores(Reply):
 
     values: Array
 
+    def check(self, request: Request[Any], public: int, classes: int) -> None:
+        rows = len(request.rows) if isinstance(request, Score) else public
+        check_shape(self.values, [(rows, classes), (rows,)])
+        if self.values.ndim == 1 and not ((self.values >= 0) & (self.values < classes)).all():
+            raise LimbeckError(f"labels other than 0 to {classes - 1}")
+
 
 @dataclass(frozen=True, slots=True)
 class Accuracy(Reply):
     """How often a party's model is right on rows of its own that it did not learn from."""
 
     value: float
+
+    def check(self, request: Request[Any], public: int, classes: int) -> None:
+        check_share(self.value)
 
 
 @dataclass(frozen=True, slots=True)

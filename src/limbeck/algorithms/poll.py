@@ -20,7 +20,7 @@ from limbeck.knowledge.votes import winners
 from limbeck.models.onnx import PackedModel
 from limbeck.models.training import Fit, FitAndScore
 from limbeck.privacy.mechanisms import UNANSWERED, GaussianSum, NothingPrivate, Unprotected
-from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.messages import Reply, Request, check_shape, check_share
 from limbeck.protocol.parties import Parties, Replies, unanswerable
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array
@@ -36,6 +36,9 @@ class Counts(Reply):
 
     values: Array
 
+    def check(self, request: Request[Any], public: int, classes: int) -> None:
+        check_shape(self.values, [(classes,)])
+
 
 @dataclass(frozen=True, slots=True)
 class Weight(Reply):
@@ -43,12 +46,18 @@ class Weight(Reply):
 
     value: float
 
+    def check(self, request: Request[Any], public: int, classes: int) -> None:
+        check_share(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Belief(Reply):
     """Which share of the public rows a party believes to be of the second class; NaN where it cannot tell."""
 
     value: float
+
+    def check(self, request: Request[Any], public: int, classes: int) -> None:
+        check_share(self.value, or_none=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,14 @@ class Said(Reply):
     weight: float
     belief: float
     counts: Array
+
+    def check(self, request: Request[Any], public: int, classes: int) -> None:
+        check_shape(self.votes, [(len(self.votes), classes)])
+        check_shape(self.counts, [(classes,), (0,)])
+        check_share(self.weight)
+        check_share(self.belief, or_none=True)
+        if len(self.votes) > public:
+            raise LimbeckError(f"votes on {len(self.votes)} rows, of which there are {public}")
 
 
 @dataclass(frozen=True, slots=True)

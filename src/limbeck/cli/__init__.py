@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from limbeck._version import __version__
-from limbeck.cli import comparisons, data, privacy, runs
+from limbeck.cli import comparisons, consortium, data, privacy, runs
 from limbeck.cli.shared import INTERRUPTED, stop
 from limbeck.errors import LimbeckError, LimbeckWarning
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verbs in (runs, comparisons, privacy, data):
+for verbs in (runs, comparisons, privacy, data, consortium):
     verbs.add(app)
 
 

@@ -92,6 +92,29 @@ def _drawn(table: Table | None, own_name: str, public: Draw | None, seed: int) -
     return table.take(order(len(table), own_name, public.part, seed)[:count])
 
 
+def public_rows(path: Path, schema: Schema | None) -> Rows:
+    """A file of public rows; NPZ files may bring labels, which count where everybody agreed on that."""
+    if schema is not None:
+        return _unlabelled(read_table(path), schema)
+    if path.suffix.lower() not in ARRAYS:
+        raise LimbeckError(f"{path} is a table, but no schema was agreed on")
+    data = load_file(path)
+    return Rows(as_float(data.x), data.y)
+
+
+def private_rows(path: Path, classes: Sequence[str], schema: Schema | None) -> Rows:
+    """A party's own file, its classes numbered as the consortium numbers them."""
+    if schema is not None:
+        return _labelled(read_table(path), schema)
+    if path.suffix.lower() != ".npz":
+        raise LimbeckError(f"{path}: the consortium's rows are arrays: give an NPZ file with x_train and y_train")
+    data = load_file(path)
+    for name in data.classes:
+        if name not in classes:
+            raise LimbeckError(f"{path} holds the class {name!r}; the consortium's are {', '.join(classes)}")
+    return _renumbered(data, tuple(classes))
+
+
 def _labelled(table: Table, schema: Schema) -> Rows:
     return Rows(schema.encode(table), schema.numbers_of(labels_of(table, schema.label), table.where))
 

@@ -58,13 +58,17 @@ class Engine(ABC):
         """The replies of those asked, by party; a party that is not there fell silent."""
 
     def run(self) -> Outcome:
-        return self.algorithm.lead(Asking([silo.party for silo in self.silos], self.ask), self.server)
+        return self.algorithm.lead(Asking(self.everyone, self.ask), self.server)
+
+    @property
+    def everyone(self) -> list[int]:
+        return [silo.party for silo in self.silos]
 
     def ask(self, request: Request[R], of: Sequence[int] | None = None) -> Replies[R]:
         started = time.perf_counter()
         self.server.check_released(request)
         header = Header(len(self.traffic.exchanges), self.server.public.hash)
-        asked = [silo.party for silo in self.silos if of is None or silo.party in of]
+        asked = [party for party in self.everyone if of is None or party in of]
         letter = Letter(request, header, encode(request, header), asked)
         delivered = self.deliver(letter)
         for party, arrived in delivered.items():

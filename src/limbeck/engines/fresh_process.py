@@ -5,26 +5,19 @@ reads `request` and leaves `reply` or `refusal`, its memory, and the ledger's ne
 process that has done nothing but its imports.
 """
 
-import atexit
 import json
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict
-from importlib import import_module
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
 from limbeck.algorithms import algorithm_named
 from limbeck.engines.engine import Delivered, Engine, Letter, raise_refusal
+from limbeck.engines.nursery import in_a_fresh_process
 from limbeck.engines.respond import respond
 from limbeck.errors import LimbeckError
 from limbeck.imports import name_of
@@ -37,6 +30,8 @@ from limbeck.protocol.release import MemoryLedger, Release
 from limbeck.protocol.rows import PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
 from limbeck.tables import from_table
+
+TASK = f"{__name__}:answer_once"
 
 
 class FreshProcess(Engine):
@@ -62,7 +57,7 @@ class FreshProcess(Engine):
     def _ask(self, letter: Letter, silo: Silo) -> Delivered | LimbeckError | None:
         home = self._home(silo)
         (home / "request").write_bytes(letter.data)
-        _in_a_fresh_process(home, type(silo.model).__module__)
+        in_a_fresh_process(TASK, home, type(silo.model).__module__)
         silo.memory = unpack_memory((home / "memory.safetensors").read_bytes())
         silo.ledger = _ledger(home)
         if (home / "refusal").exists():
@@ -130,69 +125,6 @@ def _wake(home: Path) -> tuple[Algorithm, Silo]:
 
 def _ledger(home: Path) -> MemoryLedger:
     return MemoryLedger([Release(**row) for row in json.loads((home / "ledger.json").read_text())])
-
-
-class Nursery:
-    """A process that forks a child for each folder that it is told of, and says when the child has ended."""
-
-    idle: ClassVar[list["Nursery"]] = []
-
-    def __init__(self) -> None:
-        self.line, theirs = Pipe()
-        path = os.pathsep.join(filter(None, sys.path))
-        command = [sys.executable, "-c", f"from {__name__} import tend; tend()"]
-        self.process = subprocess.Popen(command, stdin=theirs.fileno(), env={**os.environ, "PYTHONPATH": path})
-        theirs.close()
-        atexit.register(self.close)
-
-    def bear(self, home: Path, needs: str) -> None:
-        """Returns when the child has answered or died; `needs` is a module of ours to import before its birth."""
-        told = {"home": str(home), "needs": needs, "path": sys.path, "here": str(Path.cwd())}
-        self.line.send_bytes(json.dumps(told).encode())
-        self.line.recv_bytes()
-
-    def close(self) -> None:
-        self.line.close()
-        self.process.wait()
-
-
-def _in_a_fresh_process(home: Path, needs: str) -> None:
-    if not hasattr(os, "fork"):
-        subprocess.run([sys.executable, "-m", "limbeck.engines.fresh_process", str(home)], check=False)
-        return
-    try:
-        nursery = Nursery.idle.pop()
-    except IndexError:
-        nursery = Nursery()
-    if nursery.process.poll() is not None:  # it died while nobody asked
-        nursery = Nursery()
-    with suppress(EOFError, ConnectionError):  # it died, and its child with it
-        nursery.bear(home.resolve(), needs)
-        Nursery.idle.append(nursery)
-
-
-def tend() -> None:
-    """In the nursery: a child for each folder, until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    line = Connection(os.dup(0))
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    while True:
-        try:
-            told = json.loads(line.recv_bytes())
-        except EOFError:
-            return
-        if told["needs"].startswith("limbeck."):
-            import_module(told["needs"])
-        child = os.fork()
-        if child == 0:
-            line.close()
-            sys.path[:] = told["path"]
-            os.chdir(told["here"])
-            answer_once(Path(told["home"]))
-            sys.stdout.flush()
-            os._exit(0)
-        os.waitpid(child, 0)
-        line.send_bytes(b"")
 
 
 if __name__ == "__main__":

@@ -107,23 +107,23 @@ def _names(value: Any) -> str | list[str] | None:
     return names
 
 
-def _model(value: Any) -> Model:
+def model_in(value: Any) -> Model:
     _apart(value, "name", '{ name = "random-forest", max_depth = 6 }')
     return model_from(value)
 
 
-def _algorithm(value: Any) -> Algorithm:
+def algorithm_in(value: Any) -> Algorithm:
     name, parameters = _apart(value, "name", 'name = "fedkt"')
     return from_table(algorithm_named(name), parameters)
 
 
-def _budget(value: Any) -> Budget:
+def budget_in(value: Any) -> Budget:
     if not isinstance(value, dict):
         raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, towards = "public" }')
     return from_table(Budget, value)
 
 
-def _training(value: Any) -> Training:
+def training_in(value: Any) -> Training:
     if not isinstance(value, dict):
         raise LimbeckError('write training = { device = "auto", trainer = "auto" }')
     return from_table(Training, value)
@@ -158,14 +158,14 @@ class Party(Table):
     """`[[party]]`: what one party has that the others have not."""
 
     index: StrictInt = Field(ge=0)
-    model: Annotated[Model | None, PlainValidator(_model)] = None
+    model: Annotated[Model | None, PlainValidator(model_in)] = None
     data: str | None = None
 
 
 class Server(Table):
     """`[server]`"""
 
-    model: Annotated[Model, PlainValidator(_model)]
+    model: Annotated[Model, PlainValidator(model_in)]
 
 
 class Source(Table):
@@ -214,13 +214,13 @@ class Experiment(Source):
     """A whole file, checked."""
 
     noise: Noise | None = None
-    budget: Annotated[Budget | None, PlainValidator(_budget)] = None
+    budget: Annotated[Budget | None, PlainValidator(budget_in)] = None
     ledger: str | None = None
     bounds: StrictBool = False
-    model: Annotated[Model, PlainValidator(_model)]
+    model: Annotated[Model, PlainValidator(model_in)]
     server: Server | None = None
-    training: Annotated[Training, PlainValidator(_training)] = Training()
-    algorithm: Annotated[Algorithm, PlainValidator(_algorithm)]
+    training: Annotated[Training, PlainValidator(training_in)] = Training()
+    algorithm: Annotated[Algorithm, PlainValidator(algorithm_in)]
 
     @property
     def noise_source(self) -> Noise:

@@ -17,10 +17,13 @@ VERSIONED = ("numpy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "xgboos
 
 @dataclass(frozen=True, slots=True)
 class PartyRecord:
-    """One party: `classes` counts its rows of each class; `metrics` are there where it ends with its own model."""
+    """One party: `classes` counts its rows of each class; `metrics` are there where it ends with its own model.
+
+    Of a party elsewhere nobody knows how many rows it has; its `model` is its name.
+    """
 
     index: int
-    rows: int
+    rows: int | None
     classes: Sequence[int]
     model: Mapping[str, Any]
     bytes: Mapping[str, int]

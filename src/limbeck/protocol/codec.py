@@ -16,6 +16,10 @@ from limbeck.protocol.rows import Array
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LARGEST = 4 * 2**30
+UNREADABLE = (
+    *(SafetensorError, zstandard.ZstdError, KeyError, ValueError, TypeError, OverflowError, AttributeError),
+    *(IndexError, RecursionError, MemoryError),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +47,17 @@ def encode(message: Message, header: Header) -> bytes:
     return _compress(save(tensors, {"limbeck": json.dumps(about, sort_keys=True)}))
 
 
-def decode(data: bytes) -> tuple[Message, Header]:
-    """The message and its header, or a LimbeckError when the bytes are not a message that we know."""
+def decode(data: bytes, largest: int = LARGEST) -> tuple[Message, Header]:
+    """The message and its header, or a LimbeckError when the bytes are not a message that we know, or too many."""
     try:
-        raw = _decompress(data)
+        raw = _decompress(data, largest)
         about = _about(raw)
         kind = Message.kinds.get(about["kind"])
         if kind is None or not is_dataclass(kind):
             raise LimbeckError(f"a message of unknown kind {about['kind']!r}")
         message = _build(kind, load(raw), about["scalars"])
         return message, Header(int(about["turn"]), str(about["public"]))
-    except (SafetensorError, zstandard.ZstdError, KeyError, ValueError, TypeError, OverflowError) as error:
+    except UNREADABLE as error:
         raise LimbeckError(f"not a Limbeck message: {error}") from error
 
 
@@ -105,9 +109,9 @@ def _compress(raw: bytes) -> bytes:
     return packed if len(packed) < len(raw) else raw
 
 
-def _decompress(data: bytes) -> bytes:
+def _decompress(data: bytes, largest: int) -> bytes:
     if data[:4] != ZSTD_MAGIC:
         return data
-    if zstandard.get_frame_parameters(data).content_size > LARGEST:
-        raise ValueError(f"it unpacks to more than {LARGEST} bytes")
+    if zstandard.get_frame_parameters(data).content_size > largest:
+        raise ValueError(f"it unpacks to more than {largest} bytes")
     return zstandard.ZstdDecompressor().decompress(data)

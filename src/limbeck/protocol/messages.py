@@ -1,7 +1,10 @@
 """What may be said: a message is a frozen dataclass of arrays, scalars and bytes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, Generic, TypeVar, final, get_args
+from typing import Any, ClassVar, Generic, TypeVar, final, get_args
+
+from limbeck.errors import LimbeckError
 
 
 class Message:
@@ -23,6 +26,14 @@ class Reply(Message):
     """What a party answers; private, but for `Done`. The name of a kind is a noun."""
 
     __slots__ = ()
+    largest: ClassVar[int] = 64 * 2**20  # bytes, on the wire and unpacked: between organisations more is refused
+
+    def check(self, request: "Request[Any]", public: int, classes: int) -> None:
+        """Refuse what nobody says who does as asked, as far as it shows; `public` is how many public rows there are."""
+
+    def models_within(self) -> tuple[bytes, ...]:
+        """The packed models that it carries."""
+        return ()
 
 
 R = TypeVar("R", bound=Reply)
@@ -57,6 +68,18 @@ class Adopt(Request[Done]):
     """Keep this fitted model (ONNX): it is the federation's result."""
 
     model: bytes
+
+
+def check_shape(values: Any, allowed: Sequence[tuple[int, ...]]) -> None:
+    """Refuse an array of another shape."""
+    if values.shape not in allowed:
+        raise LimbeckError(f"values of shape {values.shape}, not {' or '.join(map(str, allowed))}")
+
+
+def check_share(value: float, or_none: bool = False) -> None:
+    """Refuse a number that is no share; NaN may stand for none."""
+    if not (0 <= value <= 1 or (or_none and value != value)):
+        raise LimbeckError(f"{value} is no share from 0 to 1")
 
 
 def is_private(message: Message) -> bool:

@@ -1,0 +1,279 @@
+"""`limbeck server` and `limbeck party`: between real organisations."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from limbeck.cli.shared import AsJson, console, private_stdout
+from limbeck.errors import LimbeckError
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `init` made.")]
+NewFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]
+
+
+def add(app: typer.Typer) -> None:
+    server = typer.Typer(help="For the coordinator of a consortium.", no_args_is_help=True)
+    coordinating: list[tuple[str, Any]] = [
+        ("init", server_init),
+        ("invite", invite),
+        ("admit", admit),
+        ("remove", remove),
+        ("start", server_start),
+        ("run", run),
+        ("add-late", add_late),
+        ("status", status),
+    ]
+    for name, verb in coordinating:
+        server.command(name)(verb)
+    app.add_typer(server, name="server")
+    party = typer.Typer(help="For an organisation that takes part.", no_args_is_help=True)
+    attending: list[tuple[str, Any]] = [
+        ("init", party_init),
+        ("start", party_start),
+        ("ledger", party_ledger),
+        ("requests", requests),
+        ("approve", approve),
+    ]
+    for name, verb in attending:
+        party.command(name)(verb)
+    app.add_typer(party, name="party")
+
+
+def server_init(
+    folder: NewFolder,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", help="A host name or address that parties dial; may be repeated.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "0.0.0.0",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The one port that must be reachable.")] = 9443,
+) -> None:
+    """Make a server's folder: a certificate authority, a certificate for the given names, an example experiment."""
+    with _flower():
+        from limbeck.consortium.server import init
+
+        init(folder, name or ["localhost"], host, port)
+    typer.echo(
+        f"{folder}: look at experiment.toml, then\n"
+        f"  limbeck server start {folder}          (in a window of its own)\n"
+        f"  limbeck server invite {folder} PARTY   (for each party)"
+    )
+
+
+def invite(
+    folder: Folder,
+    party: Annotated[str, typer.Argument(metavar="PARTY", help="The party's name.")],
+    experiment: Annotated[
+        Path | None, typer.Option(help="What it is invited to; default: experiment.toml in the folder.")
+    ] = None,
+) -> None:
+    """Write a party's join file: the address, the authority, the hash of the public rows, the algorithm's terms."""
+    with _flower():
+        from limbeck.consortium.server import ServerFolder
+
+        file = ServerFolder(folder).invite(party, experiment)
+    typer.echo(f"{file}\nGive it to {party}, with the public rows; then: limbeck server admit {folder} {party}.pub")
+
+
+def admit(
+    folder: Folder,
+    key: Annotated[Path, typer.Argument(metavar="PARTY.pub", help="The public key that the party made.")],
+) -> None:
+    """Register the key of an invited party; a new key takes the place of an old one."""
+    with _flower():
+        from limbeck.consortium.server import ServerFolder
+
+        name = ServerFolder(folder).admit(key)
+    typer.echo(f"{name} is admitted")
+
+
+def remove(folder: Folder, party: Annotated[str, typer.Argument(metavar="PARTY")]) -> None:
+    """Let a party in no longer."""
+    with _flower():
+        from limbeck.consortium.server import ServerFolder
+
+        ServerFolder(folder).remove(party)
+    typer.echo(f"{party} is removed")
+
+
+def server_start(folder: Folder) -> None:
+    """Listen for parties until interrupted; what lies underneath is started again when it dies."""
+    with _flower():
+        from limbeck.consortium.keeping import keep
+
+        with _until_interrupted():
+            keep(folder, _say)
+
+
+def run(
+    folder: Folder,
+    experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml")],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the latest run that has not ended.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment with all parties that are admitted; writes DIR/runs/NAME-N."""
+    answer = private_stdout() if as_json else sys.stdout
+    with _flower():
+        from limbeck.consortium.leading import begin
+        from limbeck.consortium.leading import resume as go_on
+        from limbeck.consortium.server import ServerFolder
+
+        led = (go_on if resume else begin)(ServerFolder(folder), experiment, _say)
+    _told(led, as_json, answer)
+
+
+def add_late(
+    folder: Folder,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run in DIR/runs.")],
+    party: Annotated[str, typer.Argument(metavar="PARTY", help="Who fell silent in it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Count the votes again with a party that was late (FedKT, FedKD); nobody else is asked."""
+    answer = private_stdout() if as_json else sys.stdout
+    with _flower():
+        from limbeck.consortium.leading import add_late as join_in
+        from limbeck.consortium.server import ServerFolder
+
+        led = join_in(ServerFolder(folder), run, party, _say)
+    _told(led, as_json, answer)
+
+
+def status(folder: Folder) -> None:
+    """Who is there, who answered, what was released."""
+    with _flower():
+        from limbeck.consortium.overview import overview
+        from limbeck.consortium.server import ServerFolder
+        from limbeck.report.consortium import member_table, run_tables
+
+        seen = overview(ServerFolder(folder))
+    screen = console()
+    screen.print(member_table(seen))
+    for table in run_tables(seen):
+        screen.print(table)
+
+
+def party_init(
+    folder: NewFolder,
+    join_file: Annotated[Path, typer.Argument(metavar="JOIN_FILE", help="What the coordinator gave you.")],
+) -> None:
+    """Make a party's folder: its own key, which never leaves, PARTY.pub for the coordinator, and party.toml."""
+    with _flower():
+        from limbeck.consortium.party import init
+
+        public = init(folder, join_file)
+    typer.echo(
+        f"Send {public} to the coordinator.\n"
+        f"Say in {folder}/party.toml where your rows are and what you agree to; then: limbeck party start {folder}"
+    )
+
+
+def party_start(folder: Folder) -> None:
+    """Answer what this party agreed to, until interrupted; comes back when the line is lost."""
+    with _flower():
+        from limbeck.consortium.attending import Attendance
+        from limbeck.consortium.party import PartyFolder
+
+        attendance = Attendance(PartyFolder(folder), _say)
+        attendance.check()
+        with _until_interrupted():
+            attendance.run()
+
+
+def party_ledger(
+    folder: Folder,
+    delta: Annotated[float, typer.Option(help="The chance that epsilon leaves out.")] = 1e-5,
+) -> None:
+    """What has left the house, over all runs, and what it cost."""
+    from limbeck.consortium.party import PartyFolder
+    from limbeck.privacy.accountants import check_delta
+    from limbeck.privacy.accounting import figures
+    from limbeck.privacy.ledger import read_ledger
+    from limbeck.report.privacy import figures_table, ledger_table
+
+    check_delta(delta)
+    place, budget = PartyFolder(folder).path / "ledger.sqlite", PartyFolder(folder).settings.budget
+    rows = read_ledger(place) if place.exists() else []
+    if not rows:
+        typer.echo("Nothing has left.")
+        return
+    screen = console()
+    screen.print(ledger_table(rows))
+    releases = [row for _, _, row in rows]
+    screen.print(figures_table(figures(releases, delta), delta))
+    if budget:
+        spent = budget.spent(releases)
+        screen.print(
+            f"budget towards {budget.towards}: {spent:.4g} of {budget.epsilon:g} spent, delta {budget.delta:g}"
+        )
+
+
+def requests(folder: Folder) -> None:
+    """Requests that wait for a person, and what was decided."""
+    from limbeck.consortium.party import PartyFolder
+
+    found = PartyFolder(folder).kept.requests()
+    for each in found:
+        typer.echo(f"{each.number}  {each.decision or 'waits'}  {each.run}  turn {each.turn}  {each.what}")
+    if not found:
+        typer.echo("None.")
+
+
+def approve(
+    folder: Folder,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of `limbeck party requests`.")],
+    deny: Annotated[bool, typer.Option("--deny", help="Refuse it.")] = False,
+) -> None:
+    """Say yes to a request that waits, or no."""
+    from limbeck.consortium.party import PartyFolder
+
+    kept = PartyFolder(folder).kept
+    waiting = {each.number for each in kept.requests() if each.decision is None}
+    if number not in waiting:
+        raise LimbeckError(f"request {number} does not wait; waiting: {', '.join(map(str, sorted(waiting))) or 'none'}")
+    kept.decide(number, "denied" if deny else "approved")
+    typer.echo("denied" if deny else "approved")
+
+
+def _told(led: Any, as_json: bool, answer: TextIO) -> None:
+    from limbeck.drafts import Draft
+    from limbeck.report.statement import statement
+    from limbeck.report.tables import run_table
+
+    with Draft(led.folder / "privacy.md") as file:
+        file.write(statement(led.record).encode())
+    if as_json:
+        answer.write(json.dumps(led.record.summary(str(led.folder)), allow_nan=False) + "\n")
+        answer.flush()
+        return
+    screen = console()
+    screen.print(run_table(led.record))
+    screen.print(f"\nwritten: {led.folder}")
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[None]:
+    """A program that is meant to run until somebody stops it ends well when somebody does."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say("stopped")
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{datetime.now().strftime('%H:%M:%S')} {line}\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def _flower() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name and error.name.split(".")[0] in ("flwr", "cryptography", "httpx", "uvicorn"):
+            raise LimbeckError("this needs Flower: pip install 'limbeck[flower]'") from error
+        raise

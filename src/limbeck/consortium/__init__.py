@@ -1,0 +1,1 @@
+"""Between real organisations: the coordinator's folder, a party's folder, and what happens between them."""

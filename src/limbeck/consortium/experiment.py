@@ -1,0 +1,117 @@
+"""What a coordinator runs: an experiment whose private rows lie elsewhere."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, model_validator
+
+from limbeck.data.files import read_table
+from limbeck.data.own import ARRAYS, private_rows, public_rows
+from limbeck.data.schema import Schema, read_schema, schema_of
+from limbeck.errors import LimbeckError
+from limbeck.experiments.config import (
+    Table,
+    algorithm_in,
+    budget_in,
+    check_table,
+    model_in,
+    read_toml,
+    training_in,
+)
+from limbeck.models.choice import Training
+from limbeck.privacy.ledger import Budget
+from limbeck.protocol.learning import Model
+from limbeck.protocol.letters import Terms
+from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.release import Noise
+from limbeck.protocol.rows import PublicRows, Rows, content_hash
+
+
+class Shared(Table):
+    """`[data]`: what everybody knows, and the coordinator's own test rows."""
+
+    public: str
+    labelled: StrictBool = False
+    label: str | None = None
+    classes: list[str] = Field(min_length=2)
+    schema_file: str | None = Field(None, alias="schema")
+    test: str | None = None
+
+
+class Venture(Table):
+    """A whole file, checked."""
+
+    seed: StrictInt = Field(0, ge=0)
+    noise: Noise = "secure"
+    quorum: StrictInt | None = Field(None, ge=1)
+    deadline: Annotated[StrictFloat | StrictInt, Field(gt=0)] = 3600.0
+    budget: Annotated[Budget | None, PlainValidator(budget_in)] = None
+    data: Shared
+    model: Annotated[Model, PlainValidator(model_in)]
+    training: Annotated[Training, PlainValidator(training_in)] = Training()
+    algorithm: Annotated[Algorithm, PlainValidator(algorithm_in)]
+
+    @model_validator(mode="after")
+    def _has_public_rows_that_suit(self) -> "Venture":
+        if self.algorithm.needs_public_labels and not self.data.labelled:
+            raise LimbeckError(
+                f"{self.algorithm.name} needs labelled public rows: an NPZ file with y_train, and data.labelled = true"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An experiment with its rows read: all that the coordinator has."""
+
+    venture: Venture
+    table: dict[str, Any]
+    public: Rows
+    test: Rows | None
+    schema: Schema | None
+
+    @property
+    def public_rows(self) -> PublicRows:
+        return PublicRows(self.public.x, self.public.y if self.venture.algorithm.needs_public_labels else None)
+
+    @property
+    def algorithm_table(self) -> dict[str, Any]:
+        return {"name": self.venture.algorithm.name, **asdict(self.venture.algorithm)}  # type: ignore[call-overload]
+
+    def terms(self, parties: int) -> Terms:
+        return Terms(
+            algorithm=self.venture.algorithm.name,
+            parameters=asdict(self.venture.algorithm),  # type: ignore[call-overload]
+            parties=parties,
+            seed=self.venture.seed,
+            classes=self.venture.data.classes,
+            public=content_hash(self.public.x),
+            schema=self.schema.to_json() if self.schema else None,
+            labelled=self.venture.data.labelled,
+        )
+
+
+def read_plan(file: Path) -> Plan:
+    """The experiment in a file, and its public and test rows; paths are relative to the file."""
+    table = read_toml(file)
+    venture = check_table(Venture, table, str(file))
+    data, base = venture.data, file.parent
+    path = base / data.public
+    schema = None
+    if path.suffix.lower() not in ARRAYS:
+        schema = read_schema(base / data.schema_file) if data.schema_file else _learned(path, data, file)
+    elif data.schema_file:
+        raise LimbeckError(f"{file}: data.schema is for tables; {data.public} holds arrays")
+    public = public_rows(path, schema)
+    test = private_rows(base / data.test, data.classes, schema) if data.test else None
+    for rows in filter(None, [test]):
+        if rows.x.shape[1:] != public.x.shape[1:]:
+            raise LimbeckError(f"{file}: test rows of shape {rows.x.shape[1:]}, public ones of {public.x.shape[1:]}")
+    return Plan(venture, table, public, test, schema)
+
+
+def _learned(path: Path, data: Shared, file: Path) -> Schema:
+    if data.label is None:
+        raise LimbeckError(f"{file}: data.label is missing: name the column that holds the classes")
+    return schema_of(read_table(path), data.label, data.classes)

@@ -1,0 +1,86 @@
+"""The server kept up: Flower's SuperLink in a process of its own, started again whenever it dies."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from limbeck.consortium.server import ServerFolder
+from limbeck.engines.flower.coordinator import Control, wait_for
+from limbeck.engines.flower.keys import expires
+from limbeck.errors import LimbeckError
+
+STARTS_WITHIN = 60.0  # seconds
+LONGEST_WAIT = 30.0
+Say = Callable[[str], None]
+
+
+def keep(path: Path, say: Say) -> None:
+    """Until interrupted."""
+    folder = ServerFolder(path)
+    check_certificate(folder)
+    wait = 1.0
+    while True:
+        child = subprocess.Popen([sys.executable, "-m", __name__, str(path)])
+        try:
+            began = time.monotonic()
+            _ready(folder, child)
+            say(f"listening on {folder.settings.host}:{folder.settings.port}; parties dial {folder.address}")
+            child.wait()
+            wait = 1.0 if time.monotonic() - began > STARTS_WITHIN else min(2 * wait, LONGEST_WAIT)
+            say(f"the SuperLink died (exit {child.returncode}); starting it again")
+            time.sleep(wait)
+        finally:
+            child.terminate()
+            child.wait()
+
+
+def check_certificate(folder: ServerFolder) -> None:
+    for name in ("ca.pem", "server.pem"):
+        if (ends := expires(folder.path / name)) < datetime.now(UTC):
+            raise LimbeckError(
+                f"{folder.path / name} ended on {ends:%Y-%m-%d}: docs/deploy.md tells how to make a new one"
+            )
+
+
+def _ready(folder: ServerFolder, child: "subprocess.Popen[bytes]") -> None:
+    """Wait until the SuperLink answers, and tell it who is admitted."""
+    control = folder.control()
+    until = time.monotonic() + STARTS_WITHIN
+    while True:
+        if child.poll() is not None:
+            raise LimbeckError("the SuperLink could not be started; what it said stands above")
+        try:
+            _try(control)
+            break
+        except LimbeckError:
+            if time.monotonic() > until:
+                raise
+    folder.sync(control)
+    control.close()
+
+
+def _try(control: Control) -> None:
+    wait_for(control, 0.5)
+
+
+def main(path: str) -> None:
+    """In the child: serve until terminated."""
+    from limbeck.engines.flower.superlink import serve
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    folder = ServerFolder(Path(path))
+    try:
+        serve(folder.path, folder.settings.host, folder.settings.port)
+    except LimbeckError as error:
+        sys.stderr.write(f"limbeck: {error}\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

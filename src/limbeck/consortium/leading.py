@@ -1,0 +1,213 @@
+"""A run that a coordinator leads: begun, gone on with after a crash, or taken up again for a party that was late."""
+
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from limbeck.consortium.experiment import Plan, read_plan
+from limbeck.consortium.server import ServerFolder
+from limbeck.drafts import Draft
+from limbeck.engines.flower.engine import Consortium, Flower, Patience
+from limbeck.engines.journal import Journal
+from limbeck.errors import LimbeckError
+from limbeck.experiments.metrics import Metrics, score
+from limbeck.experiments.record import PartyRecord, RunRecord, versions
+from limbeck.experiments.result import labelled
+from limbeck.models.choice import trainer_for
+from limbeck.models.onnx import PackedModel
+from limbeck.models.rehearsal import rehearse
+from limbeck.privacy.accounting import delta_of_subsets, epsilon_by_observer, figures
+from limbeck.privacy.ledger import Book
+from limbeck.protocol.codec import decode
+from limbeck.protocol.messages import Done, Request
+from limbeck.protocol.parties import Outcome, delta_of
+from limbeck.protocol.release import Release
+from limbeck.protocol.site import Site
+
+ONE_SHOT = ("fedkt", "fedkd")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """What came of a run: its folder and its record."""
+
+    folder: Path
+    record: RunRecord
+
+
+def begin(folder: ServerFolder, file: Path, say: Say) -> Led:
+    """Begin a run of an experiment with all parties that are admitted."""
+    plan = read_plan(file)
+    members = folder.admitted
+    if not members:
+        raise LimbeckError(f"nobody is admitted yet: limbeck server admit {folder.path} PARTY.pub")
+    if plan.venture.quorum and plan.venture.quorum > len(members):
+        raise LimbeckError(f"{file}: quorum = {plan.venture.quorum}, but {len(members)} parties are admitted")
+    numbers = {str(member.index): member.name for member in members.values()}
+    rehearse(plan.venture.model, plan.public.x.shape[1:], len(plan.venture.data.classes))
+    home = _home(folder, file)
+    home.mkdir(parents=True)
+    about = {"run": f"{home.name}-{secrets.token_hex(4)}", "experiment": plan.table, "file": str(file.resolve())}
+    journal = Journal(home / "journal.sqlite", new=True)
+    journal.begin({**about, "parties": numbers, "terms": asdict(plan.terms(len(numbers)))})
+    return _lead(folder, home, plan, journal, say)
+
+
+def resume(folder: ServerFolder, file: Path, say: Say) -> Led:
+    """Go on with the latest run of an experiment that has not ended: recorded answers count, the rest is asked."""
+    plan = read_plan(file)
+    for home in reversed(_runs(folder, file)):
+        if not (home / "record.json").exists():
+            return _lead(folder, home, plan, Journal(home / "journal.sqlite"), say)
+    raise LimbeckError(f"no run of {file} is unfinished")
+
+
+def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
+    """Let a party that fell silent speak after all: votes are counted and distilled again, nobody else is asked."""
+    old = Journal(folder.path / "runs" / run / "journal.sqlite")
+    about = old.about()
+    plan = read_plan(Path(about["file"]))
+    if plan.venture.algorithm.name not in ONE_SHOT:
+        raise LimbeckError(f"{plan.venture.algorithm.name} is no one-shot method: a late party cannot be added")
+    late = next((int(number) for number, each in about["parties"].items() if each == name), None)
+    if late is None:
+        raise LimbeckError(f"{name} took no part in {run}; its parties: {', '.join(about['parties'].values())}")
+    told = {turn: asked for turn, asked in old.questions().items() if _tells(asked[0])}
+    if all(late in old.answers(turn) for turn in told):
+        raise LimbeckError(f"{name} has answered in {run} already")
+    home = next(h for n in count(1) if not (h := folder.path / "runs" / f"{run}-late-{n}").exists())
+    home.mkdir()
+    journal = Journal(home / "journal.sqlite", new=True)
+    fresh = {"run": f"{home.name}-{secrets.token_hex(4)}", "earlier": about.get("earlier", about["run"])}
+    journal.begin({**about, **fresh, "late": late, "copied": len(told)})
+    for turn, (request, asked) in told.items():
+        journal.ask(turn, request, asked)
+        for party, letter in old.answers(turn).items():
+            journal.answer(turn, party, letter)
+    return _lead(folder, home, plan, journal, say)
+
+
+def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: Say) -> Led:
+    started = time.perf_counter()
+    about, members = journal.about(), folder.admitted
+    journal.begin({"experiment": plan.table, "terms": asdict(plan.terms(len(about["parties"])))})
+    names = {int(number): name for number, name in about["parties"].items()}
+    keys = {number: str(members[name].key).encode() if name in members else b"" for number, name in names.items()}
+    book = Book(folder.path / "ledger.sqlite", about["run"], plan.venture.budget)
+    venture = plan.venture
+    site = Site(
+        public=plan.public_rows,
+        classes=len(venture.data.classes),
+        model=venture.model,
+        seed=venture.seed,
+        trainer=trainer_for(venture.training, [venture.model], base=home),
+        ledger=book.of("server"),
+        noise=venture.noise,
+    )
+    consortium = Consortium(
+        about["run"], plan.terms(len(names)), keys, about.get("earlier"), about.get("copied", 0), about.get("late")
+    )
+    control = folder.control()
+    with closing(book), closing(control):
+        folder.sync(control)
+        patience = Patience(float(venture.deadline), venture.quorum or len(names))
+        engine = Flower(venture.algorithm, site, consortium, control, journal, patience, say=say)
+        outcome = None
+        try:
+            outcome = engine.run()
+        finally:
+            engine.close(completed=outcome is not None)
+        record = _record(plan, engine, outcome, names, journal, time.perf_counter() - started)
+    _write(home, plan, outcome, record)
+    return Led(home, record)
+
+
+def _write(home: Path, plan: Plan, outcome: Outcome, record: RunRecord) -> None:
+    """The model, then the record: a run that has a record has ended."""
+    if outcome.model:
+        names = np.array(plan.venture.data.classes)
+        with Draft(home / "model.onnx") as file:
+            file.write(labelled(outcome.model, names, plan.public.x.shape[1:], plan.schema))
+    with Draft(home / "record.json") as file:
+        file.write(record.to_json().encode())
+
+
+def _record(
+    plan: Plan, engine: Flower, outcome: Outcome, names: dict[int, str], journal: Journal, seconds: float
+) -> RunRecord:
+    algorithm, traffic = plan.venture.algorithm, engine.traffic
+    releases = [*(Release(**row) for row in engine.releases), *engine.server.ledger.rows]
+    delta = max(delta_of(algorithm), delta_of_subsets(releases))
+    found = figures(releases, delta)
+    troubles = [f"turn {e.turn}: {names.get(e.party, 'the server')}: {e.what}" for e in journal.events()]
+    return RunRecord(
+        algorithm=algorithm.name,
+        seed=plan.venture.seed,
+        config=plan.table,
+        data={
+            "classes": list(plan.venture.data.classes),
+            "private": None,
+            "public": len(plan.public),
+            "test": len(plan.test) if plan.test else 0,
+            "public_hash": engine.server.public.hash,
+            "classes_are_private": False,
+        },
+        parties=[
+            PartyRecord(
+                index=party,
+                rows=None,
+                classes=(),
+                model={"name": name},
+                bytes={"up": traffic.up(party), "down": traffic.down(party)},
+                metrics=None,
+            )
+            for party, name in names.items()
+        ],
+        rounds=traffic.rounds,
+        bytes={"up": traffic.up(), "down": traffic.down()},
+        exchanges=[{"request": e.request, "up": e.up, "down": e.down, "missing": e.missing} for e in traffic.exchanges],
+        missing=traffic.missing,
+        ledger=[asdict(row) for row in releases],
+        epsilon=epsilon_by_observer(found),
+        delta=delta,
+        privacy=[asdict(figure) for figure in found],
+        noise=plan.venture.noise,
+        metrics=_metrics(plan, outcome),
+        constant=None,
+        versions=versions(),
+        timing={"seconds": seconds, "engine": engine.name, "training": dict(engine.server.trainer.said)},
+        remarks=(*outcome.remarks, *troubles),
+        figures=outcome.figures,
+    )
+
+
+def _metrics(plan: Plan, outcome: Outcome) -> Metrics | None:
+    if not outcome.model or plan.test is None:
+        return None
+    return score(PackedModel(outcome.model), plan.test)
+
+
+def _tells(request: bytes) -> bool:
+    """Whether a recorded request asks for something; handing out is done anew."""
+    message, _ = decode(request)
+    return isinstance(message, Request) and message.reply() is not Done
+
+
+def _home(folder: ServerFolder, file: Path) -> Path:
+    return next(h for n in count(1) if not (h := folder.path / "runs" / f"{file.stem}-{n}").exists())
+
+
+def _runs(folder: ServerFolder, file: Path) -> list[Path]:
+    """An experiment's runs in the order of their numbers."""
+    found = []
+    for journal in (folder.path / "runs").glob("*/journal.sqlite"):
+        if Journal(journal).about().get("file") == str(file.resolve()):
+            found.append((journal.stat().st_ctime, journal.parent))
+    return [home for _, home in sorted(found)]

@@ -1,0 +1,183 @@
+"""The coordinator's folder: certificates, who is invited and admitted, the ledger, and the runs."""
+
+import json
+import re
+import secrets
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field, StrictInt
+
+from limbeck.consortium.experiment import Plan, read_plan
+from limbeck.consortium.joining import Join
+from limbeck.data.sets import load
+from limbeck.drafts import Draft
+from limbeck.engines.flower.coordinator import Control
+from limbeck.engines.flower.keys import read_public_key, write_authority, write_secret, write_server_certificate
+from limbeck.engines.flower.parcels import LostLineError
+from limbeck.errors import LimbeckError
+from limbeck.experiments.config import Table, check_table, read_toml
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+EVERYWHERE = ("0.0.0.0", "::")
+EXAMPLE = """\
+# An example: is a tumour malignant? Put your own public rows, classes and algorithm in its place, then invite.
+seed = 0
+deadline = 600.0           # seconds that each request waits for answers
+quorum = 2                 # fewest parties that must answer
+
+[data]
+public = "public.npz"      # rows that every party is given too; CSV and Parquet need `label` as well
+classes = ["0", "1"]
+test = "test.npz"          # the coordinator's own, to see how good the model is; may be left out
+
+[model]                    # of the final model
+name = "random-forest"
+
+[algorithm]
+name = "fedkt"
+partitions = 1
+subsets = 8
+privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }
+"""
+
+
+class Settings(Table):
+    """`server.toml`"""
+
+    names: list[str] = Field(min_length=1)
+    host: str = "0.0.0.0"
+    port: StrictInt = Field(9443, ge=1, le=65535)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An organisation: its number, and its public key once it is admitted."""
+
+    name: str
+    index: int
+    key: str | None = None
+
+
+class ServerFolder:
+    """A folder that `limbeck server init` made."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not (path / "server.toml").exists():
+            raise LimbeckError(f"{path} is not a server's folder: limbeck server init {path} makes one")
+        self.settings = check_table(Settings, read_toml(path / "server.toml"), str(path / "server.toml"))
+
+    @property
+    def address(self) -> str:
+        """Where parties dial."""
+        return f"{self.settings.names[0]}:{self.settings.port}"
+
+    @property
+    def own_address(self) -> str:
+        """Where the coordinator dials, on the same machine."""
+        host = self.settings.host
+        return f"{'127.0.0.1' if host in EVERYWHERE else host}:{self.settings.port}"
+
+    def control(self) -> Control:
+        return Control(self.own_address, self.path)
+
+    @property
+    def members(self) -> dict[str, Member]:
+        path = self.path / "parties.json"
+        if not path.exists():
+            return {}
+        return {each["name"]: Member(**each) for each in json.loads(path.read_text(encoding="utf-8"))}
+
+    def invite(self, name: str, file: Path | None = None) -> Path:
+        """Write a party's join file; a party that was invited before keeps its number."""
+        if not NAME.fullmatch(name):
+            raise LimbeckError(f"{name!r} is no name for a party: letters, digits, dots, dashes, up to 64")
+        members = self.members
+        member = members.get(name) or Member(name, 1 + max((m.index for m in members.values()), default=-1))
+        join = self._join(read_plan(file or self.path / "experiment.toml"), member)
+        target = self.path / "invitations" / f"{name}.json"
+        with Draft(target) as draft:
+            draft.write(join.to_json().encode())
+        self._write({**members, name: member})
+        return target
+
+    def admit(self, public_key: Path) -> str:
+        """Register the key that a party made, in the file PARTY.pub; a new key takes the place of its old one."""
+        name, members = public_key.stem, self.members
+        if name not in members:
+            raise LimbeckError(f"{name} was not invited: limbeck server invite {self.path} {name}")
+        key = read_public_key(public_key)
+        owner = next((m.name for m in members.values() if m.key == key.decode() and m.name != name), None)
+        if owner:
+            raise LimbeckError(f"{public_key} is {owner}'s key already: every party needs a key of its own")
+        self._write({**members, name: replace(members[name], key=key.decode())})
+        with suppress(LostLineError):  # the SuperLink is told when it starts
+            self.sync(self.control())
+        return name
+
+    def remove(self, name: str) -> None:
+        """Let a party no longer in; its number is not given to anybody else."""
+        members = self.members
+        if name not in members or members[name].key is None:
+            raise LimbeckError(f"{name} is not admitted; admitted: {', '.join(self.admitted) or 'nobody'}")
+        self._write({**members, name: replace(members[name], key=None)})
+        with suppress(LostLineError):
+            self.sync(self.control())
+
+    @property
+    def admitted(self) -> dict[str, Member]:
+        return {name: member for name, member in self.members.items() if member.key}
+
+    def sync(self, control: Control) -> None:
+        """Let the SuperLink know who is admitted, and nobody else."""
+        admitted = {str(member.key).encode(): name for name, member in self.admitted.items()}
+        known = {presence.key: presence.node for presence in control.presences()}
+        for key in known.keys() - admitted.keys():
+            control.unregister(known[key])
+        for key in admitted.keys() - known.keys():
+            control.register(key, admitted[key])
+
+    def _join(self, plan: Plan, member: Member) -> Join:
+        terms = plan.terms(1)
+        return Join(
+            party=member.name,
+            index=member.index,
+            address=self.address,
+            authority=(self.path / "ca.pem").read_text(encoding="ascii"),
+            public=terms.public,
+            classes=list(terms.classes),
+            schema=terms.schema,
+            labelled=terms.labelled,
+            algorithm=plan.algorithm_table,
+        )
+
+    def _write(self, members: dict[str, Member]) -> None:
+        table: list[Any] = [asdict(member) for member in members.values()]
+        with Draft(self.path / "parties.json") as draft:
+            draft.write(json.dumps(table, indent=1).encode())
+
+
+def init(path: Path, names: list[str], host: str, port: int) -> None:
+    """A server's folder: who signs, what it signed, the coordinator's secret, and an example to begin with."""
+    if path.exists() and any(path.iterdir()):
+        raise LimbeckError(f"{path} is not empty: name a new folder")
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o700)
+    write_authority(path)
+    own = [] if host in EVERYWHERE else [host]
+    write_server_certificate(path, list(dict.fromkeys([*names, *own, "localhost", "127.0.0.1"])))
+    write_secret(path / "secret", secrets.token_bytes(32))
+    _write_example(path)
+    told = [f"names = {json.dumps(names)}   # in the certificate; parties dial the first", f"host = {json.dumps(host)}"]
+    (path / "server.toml").write_text("\n".join([*told, f"port = {port}", ""]), encoding="utf-8")
+
+
+def _write_example(path: Path) -> None:
+    cancer = load("breast-cancer")
+    (path / "experiment.toml").write_text(EXAMPLE, encoding="utf-8")
+    for name, part in (("public", slice(0, 150)), ("test", slice(150, 290))):
+        np.savez(path / f"{name}.npz", x_train=cancer.x[part], y_train=cancer.y[part])

@@ -1,0 +1,215 @@
+"""The coordinator's line to the SuperLink: parties are registered on it, letters posted and replies collected."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from limbeck.engines.flower.app import app_bundle
+from limbeck.engines.flower.parcels import LostLineError, fetch, letter_in, message_for, one_line
+from limbeck.errors import LimbeckError
+
+HEARTBEAT = 10.0  # seconds
+ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What the SuperLink knows of a registered party."""
+
+    node: int
+    key: bytes
+    online: bool
+    since: str  # when it came last
+
+
+class Control:
+    """What only the coordinator may do: register parties, see who is there, start runs."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        from flwr.supercore.control import ControlHttpClient
+
+        self.address, self.folder = address, folder
+        self.secret = (folder / "secret").read_bytes()
+        self.authority = (folder / "ca.pem").read_bytes()
+        self._client = ControlHttpClient.from_server_address(
+            address, False, self.authority, [_version(), _Bearer(self.secret)]
+        )
+
+    def register(self, key: bytes, name: str) -> int:
+        """The node number of a party's public key."""
+        from flwr.proto.control_pb2 import RegisterNodeRequest
+
+        known = {each.key: each.node for each in self.presences()}
+        if key in known:
+            return known[key]
+        with one_line(f"{name} cannot be registered"):
+            return int(self._client.RegisterNode(RegisterNodeRequest(public_key=key, name=name)).node_id)
+
+    def unregister(self, node: int) -> None:
+        from flwr.proto.control_pb2 import UnregisterNodeRequest
+
+        with one_line("the party cannot be removed"):
+            self._client.UnregisterNode(UnregisterNodeRequest(node_id=node))
+
+    def presences(self) -> list[Presence]:
+        from flwr.proto.control_pb2 import ListNodesRequest
+
+        with one_line("cannot see who is there"):
+            nodes = self._client.ListNodes(ListNodesRequest()).nodes_info
+        return [
+            Presence(int(n.node_id), n.public_key, n.status == "online", n.last_activated_at)
+            for n in nodes
+            if n.status != "unregistered"
+        ]
+
+    def start_run(self) -> int:
+        from flwr.proto.control_pb2 import StartRunRequest
+        from flwr.proto.fab_pb2 import Fab
+
+        with one_line("no run can be started"):
+            return int(self._client.StartRun(StartRunRequest(fab=Fab(content=app_bundle()))).run_id)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class Line:
+    """One Flower run: letters go out to nodes, what they answer comes back, in whatever order."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+        run = control.start_run()
+        self._grid = _grid_of(control, run)
+        self._stopped = threading.Event()
+        threading.Thread(target=self._live, daemon=True).start()
+
+    def post(self, letters: Mapping[int, bytes], lifetime: float) -> dict[str, int]:
+        """Send each node its letter; the node by the number of its message."""
+        posted: dict[str, int] = {}
+        for node, data in letters.items():
+            with one_line("a letter cannot be sent"):
+                [number] = self._grid.push_messages([message_for(data, node, lifetime)])
+            if number:
+                posted[number] = node
+        return posted
+
+    def collect(self, posted: Mapping[str, int], largest: int) -> Iterator[tuple[str, bytes | None, str]]:
+        """What has come: a message's number, and the letter in reply; or None and why there is none."""
+        from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+        from flwr.proto.runtime_pb2 import PullAppMessagesRequest
+        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
+
+        client = self._grid._runtime_client
+        with one_line("replies cannot be fetched"):
+            found = client.PullMessages(PullAppMessagesRequest(message_ids=list(posted)))
+        pull = make_pull_object_fn_protobuf(client.PullObject, self._grid.node, self._grid.run.run_id)
+        for proto, tree in zip(found.messages_list, found.message_object_trees, strict=True):
+            number = proto.metadata.reply_to_message_id
+            if number not in posted:
+                continue
+            try:
+                yield number, self._letter(proto, tree, pull, posted[number], largest), ""
+            except LostLineError:
+                raise
+            except LimbeckError as error:
+                yield number, None, str(error)
+            with suppress(httpx.HTTPError):
+                client.ConfirmMessageReceived(
+                    ConfirmMessageReceivedRequest(
+                        node=self._grid.node,
+                        run_id=self._grid.run.run_id,
+                        message_object_id=proto.metadata.message_id,
+                    )
+                )
+
+    def close(self, completed: bool) -> None:
+        """Tell the SuperLink that the run is over."""
+        from flwr.common.constant import SubStatus
+        from flwr.proto.runtime_pb2 import PushTaskOutputRequest
+
+        self._stopped.set()
+        status = SubStatus.COMPLETED if completed else SubStatus.FAILED
+        with suppress(httpx.HTTPError):
+            self._grid._retry_invoker.max_tries = 1
+            self._grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
+        self._grid.close()
+
+    def _letter(self, proto: Any, tree: Any, pull: Any, node: int, largest: int) -> bytes:
+        if proto.HasField("error"):
+            raise LimbeckError(f"no answer: {proto.error.reason or proto.error.code}")
+        if proto.metadata.src_node_id != node:
+            raise LimbeckError("it came from another party")
+        with one_line("a reply cannot be fetched"):
+            return letter_in(fetch(tree, pull, largest))
+
+    def _live(self) -> None:
+        """Without a sign of life from time to time the SuperLink takes a run for dead."""
+        from flwr.proto.runtime_pb2 import SendTaskHeartbeatRequest
+
+        while not self._stopped.wait(HEARTBEAT):
+            with suppress(Exception):
+                self._grid._runtime_client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+
+
+class _Bearer:
+    """Says the coordinator's secret with every request."""
+
+    def __init__(self, secret: bytes) -> None:
+        self.told = f"Bearer {secret.hex()}"
+
+    def intercept(self, context: Any, call_next: Any) -> Any:
+        context.request.headers["authorization"] = self.told
+        return call_next(context)
+
+
+def _version() -> Any:
+    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+
+    return RuntimeVersionHttpInterceptor(component_name="flwr-cli")
+
+
+def _grid_of(control: Control, run: int) -> Any:
+    """The grid of a run that nobody else leads: its task is claimed and started."""
+    from flwr.common.serde import run_from_proto
+    from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest
+    from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
+    from flwr.supercore.runtime import RuntimeHttpClient
+    from flwr.supercore.task_identity import TaskIdentity
+    from flwr.superlink.grid import HttpGrid
+
+    signed = SuperExecAuthHttpInterceptor(master_secret=control.secret, protected_methods={ACQUIRE})
+    client = RuntimeHttpClient.from_server_address(control.address, False, control.authority, [_version(), signed])
+    with one_line("the run cannot be led"):
+        while True:
+            claimed = client.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
+            if not claimed.token:
+                raise LostLineError("the run is led by somebody else")
+            if claimed.task.run_id == run:  # others are left over from a coordinator that died
+                break
+        client.close()
+        grid = HttpGrid(control.address, False, control.authority, token=claimed.token)
+        grid._retry_invoker.max_tries = 1
+        given = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
+    TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, given.run.run_id
+    TaskIdentity.node_id = given.context.node_id
+    grid.set_run(run_from_proto(given.run))
+    return grid
+
+
+def wait_for(control: Control, patience: float) -> None:
+    """Until the SuperLink answers."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            control.presences()
+            return
+        except LostLineError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)

@@ -1,0 +1,234 @@
+"""The engine between organisations: the same letters as in one process, carried by Flower and kept in a journal."""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from limbeck.engines.engine import Delivered, Engine, Letter
+from limbeck.engines.flower.coordinator import Control, Line, Presence
+from limbeck.engines.flower.parcels import LostLineError
+from limbeck.engines.journal import Journal
+from limbeck.engines.vetting import vetted
+from limbeck.errors import LimbeckError
+from limbeck.models.inspection import Limits
+from limbeck.protocol.codec import decode
+from limbeck.protocol.letters import LARGEST_HEADER, Answer, Question, Terms
+from limbeck.protocol.messages import Done, Reply
+from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.site import Site
+
+POLL = 0.25  # seconds between two looks for answers
+NOBODY = -1  # the party of an event that concerns none
+
+
+@dataclass(frozen=True, slots=True)
+class Consortium:
+    """Who takes part in which run: the parties' keys by their numbers, and what all agreed on.
+
+    Of a run that a late party joins, `earlier` is the run that it missed, whose first `copied` turns are asked of the
+    `late` party alone.
+    """
+
+    run: str
+    terms: Terms
+    keys: Mapping[int, bytes]
+    earlier: str | None = None
+    copied: int = 0
+    late: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a request waits for answers, and how many must come."""
+
+    deadline: float
+    quorum: int
+
+
+class Flower(Engine):
+    """Asks parties at their own places; who does not answer in time fell silent."""
+
+    name = "flower"
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        server: Site,
+        consortium: Consortium,
+        control: Control,
+        journal: Journal,
+        patience: Patience,
+        limits: Limits = Limits(),  # noqa: B008
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        super().__init__(algorithm, server, ())
+        self.consortium, self.control, self.journal, self.patience = consortium, control, journal, patience
+        self.limits, self.say = limits, say
+        self.releases: list[dict[str, Any]] = []
+        self._line: Line | None = None
+
+    @property
+    def everyone(self) -> list[int]:
+        return sorted(self.consortium.keys)
+
+    def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
+        turn = letter.header.turn
+        self.journal.ask(turn, letter.data, sorted(letter.to))
+        found = {p: self._recorded(p, data, letter) for p, data in self.journal.answers(turn).items()}
+        if not self.journal.is_closed(turn):
+            lacking = [party for party in letter.to if party not in found]
+            found |= self._ask(letter, [p for p in lacking if turn >= self.consortium.copied or p == self._late])
+            self._check_quorum(letter, found)
+            self.journal.close(turn)
+        return dict(sorted(found.items()))
+
+    def close(self, completed: bool) -> None:
+        if self._line:
+            self._line.close(completed)
+            self._line = None
+
+    @property
+    def _late(self) -> int | None:
+        return self.consortium.late
+
+    def _check_quorum(self, letter: Letter, found: Mapping[int, Delivered]) -> None:
+        """Where parties tell something, enough must; handing something out goes on with whoever is there."""
+        needed = min(self.patience.quorum, len(letter.to))
+        if letter.request.reply() is Done or len(found) >= needed:
+            return
+        events = [e for e in self.journal.events() if e.turn == letter.header.turn and e.party != NOBODY]
+        why = "; ".join(dict.fromkeys(f"party {e.party}: {e.what}" for e in events[-len(letter.to) :]))
+        raise LimbeckError(
+            f"{len(found)} of {len(letter.to)} parties answered {type(letter.request).__name__}, at least {needed} "
+            f"must ({why}); nothing is lost: --resume asks the others again"
+        )
+
+    def _ask(self, letter: Letter, parties: Sequence[int]) -> dict[int, Delivered]:
+        """Until all have answered or the time is over; who comes back meanwhile is asked again."""
+        found: dict[int, Delivered] = {}
+        questions = {party: self._question(letter, party) for party in parties}
+        rounds = _Rounds(questions)
+        until = time.monotonic() + self.patience.deadline
+        while (waiting := rounds.waiting) and time.monotonic() < until:
+            try:
+                self._post(rounds, until)
+                for party, data, why in self._collect(rounds, letter):
+                    if (told := self._heard(letter, questions[party], data, why)) is not None:
+                        found[party] = told
+                    rounds.done(party)
+            except LostLineError as error:
+                self._lost(letter, error)
+                rounds.forget()
+            if rounds.waiting:
+                time.sleep(POLL if waiting else 0)
+        for party in rounds.waiting:
+            self._note(letter, party, "silent until the deadline")
+        return found
+
+    def _post(self, rounds: "_Rounds", until: float) -> None:
+        """Letters to all that wait and are there, and again to those that have come back since."""
+        there = {each.key: each for each in self.control.presences() if each.online}
+        keys = self.consortium.keys
+        due = {p: there[keys[p]] for p in rounds.waiting if keys[p] in there and rounds.is_due(p, there[keys[p]])}
+        if not due:
+            return
+        line = self._line = self._line or Line(self.control)
+        lifetime = max(60.0, until - time.monotonic() + 60.0)
+        for party, presence in due.items():
+            posted = line.post({presence.node: rounds.questions[party].encode()}, lifetime)
+            rounds.posted(party, posted, presence)
+
+    def _collect(self, rounds: "_Rounds", letter: Letter) -> Any:
+        if not self._line or not rounds.numbers:
+            return
+        largest = letter.request.reply().largest + LARGEST_HEADER
+        nodes = {number: node for number, (_, node) in rounds.numbers.items()}
+        for number, data, why in self._line.collect(nodes, largest):
+            party, _ = rounds.numbers.pop(number)
+            if why.startswith("no answer"):  # it went away: asked again as soon as it is back
+                rounds.sent.pop(party, None)
+                continue
+            if party in rounds.waiting:
+                yield party, data, why
+
+    def _heard(self, letter: Letter, question: Question, data: bytes | None, why: str) -> Delivered | None:
+        """A reply that passed every check and stands in the journal; None for anything else, which is noted."""
+        try:
+            if data is None:
+                raise LimbeckError(why)
+            answer = Answer.decode(data)
+            answer.check_belongs_to(question)
+            if answer.refusal is not None:
+                self._note(letter, question.party, f"refused: {answer.refusal[:500]}")
+                return None
+            reply = vetted(answer.reply, letter.request, letter.header, self.server, self.limits)
+            self._check_releases(answer)
+        except LimbeckError as error:
+            self._note(letter, question.party, f"bad reply: {' '.join(str(error).split())[:500]}")
+            return None
+        self.journal.answer(letter.header.turn, question.party, data)
+        self.releases += [dict(row) for row in answer.releases]
+        return Delivered(reply, len(answer.reply))
+
+    def _recorded(self, party: int, data: bytes, letter: Letter) -> Delivered:
+        answer = Answer.decode(data)
+        self.releases += [dict(row) for row in answer.releases]
+        message, _ = decode(answer.reply, letter.request.reply().largest)
+        assert isinstance(message, Reply)
+        return Delivered(message, len(answer.reply))
+
+    def _check_releases(self, answer: Answer) -> None:
+        """The rows that a party says it wrote: its own, of this turn."""
+        from limbeck.protocol.release import Release
+
+        for row in answer.releases:
+            try:
+                told = Release(**row)
+            except TypeError as error:
+                raise LimbeckError("rows of a ledger that are none") from error
+            if told.site != f"party {answer.party}" or told.turn != answer.turn:
+                raise LimbeckError("rows of another party's ledger")
+
+    def _question(self, letter: Letter, party: int) -> Question:
+        turn, consortium = letter.header.turn, self.consortium
+        run = consortium.earlier if consortium.earlier and turn < consortium.copied else consortium.run
+        return Question(run, turn, party, consortium.terms, letter.data)
+
+    def _lost(self, letter: Letter, error: LostLineError) -> None:
+        self._note(letter, NOBODY, str(error))
+        self.close(completed=False)
+        time.sleep(1.0)
+
+    def _note(self, letter: Letter, party: int, what: str) -> None:
+        events = self.journal.events()
+        if party == NOBODY and events and events[-1].what == what:
+            return  # the same trouble goes on
+        self.journal.note(letter.header.turn, party, what)
+        who = "server" if party == NOBODY else f"party {party}"
+        self.say(f"{type(letter.request).__name__}: {who}: {what}")
+
+
+class _Rounds:
+    """Who has yet to answer one letter, and which messages are on their way."""
+
+    def __init__(self, questions: Mapping[int, Question]) -> None:
+        self.questions = questions
+        self.waiting: Collection[int] = list(questions)
+        self.numbers: dict[str, tuple[int, int]] = {}  # of messages: party and node
+        self.sent: dict[int, str] = {}  # by party: since when it was there when it was last asked
+
+    def is_due(self, party: int, presence: Presence) -> bool:
+        return self.sent.get(party) != presence.since
+
+    def posted(self, party: int, numbers: Mapping[str, int], presence: Presence) -> None:
+        if numbers:
+            self.sent[party] = presence.since
+            self.numbers |= {number: (party, node) for number, node in numbers.items()}
+
+    def done(self, party: int) -> None:
+        self.waiting = [other for other in self.waiting if other != party]
+
+    def forget(self) -> None:
+        """The line is new: nothing is on its way."""
+        self.numbers, self.sent = {}, {}

@@ -1,0 +1,138 @@
+"""A party's line to the SuperLink. It fetches letters and sends answers; no app of anybody's is ever unpacked."""
+
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from limbeck.engines.flower.app import app_hash
+from limbeck.engines.flower.keys import public_bytes, read_party_key
+from limbeck.engines.flower.parcels import LostLineError, fetch, letter_in, one_line, reply_to, told_by
+
+HEARTBEAT = 10.0  # seconds that the SuperLink is told; after twice as many without a sign a party counts as gone
+
+
+class Node:
+    """`with Node(address, authority, key) as node:` is there until the block ends."""
+
+    def __init__(self, address: str, authority: bytes, key: Path) -> None:
+        from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+        from flwr.supernode.fleet_http_client import FleetHttpClient
+        from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+        secret = read_party_key(key)
+        self._public = public_bytes(secret.public_key())
+        self._client = FleetHttpClient.from_server_address(
+            address,
+            False,
+            authority,
+            [RuntimeVersionHttpInterceptor("SuperNode"), NodeAuthHttpInterceptor(secret, secret.public_key())],
+        )
+        self._node: Any = None
+        self._stopped = threading.Event()
+        self._lost: str | None = None
+
+    def __enter__(self) -> "Node":
+        from flwr.proto.fleet_pb2 import ActivateNodeRequest
+        from flwr.proto.node_pb2 import Node as Number
+
+        request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=HEARTBEAT)
+        self._node = Number(node_id=self._try("the server does not let this party in", "ActivateNode", request).node_id)
+        threading.Thread(target=self._live, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        from flwr.proto.fleet_pb2 import DeactivateNodeRequest
+
+        self._stopped.set()
+        with suppress(Exception):
+            self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
+        self._client.close()
+
+    def next_letter(self, largest: int) -> tuple[Any, bytes] | None:
+        """The next message and the letter in it; None where there is none now. A message of another app is an error."""
+        from flwr.common.serde import message_from_proto
+        from flwr.proto.fleet_pb2 import PullMessagesRequest
+
+        if self._lost:
+            raise LostLineError(self._lost)
+        found = self._try("letters cannot be fetched", "PullMessages", PullMessagesRequest(node=self._node))
+        if not found.messages_list:
+            return None
+        message, tree = message_from_proto(found.messages_list[0]), found.message_object_trees[0]
+        run = message.metadata.run_id
+        with one_line("a letter cannot be fetched"):
+            letter = letter_in(fetch(tree, lambda piece: self._pull(run, piece), largest))
+        self._confirm(run, message.metadata.message_id)
+        return message, letter
+
+    def app_of(self, message: Any) -> str:
+        """The hash of the app that the message's run names."""
+        from flwr.proto.run_pb2 import GetRunRequest
+
+        request = GetRunRequest(node=self._node, run_id=message.metadata.run_id)
+        return str(self._try("the run is unknown", "GetRun", request).run.fab_hash)
+
+    def is_ours(self, message: Any) -> bool:
+        return self.app_of(message) == app_hash()
+
+    def answer(self, message: Any, data: bytes) -> None:
+        from flwr.app.message import remove_content_from_message
+        from flwr.common.serde import message_to_proto
+        from flwr.proto.fleet_pb2 import PushMessagesRequest
+        from flwr.supercore.inflatable.inflatable_object import (
+            get_all_nested_objects,
+            get_object_tree,
+            no_object_id_recompute,
+        )
+        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_push_object_fn_protobuf
+        from flwr.supercore.inflatable.inflatable_utils import push_objects
+
+        reply = reply_to(message, data)
+        with no_object_id_recompute():
+            reply.metadata.__dict__["_message_id"] = reply.object_id
+            pieces, tree = get_all_nested_objects(reply), get_object_tree(reply)
+            bare = message_to_proto(remove_content_from_message(reply))
+            request = PushMessagesRequest(
+                node=self._node, messages_list=[bare], message_object_trees=[tree], clientapp_runtime_list=[0.0]
+            )
+            told = self._try("an answer cannot be sent", "PushMessages", request)
+            push = make_push_object_fn_protobuf(
+                self._client.PushObject, self._node, message.metadata.run_id, told.session_id
+            )
+            with one_line("an answer cannot be sent"):
+                push_objects(pieces, push_object_fn=push, object_ids_to_push=set(told.objects_to_push))
+
+    def _pull(self, run: int, piece: str) -> bytes:
+        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
+
+        return bytes(make_pull_object_fn_protobuf(self._client.PullObject, self._node, run)(piece))
+
+    def _confirm(self, run: int, number: str) -> None:
+        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_confirm_message_received_fn_protobuf
+
+        with one_line("a letter cannot be confirmed"):
+            make_confirm_message_received_fn_protobuf(self._client.ConfirmMessageReceived, self._node, run)(number)
+
+    def _try(self, what: str, call: str, request: Any) -> Any:
+        with one_line(what):
+            return getattr(self._client, call)(request)
+
+    def _live(self) -> None:
+        from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+
+        request = SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=HEARTBEAT)
+        while not self._stopped.wait(HEARTBEAT / 3):
+            try:
+                if not self._client.SendNodeHeartbeat(request).success:
+                    self._lost = "the server no longer knows this party"
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code in (401, 403):
+                    self._lost = f"the server no longer lets this party in: {told_by(error)}"
+            except httpx.HTTPError:
+                continue

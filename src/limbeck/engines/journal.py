@@ -1,0 +1,110 @@
+"""The journal: an append-only file of what was asked and answered. A run that dies goes on from it."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from limbeck.errors import LimbeckError
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS questions (turn INTEGER PRIMARY KEY, request BLOB NOT NULL, asked TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS answers (
+    turn INTEGER NOT NULL, party INTEGER NOT NULL, at TEXT NOT NULL, letter BLOB NOT NULL,
+    PRIMARY KEY (turn, party)
+);
+CREATE TABLE IF NOT EXISTS closed (turn INTEGER PRIMARY KEY, at TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS events (at TEXT NOT NULL, turn INTEGER NOT NULL, party INTEGER NOT NULL, what TEXT NOT NULL);
+"""
+for _table in ("about", "questions", "answers", "closed", "events"):
+    for _verb in ("UPDATE", "DELETE"):
+        SCHEMA += (
+            f"CREATE TRIGGER IF NOT EXISTS never_{_verb.lower()}_{_table} BEFORE {_verb} ON {_table} "
+            "BEGIN SELECT RAISE(ABORT, 'a journal is never changed'); END;"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that went otherwise than planned: who, at which turn, and what."""
+
+    at: str
+    turn: int
+    party: int
+    what: str
+
+
+class Journal:
+    """One run's journal. A turn is open until it is closed; only what is open may still be answered."""
+
+    def __init__(self, path: Path, new: bool = False) -> None:
+        self.path = path
+        if not new and not path.exists():
+            raise LimbeckError(f"{path} does not exist: there is no such run")
+        try:
+            self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.executescript(SCHEMA)
+        except sqlite3.Error as error:
+            raise LimbeckError(f"{path} cannot be used as a journal: {error}") from error
+
+    def begin(self, about: Mapping[str, Any]) -> None:
+        """What the run is; where it was begun before, the same must be said again."""
+        for key, value in about.items():
+            text = json.dumps(value, sort_keys=True)
+            known = self._connection.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
+            if known is None:
+                self._connection.execute("INSERT INTO about VALUES (?, ?)", (key, text))
+            elif known[0] != text:
+                raise LimbeckError(f"{self.path}: this run began with another {key}; start a new one")
+
+    def about(self) -> dict[str, Any]:
+        return {key: json.loads(value) for key, value in self._connection.execute("SELECT key, value FROM about")}
+
+    def ask(self, turn: int, request: bytes, asked: Sequence[int]) -> None:
+        """Write down what is asked; a run that goes on must ask the same."""
+        known = self._connection.execute("SELECT request, asked FROM questions WHERE turn = ?", (turn,)).fetchone()
+        if known is None:
+            row = (turn, request, json.dumps(list(asked)))
+            self._connection.execute("INSERT INTO questions VALUES (?, ?, ?)", row)
+        elif known != (request, json.dumps(list(asked))):
+            raise LimbeckError(
+                f"{self.path}: at turn {turn} something else was asked before (other data, versions or settings?); "
+                "start a new run"
+            )
+
+    def answer(self, turn: int, party: int, letter: bytes) -> None:
+        row = (turn, party, _now(), letter)
+        self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", row)
+
+    def answers(self, turn: int) -> dict[int, bytes]:
+        found = self._connection.execute("SELECT party, letter FROM answers WHERE turn = ? ORDER BY party", (turn,))
+        return dict(found.fetchall())
+
+    def close(self, turn: int) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO closed VALUES (?, ?)", (turn, _now()))
+
+    def is_closed(self, turn: int) -> bool:
+        return self._connection.execute("SELECT 1 FROM closed WHERE turn = ?", (turn,)).fetchone() is not None
+
+    def note(self, turn: int, party: int, what: str) -> None:
+        self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (_now(), turn, party, what))
+
+    def events(self) -> list[Event]:
+        return [Event(*row) for row in self._connection.execute("SELECT * FROM events ORDER BY rowid")]
+
+    def questions(self) -> dict[int, tuple[bytes, list[int]]]:
+        """What was asked of whom, by turn."""
+        found = self._connection.execute("SELECT turn, request, asked FROM questions ORDER BY turn")
+        return {turn: (request, json.loads(asked)) for turn, request, asked in found}
+
+    def end(self) -> None:
+        self._connection.close()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

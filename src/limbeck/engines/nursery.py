@@ -1,0 +1,96 @@
+"""A fresh process for a piece of work, without the seconds that imports take: forked off one that has done them."""
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import ClassVar
+
+
+class Nursery:
+    """A process that forks a child for each folder that it is told of, and says when the child has ended."""
+
+    idle: ClassVar[list["Nursery"]] = []
+
+    def __init__(self) -> None:
+        self.line, theirs = Pipe()
+        path = os.pathsep.join(filter(None, sys.path))
+        command = [sys.executable, "-c", f"from {__name__} import tend; tend()"]
+        self.process = subprocess.Popen(command, stdin=theirs.fileno(), env={**os.environ, "PYTHONPATH": path})
+        theirs.close()
+        atexit.register(self.close)
+
+    def bear(self, task: str, home: Path, needs: str) -> None:
+        """Returns when the child has done the task or died; `needs` is a module of ours to import before its birth."""
+        told = {"task": task, "home": str(home), "needs": needs, "path": sys.path, "here": str(Path.cwd())}
+        self.line.send_bytes(json.dumps({**told, "program": os.getpid()}).encode())
+        self.line.recv_bytes()
+
+    def close(self) -> None:
+        self.line.close()
+        self.process.wait()
+
+
+def in_a_fresh_process(task: str, home: Path, needs: str = "") -> None:
+    """Do `module:function` with a folder, in a child of its own; whoever dies of it, it is not the caller."""
+    if not hasattr(os, "fork"):
+        module, function = task.split(":")
+        command = f"from pathlib import Path; from {module} import {function}; {function}(Path({str(home)!r}))"
+        subprocess.run([sys.executable, "-c", command], check=False)
+        return
+    try:
+        nursery = Nursery.idle.pop()
+    except IndexError:
+        nursery = Nursery()
+    if nursery.process.poll() is not None:  # it died while nobody asked
+        nursery = Nursery()
+    with suppress(EOFError, ConnectionError):  # it died, and its child with it
+        nursery.bear(task, home.resolve(), needs)
+        Nursery.idle.append(nursery)
+
+
+def tend() -> None:
+    """In the nursery: a child for each folder, until nobody asks any more."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    line = Connection(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    while True:
+        try:
+            told = json.loads(line.recv_bytes())
+        except EOFError:
+            return
+        module, function = told["task"].split(":")
+        task = getattr(import_module(module), function)
+        if told["needs"].startswith("limbeck."):
+            import_module(told["needs"])
+        nursery, child = os.getpid(), os.fork()
+        if child == 0:
+            line.close()
+            sys.path[:] = told["path"]
+            os.chdir(told["here"])
+            threading.Thread(target=_end_with, args=(nursery, told["program"]), daemon=True).start()
+            task(Path(told["home"]))
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+        line.send_bytes(b"")
+
+
+def _end_with(nursery: int, program: int) -> None:
+    """In the child: nobody waits for what it does once the program, or the nursery, is gone."""
+    while os.getppid() == nursery:
+        try:
+            os.kill(program, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.2)
+    os._exit(1)

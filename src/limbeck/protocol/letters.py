@@ -1,0 +1,116 @@
+"""Letters between organisations: a question to one party and its answer, each with all that is needed to judge it."""
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from limbeck.errors import LimbeckError
+
+MAGIC = b"limbeck1"
+LARGEST_HEADER = 16 * 2**20
+T = TypeVar("T", "Question", "Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a run is, the same for all parties and all its questions: what a party agrees to, or refuses."""
+
+    algorithm: str
+    parameters: Mapping[str, Any]
+    parties: int
+    seed: int
+    classes: Sequence[str]
+    public: str  # the hash of the public rows
+    schema: str | None = None  # how rows of a table become numbers, as JSON
+    labelled: bool = False  # the public rows have labels that everybody may use
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request to one party; `request` are its bytes on the wire."""
+
+    run: str
+    turn: int
+    party: int
+    terms: Terms
+    request: bytes = field(repr=False)
+
+    @property
+    def hash(self) -> str:
+        return hash_of(self.request)
+
+    def encode(self) -> bytes:
+        return _encode(self, "request")
+
+    @staticmethod
+    def decode(data: bytes) -> "Question":
+        return _decode(Question, data, "request")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a party says: `reply` are its reply's bytes, or there is a `refusal` that both sides can read.
+
+    `question` is the hash of the request that is answered, `releases` are the rows that this answer wrote into the
+    party's ledger.
+    """
+
+    run: str
+    turn: int
+    party: int
+    question: str
+    refusal: str | None = None
+    releases: Sequence[Mapping[str, Any]] = ()
+    reply: bytes = field(default=b"", repr=False)
+
+    def encode(self) -> bytes:
+        return _encode(self, "reply")
+
+    @staticmethod
+    def decode(data: bytes) -> "Answer":
+        return _decode(Answer, data, "reply")
+
+    def check_belongs_to(self, question: Question) -> None:
+        """Refuse what answers something else, or comes from somebody else than it says."""
+        for told, meant, what in (
+            (self.run, question.run, "run"),
+            (self.turn, question.turn, "turn"),
+            (self.party, question.party, "party"),
+            (self.question, question.hash, "question"),
+        ):
+            if told != meant:
+                raise LimbeckError(f"it speaks of {what} {str(told)[:40]!r}, not {str(meant)[:40]!r}")
+
+
+def hash_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _encode(letter: Question | Answer, payload: str) -> bytes:
+    table = asdict(letter)
+    data: bytes = table.pop(payload)
+    header = json.dumps(table, sort_keys=True).encode()
+    return MAGIC + struct.pack("<I", len(header)) + header + data
+
+
+def _decode(kind: type[T], data: bytes, payload: str) -> T:
+    start = len(MAGIC) + 4
+    if data[: len(MAGIC)] != MAGIC or len(data) < start:
+        raise LimbeckError("not a letter of Limbeck's")
+    (length,) = struct.unpack("<I", data[len(MAGIC) : start])
+    if length > min(LARGEST_HEADER, len(data) - start):
+        raise LimbeckError("a letter whose heading is longer than itself")
+    try:
+        table = json.loads(data[start : start + length])
+        if not isinstance(table, dict):
+            raise LimbeckError("a letter whose heading is no table")
+        return TypeAdapter(kind).validate_python(
+            {**table, payload: data[start + length :]}, strict=False, extra="forbid"
+        )
+    except (ValueError, RecursionError, ValidationError) as error:
+        raise LimbeckError(f"a letter that cannot be read: {str(error).splitlines()[0][:200]}") from error
