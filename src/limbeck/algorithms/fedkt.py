@@ -130,7 +130,7 @@ class FedKT:
     def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
         """What a run will release: its noise is calibrated and its budget checked before anyone trains."""
         queries, everyone = number_of_queries(self.queries, public), [f"party {party}" for party in range(len(rows))]
-        for party, held in zip(everyone, rows, strict=True):
+        for held, party in sorted(zip(rows, everyone, strict=True)):
             check_enough(party, held, self.subsets, self.privacy)
         if self._poll:
             asked_about = public if self._poll.ask == "active" else queries

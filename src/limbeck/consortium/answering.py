@@ -1,6 +1,5 @@
 """What a party does with a question: look whether it agreed to such a thing, then answer it, once."""
 
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -132,7 +131,6 @@ def _hand_over_model(folder: PartyFolder, question: Question, silo: Silo) -> Non
 def answer_in(work: Path) -> None:
     """In a process of its own: answer the question that lies in a party's folder for work."""
     folder = PartyFolder(work.parent)
-    sys.path.insert(0, str(folder.path.resolve()))  # where a party's own models lie
     told = answer(folder, Question.decode((work / "question").read_bytes())).encode()
     with Draft(work / "answer") as file:
         file.write(told)

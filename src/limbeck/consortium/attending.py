@@ -15,7 +15,8 @@ from limbeck.protocol.codec import decode
 from limbeck.protocol.letters import Answer, Question
 
 POLL = 0.5  # seconds between two looks for letters
-LONGEST_WAIT = 30.0  # seconds before the line is tried again
+MOST_TRIES = 30  # of a server that does not answer, before this party announces itself anew
+LONGEST_WAIT = 10.0  # seconds before the line is tried again
 LARGEST = 2**30  # bytes of a letter
 TASK = "limbeck.consortium.answering:answer_in"
 Say = Callable[[str], None]
@@ -61,20 +62,31 @@ class Attendance:
         return Node(join.address, join.authority.encode(), self.folder.path / "key")
 
     def _attend(self, node: Node) -> None:
+        away = 0
         while not self.stop.is_set():
             try:
                 found = node.next_letter(LARGEST)
-            except LostLineError:
-                raise
+                away = 0
+            except LostLineError as error:
+                away += 1
+                if not error.away or away > MOST_TRIES:
+                    raise
+                self.stop.wait(1.0)
+                continue
             except LimbeckError as error:
                 self.say(f"a message was dropped: {error}")
                 continue
             if found is None:
                 self.stop.wait(POLL)
-                continue
-            told = self._answer(node, *found)
-            if told is not None:
-                node.answer(found[0], told.encode())
+            elif (told := self._answer(node, *found)) is not None:
+                self._send(node, found[0], told)
+
+    def _send(self, node: Node, message: Any, told: Answer) -> None:
+        """What cannot be sent is kept: the server asks again, and gets the same answer."""
+        try:
+            node.answer(message, told.encode())
+        except LostLineError as error:
+            self.say(f"run {told.run}, turn {told.turn}: {error}; it is kept until the server asks again")
 
     def _answer(self, node: Node, message: Any, data: bytes) -> Answer | None:
         """The answer; None where there is none to give: silence."""

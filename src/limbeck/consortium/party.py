@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,6 +86,8 @@ class PartyFolder:
 
     @cached_property
     def settings(self) -> Settings:
+        """What the owner wrote; models of his own (`python:module:factory`) lie in the folder."""
+        sys.path.insert(0, str(self.path.resolve()))
         return check_table(Settings, read_toml(self.path / "party.toml"), str(self.path / "party.toml"))
 
     @cached_property

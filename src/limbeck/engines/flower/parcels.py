@@ -15,7 +15,11 @@ PATIENCE = 30.0  # seconds for a piece to come
 
 
 class LostLineError(LimbeckError):
-    """The SuperLink does not answer, or no longer knows this run or this party; trying again may help."""
+    """The SuperLink does not answer (`away`), or no longer knows this run or this party; trying again may help."""
+
+    def __init__(self, what: str, away: bool = False) -> None:
+        super().__init__(what)
+        self.away = away
 
 
 def message_for(data: bytes, node: int, lifetime: float) -> Any:
@@ -82,7 +86,7 @@ def one_line(what: str) -> Iterator[None]:
     try:
         yield
     except httpx.HTTPError as error:
-        raise LostLineError(f"{what}: {told_by(error)}") from error
+        raise LostLineError(f"{what}: {told_by(error)}", isinstance(error, httpx.TransportError)) from error
     except (ObjectPullError, ObjectUnavailableError) as error:
         raise LimbeckError(f"{what}: a part of it never came") from error
 

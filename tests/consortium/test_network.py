@@ -1,0 +1,85 @@
+"""Real programs, keys and TLS on this machine: what comes of a run is what comes of it in one process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+
+from limbeck.algorithms import algorithm_named
+from limbeck.data.sets import load
+from limbeck.experiments.result import load as load_model
+from limbeck.experiments.run import run
+from limbeck.tables import from_table
+from neighbours import Neighbours
+
+FEDMD = {"rounds": 2, "alignment": 20, "start": "none"}
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "fedkt": ("fedkt", {"voting": "paper", "partitions": 1, "subsets": 2}),
+    "fedkt-L2": ("fedkt", {"partitions": 1, "subsets": 4, "privacy": {"level": "L2", "epsilon": 8.0}}),
+    "fedmd": ("fedmd", FEDMD),
+    "fedkd": ("fedkd", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
+    there = Neighbours(tmp_path_factory.mktemp("network"))
+    try:
+        there.serve()
+        agree = "\n[[agree]]\n".join(f'algorithm = "{name}"' for name in ("fedkt", "fedmd", "fedkd"))
+        for party in there.parties:
+            there.settle(party, agree=agree)
+        there.attend(*there.parties)
+        yield there
+    finally:
+        there.close()
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["fedkt-L2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fedkt", "fedmd", "fedkd"))],
+)
+def test_a_run_over_the_network_gives_what_it_gives_in_one_process(neighbours: Neighbours, method: str) -> None:
+    name, parameters = METHODS[method]
+    file = neighbours.experiment(f'name = "{name}"\n' + _toml(parameters), name=method)
+    told = neighbours.run(file)
+    assert told["missing"] == []
+    public = load("iris").x[::5]
+    here = run(
+        from_table(algorithm_named(name), parameters),
+        [neighbours.rows(party) for party in neighbours.parties],
+        public=public,
+        models="decision-tree",
+        seed=3,
+        classes=[0, 1, 2],
+        noise="simulated",
+        processes=1,
+    )
+    if here.model is not None:
+        found = load_model(Path(told["run"]) / "model.onnx")
+        assert np.array_equal(found.packed.run(public)[1], here.model.packed.run(public)[1])
+    assert told["bytes"] == dict(here.record.bytes)
+    for number, party in enumerate(neighbours.parties):
+        [own] = sorted((neighbours.home / party / "models").glob(f"{method}-1-*.onnx"))
+        expected = here.models[number] if here.models else here.model
+        assert expected is not None
+        assert np.array_equal(load_model(own).packed.run(public)[1], expected.packed.run(public)[1])
+
+
+def _toml(parameters: dict[str, Any]) -> str:
+    lines = []
+    for key, value in parameters.items():
+        if isinstance(value, dict):
+            inner = ", ".join(f"{k} = {_value(v)}" for k, v in value.items())
+            lines.append(f"{key} = {{ {inner} }}")
+        else:
+            lines.append(f"{key} = {_value(value)}")
+    return "\n".join(lines)
+
+
+def _value(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
