@@ -18,18 +18,20 @@ from limbeck.data.sets import load
 
 LIMBECK = [sys.executable, "-m", "limbeck"]
 SLOW_MODEL = """
-import time
+import sys, time
 from sklearn.tree import DecisionTreeClassifier
 
-class Slow(DecisionTreeClassifier):
-    def fit(self, X, y, **more):
-        if len(X) > 25:  # not at the rehearsal
-            open("{marker}", "a").write("x")
-            time.sleep({seconds})
-        return super().fit(X, y, **more)
+fit = DecisionTreeClassifier.fit
+
+def slowly(self, X, y, **more):
+    if sys.argv[0] == "-c":  # where a question is answered, not at the rehearsal
+        open("{marker}", "a").write("x")
+        time.sleep({seconds})
+    return fit(self, X, y, **more)
 
 def slow():
-    return Slow(max_depth=4)
+    DecisionTreeClassifier.fit = slowly
+    return DecisionTreeClassifier()
 """
 
 

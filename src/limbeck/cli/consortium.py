@@ -37,6 +37,7 @@ def add(app: typer.Typer) -> None:
         ("init", party_init),
         ("start", party_start),
         ("ledger", party_ledger),
+        ("rekey", party_rekey),
         ("requests", requests),
         ("approve", approve),
     ]
@@ -153,8 +154,10 @@ def status(folder: Folder) -> None:
         seen = overview(ServerFolder(folder))
     screen = console()
     screen.print(member_table(seen))
-    for table in run_tables(seen):
+    for table, lines in run_tables(seen):
         screen.print(table)
+        for line in lines:
+            screen.print(line, soft_wrap=True)
 
 
 def party_init(
@@ -170,6 +173,15 @@ def party_init(
         f"Send {public} to the coordinator.\n"
         f"Say in {folder}/party.toml where your rows are and what you agree to; then: limbeck party start {folder}"
     )
+
+
+def party_rekey(folder: Folder) -> None:
+    """Make a new key in the place of the old one; the coordinator must admit it again."""
+    with _flower():
+        from limbeck.consortium.party import PartyFolder, rekey
+
+        public = rekey(PartyFolder(folder))
+    typer.echo(f"Send {public} to the coordinator.")
 
 
 def party_start(folder: Folder) -> None:

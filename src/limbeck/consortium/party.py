@@ -146,6 +146,15 @@ def init(path: Path, join_file: Path) -> Path:
     return public
 
 
+def rekey(folder: PartyFolder) -> Path:
+    """A new key in the place of the old one, which is gone; the coordinator must admit it."""
+    from limbeck.engines.flower.keys import write_party_key
+
+    with folder.alone():
+        (folder.path / "key").unlink(missing_ok=True)
+        return write_party_key(folder.path, folder.join.party)
+
+
 def _agreement(join: Join) -> str:
     """The proposal of the join file, as `[[agree]]` says it."""
     lines = [f"algorithm = {json.dumps(str(join.algorithm.get('name')))}"]

@@ -3,6 +3,7 @@
 import json
 import re
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -87,10 +88,19 @@ class ServerFolder:
 
     @property
     def members(self) -> dict[str, Member]:
+        return {each["name"]: Member(**each) for each in self._read()["members"]}
+
+    @property
+    def removed(self) -> list[str]:
+        """Keys that were let in once: never again."""
+        return list(self._read()["removed"])
+
+    def _read(self) -> dict[str, Any]:
         path = self.path / "parties.json"
         if not path.exists():
-            return {}
-        return {each["name"]: Member(**each) for each in json.loads(path.read_text(encoding="utf-8"))}
+            return {"members": [], "removed": []}
+        table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return table
 
     def invite(self, name: str, file: Path | None = None) -> Path:
         """Write a party's join file; a party that was invited before keeps its number."""
@@ -114,7 +124,11 @@ class ServerFolder:
         owner = next((m.name for m in members.values() if m.key == key.decode() and m.name != name), None)
         if owner:
             raise LimbeckError(f"{public_key} is {owner}'s key already: every party needs a key of its own")
-        self._write({**members, name: replace(members[name], key=key.decode())})
+        if key.decode() in self.removed:
+            raise LimbeckError(f"{public_key} was removed before: the party makes a new one with limbeck party rekey")
+        old = members[name].key
+        gone = [old] if old and old != key.decode() else []
+        self._write({**members, name: replace(members[name], key=key.decode())}, gone)
         with suppress(LostLineError):  # the SuperLink is told when it starts
             self.sync(self.control())
         return name
@@ -124,7 +138,7 @@ class ServerFolder:
         members = self.members
         if name not in members or members[name].key is None:
             raise LimbeckError(f"{name} is not admitted; admitted: {', '.join(self.admitted) or 'nobody'}")
-        self._write({**members, name: replace(members[name], key=None)})
+        self._write({**members, name: replace(members[name], key=None)}, [str(members[name].key)])
         with suppress(LostLineError):
             self.sync(self.control())
 
@@ -155,8 +169,8 @@ class ServerFolder:
             algorithm=plan.algorithm_table,
         )
 
-    def _write(self, members: dict[str, Member]) -> None:
-        table: list[Any] = [asdict(member) for member in members.values()]
+    def _write(self, members: dict[str, Member], gone: Sequence[str] = ()) -> None:
+        table = {"members": [asdict(member) for member in members.values()], "removed": [*self.removed, *gone]}
         with Draft(self.path / "parties.json") as draft:
             draft.write(json.dumps(table, indent=1).encode())
 

@@ -19,19 +19,18 @@ def member_table(seen: Overview) -> Table:
     return table
 
 
-def run_tables(seen: Overview) -> list[Table]:
-    """Every run: its requests, who answered them, what was released, and what went wrong."""
+def run_tables(seen: Overview) -> list[tuple[Table, list[str]]]:
+    """Every run: its requests, who answered them and what was released; and lines on what went wrong."""
     tables = []
     for run in seen.runs:
         table = framed(f"{run.name}: {'ended' if run.ended else 'not ended'}")
-        for column in ("turn", "request", "answered", "silent", "released to whom it concerns"):
+        for column in ("turn", "request", "answered", "silent", "released"):
             table.add_column(column)
         for number, turn in enumerate(run.turns):
             silent = [name for name in turn.asked if name not in turn.answered]
             silence = ", ".join(silent) if turn.closed else f"waiting for {', '.join(silent) or 'nobody'}"
             table.add_row(str(number), turn.request, ", ".join(turn.answered), silence, ", ".join(turn.released))
-        for event in run.events[-MOST_EVENTS:]:
-            who = run.parties.get(event.party, "server")
-            table.add_row(str(event.turn), f"{event.at} {who}: {event.what}", "", "", "")
-        tables.append(table)
+        last = run.events[-MOST_EVENTS:]
+        lines = [f"{e.at}  turn {e.turn}  {run.parties.get(e.party, 'server')}: {e.what}" for e in last]
+        tables.append((table, lines))
     return tables

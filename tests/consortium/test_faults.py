@@ -1,0 +1,141 @@
+"""Programs killed, stopped and duplicated for real: nothing is lost, nothing is done or spent twice."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+
+from limbeck.engines.journal import Journal
+from neighbours import Neighbours, alive, children
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def neighbours(tmp_path: Path) -> Iterator[Neighbours]:
+    there = Neighbours(tmp_path, deadline=120.0)
+    try:
+        there.serve()
+        for party in there.parties:
+            there.settle(party)
+        yield there
+    finally:
+        there.close()
+
+
+def journal(neighbours: Neighbours, run: str = "experiment-1") -> Journal:
+    return Journal(neighbours.server / "runs" / run / "journal.sqlite")
+
+
+def test_a_party_killed_while_it_trains_is_asked_again_when_it_is_back(neighbours: Neighbours) -> None:
+    marker = neighbours.slow("b", 8.0)
+    neighbours.attend("a", "b", "c")
+    lead = neighbours.lead(neighbours.server / "experiment.toml")
+    neighbours.until(marker.exists)
+    nursery = children(neighbours.running["b"].pid)
+    grandchildren = [child for each in nursery for child in children(each)]
+    neighbours.kill("b")
+    neighbours.until(lambda: not any(map(alive, grandchildren)))  # what it was training ends with it
+    neighbours.settings("b")
+    (neighbours.home / "b.log").unlink()
+    neighbours.attend("b")
+    assert lead.wait(120) == 0, neighbours.log("lead")
+    assert sorted(journal(neighbours).answers(0)) == [0, 1, 2]
+    assert neighbours.releases("b") == 1
+
+
+def test_a_party_killed_after_its_release_gives_the_same_answer_again(neighbours: Neighbours) -> None:
+    marker = neighbours.slow("b", 3.0)
+    neighbours.attend("a", "b", "c")
+    lead = neighbours.lead(neighbours.server / "experiment.toml")
+    neighbours.until(marker.exists)
+    neighbours.running["b"].send_signal(signal.SIGSTOP)  # the program that sends; the one that answers goes on
+    neighbours.until(lambda: neighbours.answers("b"))
+    neighbours.kill("b")
+    assert neighbours.releases("b") == 1
+    trained = marker.read_text()
+    (neighbours.home / "b.log").unlink()
+    neighbours.attend("b")
+    assert lead.wait(120) == 0, neighbours.log("lead")
+    assert marker.read_text() == trained, "it trained twice"
+    assert neighbours.releases("b") == 1
+    assert sorted(journal(neighbours).answers(0)) == [0, 1, 2]
+
+
+def test_a_server_killed_in_the_middle_goes_on_where_it_was(neighbours: Neighbours) -> None:
+    marker = neighbours.slow("b", 6.0)
+    neighbours.attend("a", "b", "c")
+    neighbours.lead(neighbours.server / "experiment.toml")
+    neighbours.until(marker.exists)
+    neighbours.until(lambda: len(journal(neighbours).answers(0)) == 2)  # a and c have answered, b trains
+    neighbours.kill("lead")
+    told = neighbours.run(neighbours.server / "experiment.toml", "--resume")
+    assert told["run"].endswith("experiment-1")
+    assert told["missing"] == []
+    assert len(marker.read_text()) == 3, "its two teachers and its student were trained more than once"
+    assert [len(neighbours.answers(party)) for party in neighbours.parties] == [2, 2, 2]
+    assert [neighbours.releases(party) for party in neighbours.parties] == [1, 1, 1]
+    refused = neighbours.run(neighbours.server / "experiment.toml", "--resume", check=False)
+    assert "no run of" in refused["error"]
+
+
+def test_a_superlink_killed_is_started_again_and_the_run_ends(neighbours: Neighbours) -> None:
+    marker = neighbours.slow("b", 5.0)
+    neighbours.attend("a", "b", "c")
+    lead = neighbours.lead(neighbours.server / "experiment.toml")
+    neighbours.until(marker.exists)
+    [superlink] = children(neighbours.running["serve"].pid)
+    os.kill(superlink, signal.SIGKILL)
+    assert lead.wait(150) == 0, neighbours.log("lead")
+    assert sorted(journal(neighbours).answers(0)) == [0, 1, 2]
+    assert [neighbours.releases(party) for party in neighbours.parties] == [1, 1, 1]
+    assert len(marker.read_text()) == 3
+    assert "died (exit -9)" in neighbours.log("serve")
+
+
+def test_a_party_that_hangs_is_silent_and_a_quorum_is_enough(neighbours: Neighbours) -> None:
+    file = neighbours.experiment(deadline=25.0, quorum=2)
+    neighbours.attend("a", "b", "c")
+    neighbours.running["b"].send_signal(signal.SIGSTOP)
+    told = neighbours.run(file)
+    assert told["missing"] == [1]
+    assert any(e.party == 1 and "silent" in e.what for e in journal(neighbours).events())
+    neighbours.running["b"].send_signal(signal.SIGCONT)
+    neighbours.until(lambda: neighbours.log("b").count("connected") or "turn" in neighbours.log("b"), 90)
+    late = neighbours.say("server", "add-late", neighbours.server, "experiment-1", "b", "--json")
+    assert '"missing": []' in late.stdout
+    assert [neighbours.releases(party) for party in neighbours.parties] == [1, 1, 1]
+    for party in ("a", "c"):  # asked once, and handed two models
+        assert [turn for _, turn in neighbours.answers(party)] == [0, 1, 1]
+    again = neighbours.say("server", "add-late", neighbours.server, "experiment-1-late-1", "b", check=False)
+    assert "has answered" in again.stderr
+
+
+def test_without_a_quorum_the_run_says_who_was_silent_and_can_go_on(neighbours: Neighbours) -> None:
+    file = neighbours.experiment(deadline=8.0, quorum=3)
+    neighbours.attend("a", "b")
+    told = neighbours.run(file, check=False)
+    assert (
+        "2 of 3 parties answered TrainStudents, at least 3 must (party 2: silent until the deadline)" in told["error"]
+    )
+    assert "Traceback" not in told["error"]
+    neighbours.attend("c")
+    assert neighbours.run(file, "--resume")["missing"] == []
+    assert [neighbours.releases(party) for party in neighbours.parties] == [1, 1, 1]
+
+
+def test_two_programs_with_one_key_are_not_both_let_in(neighbours: Neighbours) -> None:
+    twin = neighbours.home / "twin"
+    neighbours.attend("a")
+    twin.mkdir()
+    for name in ("key", "join.json", "party.toml", "private.npz", "public.npz"):
+        (twin / name).write_bytes((neighbours.home / "a" / name).read_bytes())
+    neighbours.start("twin", "party", "start", twin)
+    neighbours.until(lambda: "does not let this party in" in neighbours.log("twin"))
+    assert "connected" not in neighbours.log("twin")
+    again = neighbours.say("party", "start", neighbours.home / "a", check=False)
+    assert "another program speaks for this party already" in again.stderr

@@ -1,0 +1,200 @@
+"""Who is not let in, and what a party does not do: keys, certificates, other apps, other numbers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+
+from limbeck.consortium.server import ServerFolder
+from limbeck.engines.flower import app, coordinator
+from limbeck.engines.flower.coordinator import Control, Line, wait_for
+from limbeck.engines.flower.keys import write_party_key, write_server_certificate
+from limbeck.engines.flower.node import Node
+from limbeck.engines.flower.parcels import LostLineError
+from limbeck.errors import LimbeckError
+from limbeck.protocol.letters import Answer, Question, Terms
+from neighbours import Neighbours
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
+    there = Neighbours(tmp_path_factory.mktemp("strangers"), ["a", "b"], deadline=30.0)
+    try:
+        there.serve()
+        for party in there.parties:
+            there.settle(party)
+        yield there
+    finally:
+        there.close()
+
+
+@pytest.fixture
+def folder(neighbours: Neighbours) -> ServerFolder:
+    return ServerFolder(neighbours.server)
+
+
+def test_an_unregistered_key_is_not_let_in(neighbours: Neighbours, folder: ServerFolder, tmp_path: Path) -> None:
+    write_party_key(tmp_path, "stranger")
+    authority = (neighbours.server / "ca.pem").read_bytes()
+    with (
+        pytest.raises(LostLineError, match="does not let this party in"),
+        Node(folder.own_address, authority, tmp_path / "key"),
+    ):
+        pass
+
+
+def test_a_removed_party_is_not_let_in_and_a_new_key_takes_the_place_of_an_old_one(
+    neighbours: Neighbours, folder: ServerFolder, tmp_path: Path
+) -> None:
+    authority = (neighbours.server / "ca.pem").read_bytes()
+    old = tmp_path / "old"
+    old.write_bytes((neighbours.home / "b" / "key").read_bytes())
+    public = neighbours.home / "b" / "b.pub"
+    neighbours.say("party", "rekey", neighbours.home / "b")
+    neighbours.say("server", "admit", neighbours.server, public)
+    with Node(folder.own_address, authority, neighbours.home / "b" / "key"):
+        pass
+    with pytest.raises(LostLineError, match="does not let"), Node(folder.own_address, authority, old):
+        pass
+    neighbours.say("server", "remove", neighbours.server, "b")
+    with (
+        pytest.raises(LostLineError, match="does not let"),
+        Node(folder.own_address, authority, neighbours.home / "b" / "key"),
+    ):
+        pass
+    again = neighbours.say("server", "admit", neighbours.server, public, check=False)
+    assert "was removed before" in again.stderr
+    neighbours.say("party", "rekey", neighbours.home / "b")
+    neighbours.say("server", "admit", neighbours.server, public)
+
+
+def test_only_the_coordinator_may_start_runs_or_register(folder: ServerFolder, tmp_path: Path) -> None:
+    for name in ("ca.pem",):
+        (tmp_path / name).write_bytes((folder.path / name).read_bytes())
+    (tmp_path / "secret").write_bytes(b"guessed" * 4)
+    control = Control(folder.own_address, tmp_path)
+    for attempt in (control.presences, control.start_run, lambda: control.register(b"key", "me")):
+        with pytest.raises(LostLineError):
+            attempt()
+    control.close()
+
+
+def test_nobody_but_the_coordinator_leads_a_run(folder: ServerFolder) -> None:
+    """A run waits for its coordinator: without the secret its task cannot be claimed."""
+    from flwr.proto.runtime_pb2 import AcquireTaskRequest
+    from flwr.supercore.runtime import RuntimeHttpClient
+    from httpx import HTTPStatusError
+
+    control = folder.control()
+    control.start_run()
+    client = RuntimeHttpClient.from_server_address(
+        folder.own_address, False, control.authority, [coordinator._version()]
+    )
+    with pytest.raises(HTTPStatusError):
+        client.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
+
+
+def test_a_server_that_sends_another_app_is_refused(
+    neighbours: Neighbours, folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "a" not in neighbours.running:
+        neighbours.attend("a")
+    other = app.app_bundle().replace(b'publisher = "limbeck"', b'publisher = "mallory"')
+    assert other != app.app_bundle()
+    monkeypatch.setattr(coordinator, "app_bundle", lambda: _zipped(other))
+    control = folder.control()
+    line = Line(control)
+    node = next(each.node for each in control.presences() if each.online)
+    posted = line.post({node: _question(0).encode()}, 60.0)
+    [(_, data, _)] = _collect(line, posted)
+    assert data is not None
+    assert "another app" in str(Answer.decode(data).refusal)
+    line.close(True)
+
+
+def test_a_party_that_lies_about_its_number_is_not_heard(neighbours: Neighbours, folder: ServerFolder) -> None:
+    """A program with b's key answers in a's name."""
+    import threading
+
+    question = {}
+
+    def lie() -> None:
+        authority = (neighbours.server / "ca.pem").read_bytes()
+        with Node(folder.own_address, authority, neighbours.home / "b" / "key") as node:
+            while "told" not in question:
+                if found := node.next_letter(2**20):
+                    asked = Question.decode(found[1])
+                    question["told"] = asked
+                    node.answer(found[0], Answer(asked.run, asked.turn, 0, asked.hash, reply=b"x").encode())
+
+    if "a" not in neighbours.running:
+        neighbours.attend("a")
+    file = neighbours.experiment(deadline=30.0, quorum=1, name="lie")
+    liar = threading.Thread(target=lie)
+    liar.start()
+    told = neighbours.run(file)
+    liar.join()
+    assert told["missing"] == [1]
+    status = neighbours.say("server", "status", neighbours.server).stdout
+    assert "bad reply: it speaks of party '0', not '1'" in status
+
+
+def test_an_expired_certificate_is_refused_by_both_sides(neighbours: Neighbours, tmp_path: Path) -> None:
+    there = Neighbours(tmp_path, ["a"])
+    try:
+        for name in ("server.pem", "server.key"):
+            (there.server / name).unlink()
+        write_server_certificate(there.server, ["localhost", "127.0.0.1"], days=-1)
+        refused = there.say("server", "start", there.server, check=False)
+        assert "server.pem ended on" in refused.stderr
+        assert "Traceback" not in refused.stderr
+        with pytest.raises(AssertionError):  # a server that starts all the same is not trusted by a party
+            there.until(lambda: False, 0.0)
+        _serve_anyway(there)
+        there.settle("a")
+        there.start("a", "party", "start", there.home / "a")
+        there.until(lambda: "certificate has expired" in there.log("a"), 90)
+        assert "connected" not in there.log("a")
+    finally:
+        there.close()
+
+
+def _serve_anyway(there: Neighbours) -> None:
+    """As somebody would who does not care: the SuperLink without the look at its certificate."""
+    import subprocess
+    import sys
+
+    there.running["serve"] = subprocess.Popen([sys.executable, "-m", "limbeck.consortium.keeping", str(there.server)])
+    control = ServerFolder(there.server).control()
+    with pytest.raises(LimbeckError, match="certificate"):
+        wait_for(control, 30.0)
+
+
+def _question(party: int) -> Question:
+    return Question("run", 0, party, Terms("fedkt", {}, 1, 0, ["0", "1", "2"], "public"), b"request")
+
+
+def _collect(line: Line, posted: Any) -> list[Any]:
+    import time
+
+    until = time.monotonic() + 60
+    while not (found := list(line.collect(posted, 2**20))) and time.monotonic() < until:
+        time.sleep(0.1)
+    return found
+
+
+def _zipped(data: bytes) -> bytes:
+    """The same archive, its checksum put right."""
+    import io
+    import zipfile
+
+    text = zipfile.ZipFile(io.BytesIO(app.app_bundle())).read("pyproject.toml")
+    bundle = io.BytesIO()
+    with zipfile.ZipFile(bundle, "w") as archive:
+        archive.writestr("pyproject.toml", text.replace(b'publisher = "limbeck"', b'publisher = "mallory"'))
+    return bundle.getvalue()
