@@ -17,6 +17,7 @@ from limbeck.protocol.codec import decode, encode
 from limbeck.protocol.letters import Answer, Question
 from limbeck.protocol.messages import Request
 from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.release import Release
 from limbeck.protocol.site import Silo
 from limbeck.tables import from_table
 
@@ -70,12 +71,14 @@ def _objection(levels: list[str] | None, epsilon: float | None, algorithm: Algor
 def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
     algorithm = agreed(folder, question)
     book = folder.book(question.run)
-    silo = _silo(folder, question, algorithm, book)
-    _plan(book, algorithm, silo, question)
     request, header = decode(question.request)
     if not isinstance(request, Request) or header.turn != question.turn:
         raise LimbeckError("a letter that asks nothing, or is of another turn than its request")
+    silo = _silo(folder, question, algorithm, book)
+    theirs = _planned(book, algorithm, silo, question)
     reply = encode(respond(algorithm, request, header, silo), header)
+    for row in theirs:
+        book.record(replace(row, what=f"{row.what} (by the server)"), None)
     rows = [asdict(row) for row in silo.ledger.rows if row.turn == question.turn and row.site == silo.name]
     told = replace(blank, reply=reply, releases=rows)
     folder.kept.keep(question.run, question.turn, question.hash, told.encode(), silo.memory)
@@ -99,23 +102,22 @@ def _silo(folder: PartyFolder, question: Question, algorithm: Algorithm, book: B
     )
 
 
-def _plan(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -> None:
-    """Before anything is trained: what the run will release, here and, about this party, at the server.
+def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -> list[Release]:
+    """Refuse, before anything is trained, a run that would pass the budget; what comes back is the server's part.
 
-    The server's releases are written down here too: they spend what this party has.
+    What the server will release of what the parties told it spends what this party has: its ledger has that too.
     """
     planned = getattr(algorithm, "planned", None)
     if planned is None:
         if book.budget:
             raise LimbeckError(f"{algorithm.name} does not say what it will release: no budget can be kept with it")
-        return
+        return []
     rows = [len(silo.private)] * question.terms.parties
     releases = planned(len(silo.public), silo.classes, rows, silo.noise)
     ours = [replace(row, site=silo.name) for row in releases if row.site == "party 0"]  # all parties do the same
     theirs = [row for row in releases if row.site == "server"]
     book.check_plan([*ours, *theirs])
-    for row in theirs:
-        book.record(replace(row, what=f"{row.what} (by the server)"), None)
+    return theirs
 
 
 def _hand_over_model(folder: PartyFolder, question: Question, silo: Silo) -> None:

@@ -1,6 +1,7 @@
 """A party's line to the SuperLink. It fetches letters and sends answers; no app of anybody's is ever unpacked."""
 
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,8 @@ from limbeck.engines.flower.keys import public_bytes, read_party_key
 from limbeck.engines.flower.parcels import LostLineError, fetch, letter_in, one_line, reply_to, told_by
 
 HEARTBEAT = 10.0  # seconds that the SuperLink is told; after twice as many without a sign a party counts as gone
+
+PARTING = 3.0  # seconds that a party stays after an answer, so that it is fetched
 
 
 class Node:
@@ -34,6 +37,7 @@ class Node:
         self._node: Any = None
         self._stopped = threading.Event()
         self._lost: str | None = None
+        self._answered = 0.0
 
     def __enter__(self) -> "Node":
         from flwr.proto.fleet_pb2 import ActivateNodeRequest
@@ -49,6 +53,8 @@ class Node:
     ) -> None:
         from flwr.proto.fleet_pb2 import DeactivateNodeRequest
 
+        if self._answered:  # of a party that has left, the SuperLink hands over no answer any more
+            time.sleep(max(0.0, self._answered + PARTING - time.monotonic()))
         self._stopped.set()
         with suppress(Exception):
             self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
@@ -107,6 +113,7 @@ class Node:
             )
             with one_line("an answer cannot be sent"):
                 push_objects(pieces, push_object_fn=push, object_ids_to_push=set(told.objects_to_push))
+        self._answered = time.monotonic()
 
     def _pull(self, run: int, piece: str) -> bytes:
         from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf

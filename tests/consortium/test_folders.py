@@ -1,0 +1,143 @@
+"""The verbs of `limbeck server` and `limbeck party` that need no line: folders, keys, and clear refusals."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+
+from typer.testing import CliRunner
+
+from limbeck.cli import app
+from limbeck.consortium.joining import read_join
+from limbeck.consortium.server import ServerFolder
+from limbeck.errors import LimbeckError
+
+
+def say(*words: object) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    if done.exception:
+        raise done.exception
+    return done.output
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    say("server", "init", tmp_path / "server", "--name", "limbeck.example.org", "--port", 1)
+    return tmp_path / "server"
+
+
+def test_secrets_are_for_their_owner_alone(server: Path, tmp_path: Path) -> None:
+    say("server", "invite", server, "clinic")
+    say("party", "init", tmp_path / "clinic", server / "invitations" / "clinic.json")
+    for path in (server / "ca.key", server / "server.key", server / "secret", tmp_path / "clinic" / "key"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "PRIVATE" not in (tmp_path / "clinic" / "clinic.pub").read_text()
+    assert "PRIVATE" not in (server / "invitations" / "clinic.json").read_text()
+
+
+def test_a_join_file_says_all_that_a_party_must_know(server: Path) -> None:
+    say("server", "invite", server, "clinic")
+    say("server", "invite", server, "lab")
+    say("server", "invite", server, "clinic")
+    join = read_join(server / "invitations" / "lab.json")
+    assert (join.party, join.index, join.address) == ("lab", 1, "limbeck.example.org:1")
+    assert join.algorithm["name"] == "fedkt"
+    assert "BEGIN CERTIFICATE" in join.authority
+    assert read_join(server / "invitations" / "clinic.json").index == 0
+
+
+def test_the_partys_settings_begin_with_what_was_proposed(server: Path, tmp_path: Path) -> None:
+    say("server", "invite", server, "clinic")
+    say("party", "init", tmp_path / "clinic", server / "invitations" / "clinic.json")
+    text = (tmp_path / "clinic" / "party.toml").read_text()
+    assert text.endswith('[[agree]]\nalgorithm = "fedkt"\nlevels = ["L2"]\nepsilon = 4.0\n')
+
+
+def test_the_certificate_names_what_parties_dial(server: Path) -> None:
+    from cryptography import x509
+
+    certificate = x509.load_pem_x509_certificate((server / "server.pem").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["limbeck.example.org", "localhost"]
+
+
+def test_keys_are_admitted_before_anything_runs_and_kept_apart(server: Path, tmp_path: Path) -> None:
+    for name in ("clinic", "lab"):
+        say("server", "invite", server, name)
+        say("party", "init", tmp_path / name, server / "invitations" / f"{name}.json")
+    assert "clinic is admitted" in say("server", "admit", server, tmp_path / "clinic" / "clinic.pub")
+    copied = tmp_path / "lab.pub"
+    copied.write_bytes((tmp_path / "clinic" / "clinic.pub").read_bytes())
+    with pytest.raises(LimbeckError, match="clinic's key already"):
+        say("server", "admit", server, copied)
+    assert list(ServerFolder(server).admitted) == ["clinic"]
+    say("server", "remove", server, "clinic")
+    with pytest.raises(LimbeckError, match="was removed before"):
+        say("server", "admit", server, tmp_path / "clinic" / "clinic.pub")
+    say("party", "rekey", tmp_path / "clinic")
+    say("server", "admit", server, tmp_path / "clinic" / "clinic.pub")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("server", "init", "{server}"), "is not empty"),
+        (("server", "invite", "{tmp}", "clinic"), "is not a server's folder"),
+        (("server", "invite", "{server}", "../evil"), "is no name for a party"),
+        (("server", "invite", "{server}", ""), "is no name for a party"),
+        (("server", "admit", "{server}", "{tmp}/nobody.pub"), "nobody was not invited"),
+        (("server", "remove", "{server}", "nobody"), "nobody is not admitted"),
+        (("server", "run", "{server}", "{server}/experiment.toml"), "nobody is admitted yet"),
+        (("server", "run", "{server}", "{server}/nothing.toml"), "cannot read"),
+        (("server", "run", "{server}", "{server}/experiment.toml", "--resume"), "no run of"),
+        (("server", "add-late", "{server}", "experiment-1", "clinic"), "there is no such run"),
+        (("party", "init", "{tmp}/new", "{server}/server.toml"), "is not a join file"),
+        (("party", "init", "{tmp}/new", "{tmp}/nothing.json"), "cannot read"),
+        (("party", "start", "{tmp}"), "is not a party's folder"),
+        (("party", "ledger", "{tmp}"), "is not a party's folder"),
+        (("party", "approve", "{tmp}", "1"), "is not a party's folder"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_one_line(
+    server: Path, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(LimbeckError) as error:
+        say(*(word.format(server=server, tmp=tmp_path) for word in words))
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_key_that_is_none_is_refused(server: Path, tmp_path: Path) -> None:
+    say("server", "invite", server, "clinic")
+    wrong = tmp_path / "clinic.pub"
+    for text in (
+        "",
+        "ssh-rsa AAAA",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG6x5l0s3uN1Y9rX1v7n5b8q8o2l1o0m9u6y5t4r3e2w x",
+    ):
+        wrong.write_text(text)
+        with pytest.raises(LimbeckError, match="is not a party's public key"):
+            say("server", "admit", server, wrong)
+
+
+def test_wrong_experiments_are_told_in_one_line(server: Path) -> None:
+    file = server / "experiment.toml"
+    text = file.read_text()
+    for old, new, told in (
+        ("quorum = 2", "quorum = 0", "quorum"),
+        ("deadline = 600.0", "deadline = -1.0", "deadline"),
+        ("deadline = 600.0", "deadlin = 1.0", "did you mean 'deadline'?"),
+        ('public = "public.npz"', 'public = "public.csv"', "data.label is missing"),
+        ('public = "public.npz"', 'public = "nothing.npz"', "no such file"),
+        ('classes = ["0", "1"]', 'classes = ["0"]', "classes"),
+        ('classes = ["0", "1"]', 'classes = ["0", "2"]', "holds the class '1'"),
+        ('name = "fedkt"', 'name = "fedkx"', "did you mean"),
+    ):
+        file.write_text(text.replace(old, new))
+        with pytest.raises(LimbeckError) as error:
+            say("server", "invite", server, "clinic")
+        assert told in str(error.value), str(error.value)
+        assert "\n" not in str(error.value)
+    assert not (server / "parties.json").exists()

@@ -1,0 +1,62 @@
+"""The journal: what was asked and answered stays as it was, and a run that goes on must ask the same."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from limbeck.engines.journal import Journal
+from limbeck.errors import LimbeckError
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal.sqlite", new=True)
+
+
+def test_what_was_answered_is_there_after_the_program_died(journal: Journal) -> None:
+    journal.begin({"run": "r", "parties": {"0": "a"}})
+    journal.ask(0, b"request", [0, 1])
+    journal.answer(0, 1, b"one")
+    journal.answer(0, 0, b"nought")
+    journal.note(0, 1, "late")
+    again = Journal(journal.path)
+    assert again.about() == {"run": "r", "parties": {"0": "a"}}
+    assert again.answers(0) == {0: b"nought", 1: b"one"}
+    assert again.questions() == {0: (b"request", [0, 1])}
+    assert [(e.turn, e.party, e.what) for e in again.events()] == [(0, 1, "late")]
+    assert not again.is_closed(0)
+    again.close(0)
+    assert journal.is_closed(0)
+
+
+def test_the_first_answer_stays(journal: Journal) -> None:
+    journal.ask(0, b"request", [0])
+    journal.answer(0, 0, b"first")
+    journal.answer(0, 0, b"second")
+    assert journal.answers(0) == {0: b"first"}
+
+
+def test_a_run_that_goes_on_must_be_the_same(journal: Journal) -> None:
+    journal.begin({"run": "r"})
+    journal.begin({"run": "r"})
+    with pytest.raises(LimbeckError, match="began with another run"):
+        journal.begin({"run": "s"})
+    journal.ask(0, b"request", [0])
+    journal.ask(0, b"request", [0])
+    for request, asked in ((b"other", [0]), (b"request", [1])):
+        with pytest.raises(LimbeckError, match="something else was asked"):
+            journal.ask(0, request, asked)
+
+
+@pytest.mark.parametrize("words", ["UPDATE answers SET letter = x'00'", "DELETE FROM answers", "DELETE FROM questions"])
+def test_nothing_in_it_can_be_changed(journal: Journal, words: str) -> None:
+    journal.ask(0, b"request", [0])
+    journal.answer(0, 0, b"letter")
+    with sqlite3.connect(journal.path) as other, pytest.raises(sqlite3.IntegrityError, match="never changed"):
+        other.execute(words)
+
+
+def test_a_run_that_never_was_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LimbeckError, match="there is no such run"):
+        Journal(tmp_path / "nothing.sqlite")
