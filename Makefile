@@ -3,10 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint check bench clean
+.PHONY: demo demo-network test test-all lint check bench clean
 
 demo: .venv/.base
 	$(BIN)/limbeck demo
+
+# A server and three parties as programs of their own, over TLS; their folders stay in network-demo/.
+demo-network: .venv/.network
+	$(BIN)/python examples/network.py network-demo
 
 test: .venv/.full
 	$(BIN)/pytest -n 2 -m "not slow"
@@ -37,6 +41,10 @@ clean:
 # What `limbeck demo` needs.
 .venv/.base: pyproject.toml constraints.txt | .venv/bin/python
 	$(INSTALL) -e .
+	touch $@
+
+.venv/.network: .venv/.base
+	$(INSTALL) -e ".[privacy,flower]"
 	touch $@
 
 # Every extra; the CPU build of XGBoost is a tenth of the size of the other and imports under the same name.
