@@ -7,6 +7,7 @@ Beside it the same federation in one process, in the same call: what the network
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,9 +21,7 @@ from limbeck.algorithms.fedkt import FedKT
 from limbeck.data.sets import load
 from limbeck.experiments.run import run
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
-from network import LIMBECK, free_port
-
+LIMBECK = [sys.executable, "-m", "limbeck"]
 AGREED = 'algorithm = "fedkt"\n'
 
 
@@ -56,9 +55,8 @@ def main(parties: int) -> None:
     )
     alone = time.perf_counter() - began
     print(f"{parties} parties: {settled:.1f} s to invite and admit, {there:.1f} s until all were there")
-    print(
-        f"run: {took['seconds']:.1f} s, {took['seconds'] / parties:.2f} s a party; silent: {took['missing'] or 'nobody'}"
-    )
+    each, silent = took["seconds"] / parties, took["missing"] or "nobody"
+    print(f"run: {took['seconds']:.1f} s, {each:.2f} s a party; silent: {silent}")
     print(f"in one process: {alone:.1f} s; the network is {took['seconds'] / alone:.1f} times as long")
     print(f"bytes: {took['bytes']} over the network, {dict(here.record.bytes)} in one process")
     print(f"memory: server {memory[0] / 2**20:.0f} MB, a party {np.mean(memory[1:]) / 2**20:.0f} MB on average")
@@ -69,7 +67,7 @@ def _settle(home: Path, shares: list[Any]) -> float:
     from limbeck.consortium import party, server
 
     digits, began = load("digits"), time.perf_counter()
-    server.init(home / "server", ["localhost"], "127.0.0.1", free_port())
+    server.init(home / "server", ["localhost"], "127.0.0.1", _free_port())
     folder = server.ServerFolder(home / "server")
     np.savez(home / "server" / "public.npz", x_train=digits.x[:600], y_train=digits.y[:600])
     classes = json.dumps([str(n) for n in range(10)])
@@ -105,6 +103,13 @@ def _said(*words: object) -> str:
 
 def _start(*words: object) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([*LIMBECK, *map(str, words)], stderr=subprocess.DEVNULL)
+
+
+def _free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        port: int = trial.getsockname()[1]
+        return port
 
 
 def _memory(program: int) -> int:

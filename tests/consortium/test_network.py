@@ -39,10 +39,8 @@ def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]
         there.close()
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["fedkt-L2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fedkt", "fedmd", "fedkd"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
 def test_a_run_over_the_network_gives_what_it_gives_in_one_process(neighbours: Neighbours, method: str) -> None:
     name, parameters = METHODS[method]
     file = neighbours.experiment(f'name = "{name}"\n' + _toml(parameters), name=method)
