@@ -30,6 +30,7 @@ from limbeck.protocol.parties import Outcome, delta_of
 from limbeck.protocol.release import Release
 from limbeck.protocol.site import Site
 
+BARE = ("unprotected", "nothing-private")
 ONE_SHOT = ("fedkt", "fedkd")
 Say = Callable[[str], None]
 
@@ -178,7 +179,7 @@ def _record(
         epsilon=epsilon_by_observer(found),
         delta=delta,
         privacy=[asdict(figure) for figure in found],
-        noise=plan.venture.noise,
+        noise="simulated" if any(map(_is_simulated, releases)) else "secure",
         metrics=_metrics(plan, outcome),
         constant=None,
         versions=versions(),
@@ -186,6 +187,11 @@ def _record(
         remarks=(*outcome.remarks, *troubles),
         figures=outcome.figures,
     )
+
+
+def _is_simulated(row: Release) -> bool:
+    """Whether noise came from a seed; a party may choose that for itself."""
+    return row.noise == "simulated" and row.mechanism not in BARE
 
 
 def _metrics(plan: Plan, outcome: Outcome) -> Metrics | None:

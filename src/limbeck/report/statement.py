@@ -154,10 +154,11 @@ def _bare(record: RunRecord, own_models: bool) -> str:
         told.append("- A person with several rows in one party: the figures are for one row; his rows add up.")
     if record.data.get("classes_are_private"):
         told.append("- The names of the classes: they were read off the private rows and stand in the model, bare.")
-    told.append(
-        "- `record.json` itself: it counts each party's rows by class and tells how good the models are. It is for "
-        "those who may know that."
-    )
+    if any(party.rows is not None for party in record.parties):
+        told.append(
+            "- `record.json` itself: it counts each party's rows by class and tells how good the models are. It is for "
+            "those who may know that."
+        )
     told.append("- That a party took part, how many rows were asked about, and what all parties agreed on beforehand.")
     return "\n".join(told)
 
