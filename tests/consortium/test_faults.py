@@ -124,6 +124,7 @@ def test_without_a_quorum_the_run_says_who_was_silent_and_can_go_on(neighbours: 
     )
     assert "Traceback" not in told["error"]
     neighbours.attend("c")
+    file = neighbours.experiment(deadline=60.0, quorum=3)  # more patience; anything else must stay as it was
     assert neighbours.run(file, "--resume")["missing"] == []
     assert [neighbours.releases(party) for party in neighbours.parties] == [1, 1, 1]
 

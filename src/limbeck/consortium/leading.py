@@ -55,7 +55,7 @@ def begin(folder: ServerFolder, file: Path, say: Say) -> Led:
     rehearse(plan.venture.model, plan.public.x.shape[1:], len(plan.venture.data.classes))
     home = _home(folder, file)
     home.mkdir(parents=True)
-    about = {"run": f"{home.name}-{secrets.token_hex(4)}", "experiment": plan.table, "file": str(file.resolve())}
+    about = {"run": f"{home.name}-{secrets.token_hex(4)}", "experiment": _lasting(plan), "file": str(file.resolve())}
     journal = Journal(home / "journal.sqlite", new=True)
     journal.begin({**about, "parties": numbers, "terms": asdict(plan.terms(len(numbers)))})
     return _lead(folder, home, plan, journal, say)
@@ -98,7 +98,7 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
 def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: Say) -> Led:
     started = time.perf_counter()
     about, members = journal.about(), folder.admitted
-    journal.begin({"experiment": plan.table, "terms": asdict(plan.terms(len(about["parties"])))})
+    journal.begin({"experiment": _lasting(plan), "terms": asdict(plan.terms(len(about["parties"])))})
     names = {int(number): name for number, name in about["parties"].items()}
     keys = {number: str(members[name].key).encode() if name in members else b"" for number, name in names.items()}
     book = Book(folder.path / "ledger.sqlite", about["run"], plan.venture.budget)
@@ -198,6 +198,11 @@ def _metrics(plan: Plan, outcome: Outcome) -> Metrics | None:
     if not outcome.model or plan.test is None:
         return None
     return score(PackedModel(outcome.model), plan.test)
+
+
+def _lasting(plan: Plan) -> dict[str, Any]:
+    """What must not change while a run goes on; how long it waits for whom may."""
+    return {key: value for key, value in plan.table.items() if key not in ("deadline", "quorum")}
 
 
 def _tells(request: bytes) -> bool:
