@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from limbeck.protocol.release import Release
 from limbeck.protocol.site import Site
 
 BARE = ("unprotected", "nothing-private")
+ENOUGH = 10**6  # rows: how many a party has, it knows itself
 ONE_SHOT = ("fedkt", "fedkd")
 Say = Callable[[str], None]
 
@@ -117,6 +119,7 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
     )
     control = folder.control()
     with closing(book), closing(control):
+        _check_plan(book, plan, len(names))
         folder.sync(control)
         patience = Patience(float(venture.deadline), venture.quorum or len(names))
         engine = Flower(venture.algorithm, site, consortium, control, journal, patience, say=say)
@@ -128,6 +131,17 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
         record = _record(plan, engine, outcome, names, journal, time.perf_counter() - started)
     _write(home, plan, outcome, record)
     return Led(home, record)
+
+
+def _check_plan(book: Book, plan: Plan, parties: int) -> None:
+    """Refuse, before anyone is asked, a run whose releases at the server would pass its budget."""
+    planned = getattr(plan.venture.algorithm, "planned", None)
+    if book.budget and planned is None:
+        raise LimbeckError(f"{plan.venture.algorithm.name} does not say what it will release: no budget can be kept")
+    if planned is not None:
+        classes = len(plan.venture.data.classes)
+        releases = planned(len(plan.public), classes, [ENOUGH] * parties, plan.venture.noise)
+        book.check_plan([row for row in releases if row.site == "server"])
 
 
 def _write(home: Path, plan: Plan, outcome: Outcome, record: RunRecord) -> None:

@@ -1,0 +1,67 @@
+"""A coordinator's run, as far as it goes without a line."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+
+from limbeck.consortium import party, server
+from limbeck.consortium.experiment import read_plan
+from limbeck.consortium.leading import _check_plan, add_late, begin, resume
+from limbeck.consortium.server import ServerFolder
+from limbeck.engines.journal import Journal
+from limbeck.errors import LimbeckError
+from limbeck.privacy.ledger import Book, Budget
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ServerFolder:
+    server.init(tmp_path / "server", ["localhost"], "127.0.0.1", 1)
+    found = ServerFolder(tmp_path / "server")
+    for name in ("a", "b"):
+        party.init(tmp_path / name, found.invite(name))
+        found.admit(tmp_path / name / f"{name}.pub")
+    return found
+
+
+def test_a_server_that_is_not_there_is_told_in_one_line_and_the_run_can_go_on(folder: ServerFolder) -> None:
+    file = folder.path / "experiment.toml"
+    with pytest.raises(LimbeckError, match="cannot see who is there"):
+        begin(folder, file, print)
+    with pytest.raises(LimbeckError, match="cannot see who is there"):
+        resume(folder, file, print)
+    assert [path.name for path in (folder.path / "runs").iterdir()] == ["experiment-1"]
+
+
+def test_a_quorum_of_more_than_there_are_is_refused(folder: ServerFolder) -> None:
+    file = folder.path / "experiment.toml"
+    file.write_text(file.read_text().replace("quorum = 2", "quorum = 3"))
+    with pytest.raises(LimbeckError, match="quorum = 3, but 2 parties are admitted"):
+        begin(folder, file, print)
+    assert not (folder.path / "runs").exists()
+
+
+def test_a_run_that_would_pass_the_servers_budget_is_refused_before_anyone_is_asked(folder: ServerFolder) -> None:
+    file = folder.path / "experiment.toml"
+    file.write_text(file.read_text().replace('level = "L2", epsilon = 4.0', 'level = "L1", epsilon = 40.0'))
+    book = Book(None, "run", Budget(3.0))
+    with pytest.raises(LimbeckError, match="would bring epsilon towards public"):
+        _check_plan(book, read_plan(file), 2)
+    _check_plan(Book(None, "run", Budget(50.0)), read_plan(file), 2)
+
+
+def test_a_late_party_is_for_one_shot_methods_and_must_have_been_there(folder: ServerFolder) -> None:
+    file = folder.path / "experiment.toml"
+    for name, method in (("once", "fedkt"), ("often", "fedmd")):
+        home = folder.path / "runs" / name
+        home.mkdir(parents=True)
+        file.write_text(file.read_text().replace("fedkt", method).split("partitions")[0])
+        journal = Journal(home / "journal.sqlite", new=True)
+        copy = folder.path / f"{name}.toml"
+        copy.write_text(file.read_text())
+        journal.begin({"run": name, "file": str(copy), "parties": {"0": "a"}, "terms": {"algorithm": method}})
+    with pytest.raises(LimbeckError, match="fedmd is no one-shot method"):
+        add_late(folder, "often", "a", print)
+    with pytest.raises(LimbeckError, match="b took no part in once; its parties: a"):
+        add_late(folder, "once", "b", print)
