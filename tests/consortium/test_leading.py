@@ -53,7 +53,7 @@ def test_a_run_that_would_pass_the_servers_budget_is_refused_before_anyone_is_as
 
 def test_a_late_party_is_for_one_shot_methods_and_must_have_been_there(folder: ServerFolder) -> None:
     file = folder.path / "experiment.toml"
-    for name, method in (("once", "fedkt"), ("often", "fedmd")):
+    for name, method in (("once", "fedkt"), ("often", "solo")):
         home = folder.path / "runs" / name
         home.mkdir(parents=True)
         file.write_text(file.read_text().replace("fedkt", method).split("partitions")[0])
@@ -61,7 +61,7 @@ def test_a_late_party_is_for_one_shot_methods_and_must_have_been_there(folder: S
         copy = folder.path / f"{name}.toml"
         copy.write_text(file.read_text())
         journal.begin({"run": name, "file": str(copy), "parties": {"0": "a"}, "terms": {"algorithm": method}})
-    with pytest.raises(LimbeckError, match="fedmd is no one-shot method"):
+    with pytest.raises(LimbeckError, match="solo is no one-shot method"):
         add_late(folder, "often", "a", print)
     with pytest.raises(LimbeckError, match="b took no part in once; its parties: a"):
         add_late(folder, "once", "b", print)

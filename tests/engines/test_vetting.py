@@ -259,6 +259,12 @@ def test_a_letter_with_a_wrong_heading_is_refused(heading: bytes) -> None:
         Answer.decode(MAGIC + struct.pack("<I", len(heading)) + heading)
 
 
+@pytest.mark.parametrize("run", ["../evil", "a/b", "", ".hidden", "x" * 300, "a\\b", "nul\0"])
+def test_a_runs_name_that_is_no_name_for_a_file_is_refused(run: str) -> None:
+    with pytest.raises(LimbeckError, match="a letter of a run with the name"):
+        Question.decode(replace(QUESTION, run=run).encode())
+
+
 def test_letters_come_back_as_they_were() -> None:
     assert Question.decode(QUESTION.encode()) == QUESTION
     answer = Answer("run", 1, 0, QUESTION.hash, None, [{"what": "labels"}], b"reply")

@@ -17,6 +17,8 @@ class OwnModel(Reply):
 
     model: bytes
 
+    largest: ClassVar[int] = 2**29
+
     def models_within(self) -> tuple[bytes, ...]:
         return (self.model,)
 

@@ -40,6 +40,8 @@ class Students(Reply):
 
     models: tuple[bytes, ...]
 
+    largest: ClassVar[int] = 2**29
+
     def models_within(self) -> tuple[bytes, ...]:
         return self.models
 

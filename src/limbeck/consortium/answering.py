@@ -21,6 +21,8 @@ from limbeck.protocol.release import Release
 from limbeck.protocol.site import Silo
 from limbeck.tables import from_table
 
+LARGEST = 2**30  # bytes of a request, unpacked
+
 
 def answer(folder: PartyFolder, question: Question) -> Answer:
     """The answer to a question, or a refusal; what was answered before is said again, and nothing else is done."""
@@ -71,7 +73,7 @@ def _objection(levels: list[str] | None, epsilon: float | None, algorithm: Algor
 def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
     algorithm = agreed(folder, question)
     book = folder.book(question.run)
-    request, header = decode(question.request)
+    request, header = decode(question.request, LARGEST)
     if not isinstance(request, Request) or header.turn != question.turn:
         raise LimbeckError("a letter that asks nothing, or is of another turn than its request")
     silo = _silo(folder, question, algorithm, book)

@@ -102,6 +102,9 @@ class Attendance:
                 raise LimbeckError("the server's run names another app than the Limbeck that is installed here")
             self._approve(question, what)
             told = self._in_a_process_of_its_own(question)
+        except LostLineError as error:
+            self.say(f"{what}: {error}")
+            return None
         except LimbeckError as error:
             told = replace(blank, refusal=" ".join(str(error).split()))
         if told is None:

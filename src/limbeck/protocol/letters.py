@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,6 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from limbeck.errors import LimbeckError
 
 MAGIC = b"limbeck1"
+RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # a run's name is the name of files, too
+MOST_PARTIES = 100_000
 LARGEST_HEADER = 16 * 2**20
 T = TypeVar("T", "Question", "Answer")
 
@@ -49,7 +52,12 @@ class Question:
 
     @staticmethod
     def decode(data: bytes) -> "Question":
-        return _decode(Question, data, "request")
+        question = _decode(Question, data, "request")
+        if not RUN.fullmatch(question.run):
+            raise LimbeckError(f"a letter of a run with the name {question.run[:40]!r}")
+        if question.turn < 0 or not 0 < question.terms.parties <= MOST_PARTIES:
+            raise LimbeckError(f"a letter of turn {question.turn}, for {question.terms.parties} parties")
+        return question
 
 
 @dataclass(frozen=True, slots=True)
