@@ -1,0 +1,44 @@
+#!/bin/sh
+# All that docs/results.md and docs/skew.md need a GPU for, one step after the other: about an hour and a half on an H200.
+# What a step has finished is kept in FOLDER and not run again. LIMBECK_DATA names the folder with the data sets.
+#   sh benchmarks/on_a_gpu.sh FOLDER [STEP ...]      steps: mnist vote cifar femnist fedkd1 fedkd01
+set -eu
+kept=$1
+shift
+steps=${*:-mnist vote cifar femnist fedkd1 fedkd01}
+mkdir -p "$kept"
+
+mnist() { # FedKT's Table 1: FedAvg and its kin at 50 rounds, and FedKT as their start
+    limbeck compare examples/mnist_iterative.toml --seeds 1 --with "fedprox,scaffold,fedkt-prox:then.rounds=50,fedkt,solo" \
+        --out "$kept/results"
+}
+
+vote() { # the vote by default beside the printed one, at the paper's full schedule
+    limbeck sweep examples/mnist_full.toml --set 'algorithm.voting={}' --over data.split.beta=0.1,0.5 --with fedkt:voting=paper \
+        --out "$kept/results"
+}
+
+cifar() { # every method beside every other
+    limbeck compare examples/cifar_iterative.toml --seeds 1 --out "$kept/results" \
+        --with "fedprox,fedavgm,feddf,fedgen,solo,fedmd:start=none:settle={epochs=10,batch=64}:revisit={batch=64},fedkd:noise=none:local={epochs=20,batch=64}:distil={epochs=20}"
+}
+
+femnist() { # FedMD's and FedMD-NFDP's own scenarios
+    python benchmarks/fedmd_papers.py femnist --starts "$kept/starts" --set training.precision=tf32 --learn 0 1 2 3 4 5 6 7 8 9
+    python benchmarks/fedmd_papers.py femnist --starts "$kept/starts" --set training.precision=tf32 --kept "$kept/femnist.jsonl"
+}
+
+fedkd1() { # FedKD's Tables 1 and 2 and Figure 2
+    python benchmarks/fedkd.py local --kept "$kept/fedkd1" --set training.checkpoint="$kept/checkpoint1"
+    python benchmarks/fedkd.py distil --kept "$kept/fedkd1"
+}
+
+fedkd01() { # Table 1 at alpha 0.1
+    python benchmarks/fedkd.py local --kept "$kept/fedkd01" --set data.split.beta=0.1 --set training.checkpoint="$kept/checkpoint01"
+    python benchmarks/fedkd.py distil --kept "$kept/fedkd01" --set data.split.beta=0.1 --only 'as printed|no noise'
+}
+
+for step in $steps; do
+    echo "== $step"
+    "$step"
+done
