@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,6 +114,25 @@ def test_a_party_that_hangs_is_silent_and_a_quorum_is_enough(neighbours: Neighbo
         assert [turn for _, turn in neighbours.answers(party)] == [0, 1, 1]
     again = neighbours.say("server", "add-late", neighbours.server, "experiment-1-late-1", "b", check=False)
     assert "has answered" in again.stderr
+
+
+def test_a_late_party_at_level_l1_is_a_second_release_that_the_budget_may_refuse(neighbours: Neighbours) -> None:
+    noisy = 'name = "fedkt"\nvoting = "paper"\npartitions = 1\nsubsets = 2\nprivacy = { level = "L1", epsilon = 5.0 }'
+    small, large = (f'budget = {{ epsilon = {most}, towards = "public" }}\n' for most in (6.0, 50.0))
+    neighbours.attend("a", "b")
+    neighbours.run(neighbours.experiment(noisy, deadline=15.0, quorum=2, more=small))
+    neighbours.attend("c")
+    refused = neighbours.say("server", "add-late", neighbours.server, "experiment-1", "c", check=False)
+    assert "this run would bring epsilon towards public to" in refused.stderr
+    assert "of 6 is left" in refused.stderr
+    assert neighbours.releases("c") == 0
+    assert [path.name for path in (neighbours.server / "runs").iterdir()] == ["experiment-1"]
+    neighbours.experiment(noisy, deadline=60.0, quorum=2, more=large)
+    neighbours.say("server", "add-late", neighbours.server, "experiment-1", "c")
+    assert [neighbours.releases(party) for party in neighbours.parties] == [1, 1, 1]
+    with sqlite3.connect(neighbours.server / "ledger.sqlite") as ledger:
+        noised = "SELECT count(*) FROM releases WHERE json_extract(row, '$.mechanism') = 'gumbel'"
+        assert ledger.execute(noised).fetchone() == (2,)
 
 
 def test_without_a_quorum_the_run_says_who_was_silent_and_can_go_on(neighbours: Neighbours) -> None:

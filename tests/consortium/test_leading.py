@@ -25,13 +25,13 @@ def folder(tmp_path: Path) -> ServerFolder:
     return found
 
 
-def test_a_server_that_is_not_there_is_told_in_one_line_and_the_run_can_go_on(folder: ServerFolder) -> None:
+def test_a_server_that_is_not_there_is_told_in_one_line_and_nothing_is_begun(folder: ServerFolder) -> None:
     file = folder.path / "experiment.toml"
     with pytest.raises(LimbeckError, match="cannot see who is there"):
         begin(folder, file, print)
-    with pytest.raises(LimbeckError, match="cannot see who is there"):
+    assert not (folder.path / "runs").exists()
+    with pytest.raises(LimbeckError, match="no run of"):
         resume(folder, file, print)
-    assert [path.name for path in (folder.path / "runs").iterdir()] == ["experiment-1"]
 
 
 def test_a_quorum_of_more_than_there_are_is_refused(folder: ServerFolder) -> None:

@@ -56,8 +56,10 @@ def begin(folder: ServerFolder, file: Path, say: Say) -> Led:
     numbers = {str(member.index): member.name for member in members.values()}
     rehearse(plan.venture.model, plan.public.x.shape[1:], len(plan.venture.data.classes))
     home = _home(folder, file)
+    run = f"{home.name}-{secrets.token_hex(4)}"
+    _check_ready(folder, plan, run, len(numbers))
     home.mkdir(parents=True)
-    about = {"run": f"{home.name}-{secrets.token_hex(4)}", "experiment": _lasting(plan), "file": str(file.resolve())}
+    about = {"run": run, "experiment": _lasting(plan), "file": str(file.resolve())}
     journal = Journal(home / "journal.sqlite", new=True)
     journal.begin({**about, "parties": numbers, "terms": asdict(plan.terms(len(numbers)))})
     return _lead(folder, home, plan, journal, say)
@@ -68,7 +70,10 @@ def resume(folder: ServerFolder, file: Path, say: Say) -> Led:
     plan = read_plan(file)
     for home in reversed(_runs(folder, file)):
         if not (home / "record.json").exists():
-            return _lead(folder, home, plan, Journal(home / "journal.sqlite"), say)
+            journal = Journal(home / "journal.sqlite")
+            about = journal.about()
+            _check_ready(folder, plan, about["run"], len(about["parties"]))
+            return _lead(folder, home, plan, journal, say)
     raise LimbeckError(f"no run of {file} is unfinished")
 
 
@@ -86,9 +91,10 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
     if all(late in old.answers(turn) for turn in told):
         raise LimbeckError(f"{name} has answered in {run} already")
     home = next(h for n in count(1) if not (h := folder.path / "runs" / f"{run}-late-{n}").exists())
+    fresh = {"run": f"{home.name}-{secrets.token_hex(4)}", "earlier": about.get("earlier", about["run"])}
+    _check_ready(folder, plan, fresh["run"], len(about["parties"]))
     home.mkdir()
     journal = Journal(home / "journal.sqlite", new=True)
-    fresh = {"run": f"{home.name}-{secrets.token_hex(4)}", "earlier": about.get("earlier", about["run"])}
     journal.begin({**about, **fresh, "late": late, "copied": len(told)})
     for turn, (request, asked) in told.items():
         journal.ask(turn, request, asked)
@@ -119,8 +125,6 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
     )
     control = folder.control()
     with closing(book), closing(control):
-        _check_plan(book, plan, len(names))
-        folder.sync(control)
         patience = Patience(float(venture.deadline), venture.quorum or len(names))
         engine = Flower(venture.algorithm, site, consortium, control, journal, patience, say=say)
         outcome = None
@@ -131,6 +135,14 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
         record = _record(plan, engine, outcome, names, journal, time.perf_counter() - started)
     _write(home, plan, outcome, record)
     return Led(home, record)
+
+
+def _check_ready(folder: ServerFolder, plan: Plan, run: str, parties: int) -> None:
+    """Before anything is written or anyone is asked: the SuperLink answers, and the budget allows the run."""
+    with closing(folder.control()) as control:
+        folder.sync(control)
+    with closing(Book(folder.path / "ledger.sqlite", run, plan.venture.budget)) as book:
+        _check_plan(book, plan, parties)
 
 
 def _check_plan(book: Book, plan: Plan, parties: int) -> None:
@@ -215,8 +227,8 @@ def _metrics(plan: Plan, outcome: Outcome) -> Metrics | None:
 
 
 def _lasting(plan: Plan) -> dict[str, Any]:
-    """What must not change while a run goes on; how long it waits for whom may."""
-    return {key: value for key, value in plan.table.items() if key not in ("deadline", "quorum")}
+    """What must not change while a run goes on; how long it waits for whom, and what may be spent, may."""
+    return {key: value for key, value in plan.table.items() if key not in ("budget", "deadline", "quorum")}
 
 
 def _tells(request: bytes) -> bool:
