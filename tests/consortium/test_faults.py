@@ -67,6 +67,19 @@ def test_a_party_killed_after_its_release_gives_the_same_answer_again(neighbours
     assert sorted(journal(neighbours).answers(0)) == [0, 1, 2]
 
 
+def test_an_answering_process_that_dies_is_started_once_more(neighbours: Neighbours) -> None:
+    marker = neighbours.slow("b", 4.0)
+    neighbours.attend("a", "b", "c")
+    lead = neighbours.lead(neighbours.server / "experiment.toml")
+    neighbours.until(marker.exists)
+    [nursery] = children(neighbours.running["b"].pid)
+    for child in children(nursery):
+        os.kill(child, signal.SIGKILL)
+    assert lead.wait(120) == 0, neighbours.log("lead")
+    assert sorted(journal(neighbours).answers(0)) == [0, 1, 2]
+    assert neighbours.releases("b") == 1
+
+
 def test_a_server_killed_in_the_middle_goes_on_where_it_was(neighbours: Neighbours) -> None:
     marker = neighbours.slow("b", 6.0)
     neighbours.attend("a", "b", "c")
@@ -122,6 +135,8 @@ def test_a_late_party_at_level_l1_is_a_second_release_that_the_budget_may_refuse
     neighbours.attend("a", "b")
     neighbours.run(neighbours.experiment(noisy, deadline=15.0, quorum=2, more=small))
     neighbours.attend("c")
+    silent = neighbours.say("server", "add-late", neighbours.server, "experiment-1", "c", check=False)
+    assert "nothing was counted again" in silent.stderr or "would bring" in silent.stderr
     refused = neighbours.say("server", "add-late", neighbours.server, "experiment-1", "c", check=False)
     assert "this run would bring epsilon towards public to" in refused.stderr
     assert "of 6 is left" in refused.stderr

@@ -1,6 +1,8 @@
 """The verbs of `limbeck server` and `limbeck party` that need no line: folders, keys, and clear refusals."""
 
+import json
 import stat
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,7 +54,47 @@ def test_the_partys_settings_begin_with_what_was_proposed(server: Path, tmp_path
     say("server", "invite", server, "clinic")
     say("party", "init", tmp_path / "clinic", server / "invitations" / "clinic.json")
     text = (tmp_path / "clinic" / "party.toml").read_text()
-    assert text.endswith('[[agree]]\nalgorithm = "fedkt"\nlevels = ["L2"]\nepsilon = 4.0\n')
+    agreed = tomllib.loads(text)["agree"]
+    assert agreed == [{"algorithm": "fedkt", "levels": ["L2"], "epsilon": 4.0, "delta": 1e-5, "towards": "server"}]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("party", "../pwned"),
+        ("party", "a/b"),
+        ("index", -1),
+        ("address", "nowhere"),
+        ("address", "http://localhost:1/"),
+        ("authority", "garbage"),
+        ("classes", ["0"]),
+        ("algorithm", {}),
+        ("format", 7),
+        ("index", "first"),
+    ],
+)
+def test_a_join_file_that_was_tampered_with_is_refused(server: Path, tmp_path: Path, key: str, value: object) -> None:
+    say("server", "invite", server, "clinic")
+    table = json.loads((server / "invitations" / "clinic.json").read_text())
+    (tmp_path / "join.json").write_text(json.dumps({**table, key: value}))
+    with pytest.raises(LimbeckError, match=key) as error:
+        say("party", "init", tmp_path / "clinic", tmp_path / "join.json")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "clinic").exists()
+
+
+def test_a_new_join_file_takes_the_place_of_an_old_one_of_the_same_party(server: Path, tmp_path: Path) -> None:
+    for name in ("clinic", "lab"):
+        say("server", "invite", server, name)
+        say("party", "init", tmp_path / name, server / "invitations" / f"{name}.json")
+    file = server / "experiment.toml"
+    file.write_text(file.read_text().replace("subsets = 8", "subsets = 4"))
+    join = Path(str(server / "invitations" / "clinic.json"))
+    say("server", "invite", server, "clinic")
+    say("party", "rejoin", tmp_path / "clinic", join)
+    assert read_join(tmp_path / "clinic" / "join.json").algorithm["subsets"] == 4
+    with pytest.raises(LimbeckError, match="invites clinic"):
+        say("party", "rejoin", tmp_path / "lab", join)
 
 
 def test_the_certificate_names_what_parties_dial(server: Path) -> None:
@@ -84,6 +126,9 @@ def test_keys_are_admitted_before_anything_runs_and_kept_apart(server: Path, tmp
     ("words", "told"),
     [
         (("server", "init", "{server}"), "is not empty"),
+        (("server", "init", "{tmp}/new", "--name", "müller.example"), "a host name or an address"),
+        (("server", "init", "{tmp}/new", "--name", "https://foo/"), "a host name or an address"),
+        (("server", "init", "{tmp}/new", "--name", "x" * 65), "a host name or an address"),
         (("server", "invite", "{tmp}", "clinic"), "is not a server's folder"),
         (("server", "invite", "{server}", "../evil"), "is no name for a party"),
         (("server", "invite", "{server}", ""), "is no name for a party"),

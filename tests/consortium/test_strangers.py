@@ -73,6 +73,31 @@ def test_a_removed_party_is_not_let_in_and_a_new_key_takes_the_place_of_an_old_o
     neighbours.say("server", "admit", neighbours.server, public)
 
 
+def test_a_stranger_cannot_make_the_server_read_much(neighbours: Neighbours, folder: ServerFolder) -> None:
+    import ssl
+
+    import httpx
+
+    from neighbours import children
+
+    [superlink] = children(neighbours.running["serve"].pid)
+    trusted = ssl.create_default_context(cafile=str(neighbours.server / "ca.pem"))
+    before = _peak(superlink)
+    with httpx.Client(verify=trusted, timeout=60) as client:
+        url = f"https://{folder.own_address}/v1/fleet/activate-node"
+        try:
+            answer = client.post(url, content=bytes(300 * 2**20), headers={"content-type": "application/x-protobuf"})
+            assert answer.is_error
+        except httpx.TransportError:
+            pass  # the line was cut, which is as good
+    assert _peak(superlink) - before < 100 * 2**20
+
+
+def _peak(process: int) -> int:
+    status = Path(f"/proc/{process}/status").read_text()
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+
+
 def test_only_the_coordinator_may_start_runs_or_register(folder: ServerFolder, tmp_path: Path) -> None:
     for name in ("ca.pem",):
         (tmp_path / name).write_bytes((folder.path / name).read_bytes())

@@ -91,7 +91,17 @@ def own_function(model: onnx.ModelProto) -> None:
 
 
 FORBIDDEN = [
-    *("Loop", "If", "RandomNormal", "RandomUniformLike", "Multinomial", "Bernoulli", "ConstantOfShape", "Tile"),
+    *(
+        "Dropout",
+        "Loop",
+        "If",
+        "RandomNormal",
+        "RandomUniformLike",
+        "Multinomial",
+        "Bernoulli",
+        "ConstantOfShape",
+        "Tile",
+    ),
     *("Range", "EyeLike", "NonZero", "Unique", "StringNormalizer", "TfIdfVectorizer", "SequenceConstruct", "Optional"),
     *("GridSample", "STFT", "ImageDecoder", "RegexFullMatch", "Invented"),
 ]

@@ -27,6 +27,7 @@ from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 
 NOBODY = np.empty(0)
+LARGEST = 1e9  # of a count or a noised sum
 HELD_OUT = 5  # every fifth row of a subset, where accuracy is measured
 
 
@@ -70,12 +71,14 @@ class Said(Reply):
     counts: Array
 
     def check(self, request: Request[Any], public: int, classes: int) -> None:
-        check_shape(self.votes, [(len(self.votes), classes)])
+        rows = request.rows if isinstance(request, Say) else public
+        sums = min(len(self.votes), max(1, rows))  # or so many sums over all rows, where each has noise
+        check_shape(self.votes, [(rows, classes), (sums, classes)])
         check_shape(self.counts, [(classes,), (0,)])
         check_share(self.weight)
         check_share(self.belief, or_none=True)
-        if len(self.votes) > public:
-            raise LimbeckError(f"votes on {len(self.votes)} rows, of which there are {public}")
+        if not len(self.votes) or max(np.abs(self.votes).max(), np.abs(self.counts).max(initial=0)) > LARGEST:
+            raise LimbeckError("no votes, or such as nobody has")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from limbeck.cli.shared import AsJson, console, private_stdout
+from limbeck.cli.shared import INTERRUPTED, AsJson, console, private_stdout, stop
 from limbeck.errors import LimbeckError
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `init` made.")]
@@ -38,6 +38,7 @@ def add(app: typer.Typer) -> None:
         ("start", party_start),
         ("ledger", party_ledger),
         ("rekey", party_rekey),
+        ("rejoin", party_rejoin),
         ("requests", requests),
         ("approve", approve),
     ]
@@ -124,7 +125,10 @@ def run(
         from limbeck.consortium.leading import resume as go_on
         from limbeck.consortium.server import ServerFolder
 
-        led = (go_on if resume else begin)(ServerFolder(folder), experiment, _say)
+        try:
+            led = (go_on if resume else begin)(ServerFolder(folder), experiment, _say)
+        except KeyboardInterrupt:
+            stop(f"limbeck: interrupted; limbeck server run {folder} {experiment} --resume goes on", INTERRUPTED)
     _told(led, as_json, answer)
 
 
@@ -182,6 +186,17 @@ def party_rekey(folder: Folder) -> None:
 
         public = rekey(PartyFolder(folder))
     typer.echo(f"Send {public} to the coordinator.")
+
+
+def party_rejoin(
+    folder: Folder,
+    join_file: Annotated[Path, typer.Argument(metavar="JOIN_FILE", help="A new one, for the same party.")],
+) -> None:
+    """Take a new join file: the coordinator has changed what will be asked. What you agree to stays as it is."""
+    from limbeck.consortium.party import PartyFolder, rejoin
+
+    rejoin(PartyFolder(folder), join_file)
+    typer.echo(f"Look at [[agree]] in {folder}/party.toml before you start again.")
 
 
 def party_start(folder: Folder) -> None:

@@ -1,7 +1,10 @@
 """What a party does with a question: look whether it agreed to such a thing, then answer it, once."""
 
-from dataclasses import asdict, replace
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +15,10 @@ from limbeck.engines.respond import respond
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import labelled
 from limbeck.models.choice import trainer_for
-from limbeck.privacy.ledger import Book
-from limbeck.protocol.codec import decode, encode
+from limbeck.privacy.ledger import Book, Budget
+from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.letters import Answer, Question
-from limbeck.protocol.messages import Request
+from limbeck.protocol.messages import Done, Reply, Request
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.release import Release
 from limbeck.protocol.site import Silo
@@ -24,21 +27,60 @@ from limbeck.tables import from_table
 LARGEST = 2**30  # bytes of a request, unpacked
 
 
+class RefusalError(LimbeckError):
+    """Why this party does not answer, in words that tell nothing of its rows: the server may read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agree(Request[Done]):
+    """Votes that you have told before are to be counted and released once more: do you agree?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """A question that this party agrees to: all that is needed to answer it."""
+
+    algorithm: Algorithm
+    request: Request[Any]
+    header: Header
+    silo: Silo
+    book: Book
+    theirs: Sequence[Release]  # what the server will release
+
+
 def answer(folder: PartyFolder, question: Question) -> Answer:
-    """The answer to a question, or a refusal; what was answered before is said again, and nothing else is done."""
+    """The answer to a question, or a refusal; what was answered before is said again, and nothing else is done.
+
+    What went wrong at this party's own place is for its own log.
+    """
     blank = Answer(question.run, question.turn, question.party, question.hash)
     try:
         if known := folder.kept.answer(question.run, question.turn):
             if known[0] != question.hash:
-                raise LimbeckError(f"at turn {question.turn} of this run something else was asked before")
+                raise RefusalError("something else was asked at this turn of this run before")
             return Answer.decode(known[1])
         return _answered(folder, question, blank)
+    except RefusalError as error:
+        return replace(blank, refusal=str(error))
     except LimbeckError as error:
-        return replace(blank, refusal=" ".join(str(error).split()))
+        sys.stderr.write(f"limbeck: run {question.run}, turn {question.turn}: {' '.join(str(error).split())}\n")
+        return replace(blank, refusal="this party cannot answer; its own log says why")
 
 
-def agreed(folder: PartyFolder, question: Question) -> Algorithm:
-    """The algorithm of a question's run, or why this party takes no part in it."""
+def consider(folder: PartyFolder, question: Question) -> Considered:
+    """All that can be looked at before anything is trained: the terms, the request, and what a run would spend."""
+    algorithm, cap = agreed(folder, question)
+    request, header = decode(question.request, LARGEST)
+    if not isinstance(request, Request) or header.turn != question.turn:
+        raise RefusalError("a letter that asks nothing, or is of another turn than its request")
+    book = folder.book(question.run, cap)
+    silo = _silo(folder, question, algorithm, book)
+    theirs = _planned(book, algorithm, silo, question)
+    return Considered(algorithm, request, header, silo, book, theirs)
+
+
+def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget | None]:
+    """The algorithm of a question's run and what it may spend, or why this party takes no part in it."""
     terms, join = question.terms, folder.join
     for told, meant, what in (
         (question.party, join.index, "party number"),
@@ -48,44 +90,36 @@ def agreed(folder: PartyFolder, question: Question) -> Algorithm:
         (terms.labelled, join.labelled, "word on labels of public rows"),
     ):
         if told != meant:
-            raise LimbeckError(f"the server speaks of another {what} than the join file")
+            raise RefusalError(f"the server speaks of another {what} than the join file")
     words = [each for each in folder.settings.agree if each.algorithm == terms.algorithm]
     if not words:
-        raise LimbeckError(f"this party did not agree to {terms.algorithm}")
-    algorithm = from_table(algorithm_named(terms.algorithm), terms.parameters)
-    refusals = [_objection(each.levels, each.epsilon, algorithm) for each in words]
-    if all(refusals):
-        raise LimbeckError(f"this party did not agree to {terms.algorithm} {refusals[0]}")
-    return algorithm
-
-
-def _objection(levels: list[str] | None, epsilon: float | None, algorithm: Algorithm) -> str | None:
-    privacy = getattr(algorithm, "privacy", None)
-    level = getattr(privacy, "level", None)
-    if levels is not None and level not in levels:
-        return f"at level {level}, only at {', '.join(levels)}"
-    asked = getattr(privacy, "epsilon", None) if privacy is not None else getattr(algorithm, "epsilon", None)
-    if epsilon is not None and asked is not None and asked > epsilon:
-        return f"with epsilon {asked:g}, only up to {epsilon:g}"
-    return None
+        raise RefusalError(f"this party did not agree to {terms.algorithm}")
+    try:
+        algorithm = from_table(algorithm_named(terms.algorithm), terms.parameters)
+    except LimbeckError as error:
+        raise RefusalError(f"{terms.algorithm} cannot be run so: {error}") from error
+    level = getattr(getattr(algorithm, "privacy", None), "level", None)
+    for each in words:
+        if each.levels is None or level in each.levels:
+            return algorithm, each.cap
+    allowed = sorted({str(known) for each in words for known in each.levels or ()})
+    raise RefusalError(f"this party did not agree to {terms.algorithm} at level {level}, only at {', '.join(allowed)}")
 
 
 def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
-    algorithm = agreed(folder, question)
-    book = folder.book(question.run)
-    request, header = decode(question.request, LARGEST)
-    if not isinstance(request, Request) or header.turn != question.turn:
-        raise LimbeckError("a letter that asks nothing, or is of another turn than its request")
-    silo = _silo(folder, question, algorithm, book)
-    theirs = _planned(book, algorithm, silo, question)
-    reply = encode(respond(algorithm, request, header, silo), header)
-    for row in theirs:
-        book.record(replace(row, what=f"{row.what} (by the server)"), None)
+    found = consider(folder, question)
+    silo, header = found.silo, found.header
+    if isinstance(found.request, Agree):
+        told: Reply = Done()
+    else:
+        told = respond(found.algorithm, found.request, header, silo)
+    for row in found.theirs:
+        found.book.record(replace(row, what=f"{row.what} (by the server)"), None)
     rows = [asdict(row) for row in silo.ledger.rows if row.turn == question.turn and row.site == silo.name]
-    told = replace(blank, reply=reply, releases=rows)
-    folder.kept.keep(question.run, question.turn, question.hash, told.encode(), silo.memory)
+    answered = replace(blank, reply=encode(told, header), releases=rows)
     _hand_over_model(folder, question, silo)
-    return told
+    folder.kept.keep(question.run, question.turn, question.hash, answered.encode(), silo.memory)
+    return answered
 
 
 def _silo(folder: PartyFolder, question: Question, algorithm: Algorithm, book: Book) -> Silo:
@@ -111,14 +145,18 @@ def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -
     """
     planned = getattr(algorithm, "planned", None)
     if planned is None:
-        if book.budget:
-            raise LimbeckError(f"{algorithm.name} does not say what it will release: no budget can be kept with it")
+        if book.budget or book.cap:
+            raise RefusalError(f"{algorithm.name} does not say what it will release: no budget can be kept with it")
         return []
     rows = [len(silo.private)] * question.terms.parties
     releases = planned(len(silo.public), silo.classes, rows, silo.noise)
     ours = [replace(row, site=silo.name) for row in releases if row.site == "party 0"]  # all parties do the same
     theirs = [row for row in releases if row.site == "server"]
-    book.check_plan([*ours, *theirs])
+    try:
+        book.check_plan([*ours, *theirs])
+    except LimbeckError as error:
+        sys.stderr.write(f"limbeck: run {question.run}: {error}\n")
+        raise RefusalError("the run would spend more than this party's owner allows") from error
     return theirs
 
 
@@ -127,9 +165,9 @@ def _hand_over_model(folder: PartyFolder, question: Question, silo: Silo) -> Non
     if silo.adopted is None:
         return
     row = silo.public.x.shape[1:]
-    (folder.path / "models").mkdir(exist_ok=True)
     names = np.array(list(question.terms.classes))
-    (folder.path / "models" / f"{question.run}.onnx").write_bytes(labelled(silo.adopted, names, row, folder.schema))
+    with Draft(folder.path / "models" / f"{question.run}.onnx") as file:
+        file.write(labelled(silo.adopted, names, row, folder.schema))
 
 
 def answer_in(work: Path) -> None:

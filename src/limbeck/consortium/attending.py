@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from limbeck.consortium.answering import agreed
+from limbeck.algorithms import algorithm_named
+from limbeck.consortium.answering import Considered, RefusalError, consider
 from limbeck.consortium.party import PartyFolder
 from limbeck.engines.flower.node import Node
 from limbeck.engines.flower.parcels import LostLineError
 from limbeck.engines.nursery import in_a_fresh_process
 from limbeck.errors import LimbeckError
-from limbeck.protocol.codec import decode
-from limbeck.protocol.letters import Answer, Question
+from limbeck.protocol.letters import Answer, Question, hash_of
 
 POLL = 0.5  # seconds between two looks for letters
 MOST_TRIES = 30  # of a server that does not answer, before this party announces itself anew
@@ -40,6 +40,8 @@ class Attendance:
         from limbeck.models.rehearsal import rehearse
 
         rehearse(settings.model, rows.x.shape[1:], len(self.folder.join.classes))
+        for each in settings.agree:
+            algorithm_named(each.algorithm)
 
     def run(self) -> None:
         wait, told = 1.0, ""
@@ -95,21 +97,24 @@ class Attendance:
         except LimbeckError as error:
             self.say(f"a letter was dropped: {error}")
             return None
+        self.folder = PartyFolder(self.folder.path)  # the owner may have changed his word
         blank = Answer(question.run, question.turn, question.party, question.hash)
         what = f"run {question.run}, turn {question.turn}"
         try:
             if not node.is_ours(message):
-                raise LimbeckError("the server's run names another app than the Limbeck that is installed here")
+                raise RefusalError("the server's run names another app than the Limbeck that is installed here")
             self._approve(question, what)
-            told = self._in_a_process_of_its_own(question)
+            told = self._in_a_process_of_its_own(question) or self._in_a_process_of_its_own(question)
         except LostLineError as error:
             self.say(f"{what}: {error}")
             return None
+        except RefusalError as error:
+            told = replace(blank, refusal=str(error))
         except LimbeckError as error:
-            told = replace(blank, refusal=" ".join(str(error).split()))
+            self.say(f"{what}: {' '.join(str(error).split())}")
+            told = replace(blank, refusal="this party cannot answer; its own log says why")
         if told is None:
-            self.say(f"{what}: the process that answers died")
-            return None
+            told = replace(blank, refusal="the process that answers died, twice")
         self.say(f"{what}: " + (f"refused: {told.refusal}" if told.refusal else f"answered, {len(told.reply)} bytes"))
         return told
 
@@ -117,16 +122,15 @@ class Attendance:
         """Wait for a person, where the owner wants that; what was answered before needs no second word."""
         if not self.folder.settings.approve or self.folder.kept.answer(question.run, question.turn):
             return
-        agreed(self.folder, question)
-        request, _ = decode(question.request, LARGEST)
-        asked = f"{question.terms.algorithm} {type(request).__name__}: {(type(request).__doc__ or '').splitlines()[0]}"
-        waiting = self.folder.kept.request(question.run, question.turn, asked)
+        found = consider(self.folder, question)
+        asked, letter = _in_words(found), hash_of(question.encode())
+        waiting = self.folder.kept.request(question.run, question.turn, letter, asked)
         if waiting.decision is None:
             self.say(f"{what} waits for a person: limbeck party approve {self.folder.path} {waiting.number}")
         while waiting.decision is None and not self.stop.wait(POLL):
-            waiting = self.folder.kept.request(question.run, question.turn, asked)
+            waiting = self.folder.kept.request(question.run, question.turn, letter, asked)
         if waiting.decision != "approved":
-            raise LimbeckError("a person at this party said no")
+            raise RefusalError("a person at this party said no")
 
     def _in_a_process_of_its_own(self, question: Question) -> Answer | None:
         """What a child makes of the question: nothing stays in memory between questions, and a crash is its own."""
@@ -136,3 +140,14 @@ class Attendance:
         (work / "question").write_bytes(question.encode())
         in_a_fresh_process(TASK, work, type(self.folder.settings.model).__module__)
         return Answer.decode((work / "answer").read_bytes()) if (work / "answer").exists() else None
+
+
+def _in_words(found: Considered) -> str:
+    """What a person is asked to approve: who asks what, how it is protected, and what it may cost."""
+    request = type(found.request)
+    privacy = getattr(found.algorithm, "privacy", None)
+    said = [found.algorithm.name, *([f"level {privacy.level}"] if privacy else [])]
+    for key in ("epsilon", "delta", "mechanism", "gamma", "sigma"):
+        value = getattr(privacy or found.algorithm, key, None)
+        said += [f"{key} {value}"] if value is not None else []
+    return f"{', '.join(said)}; {request.__name__}: {(request.__doc__ or '').splitlines()[0]}"

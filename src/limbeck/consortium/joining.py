@@ -1,6 +1,7 @@
 """The join file: what a coordinator tells a party before it takes part."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from limbeck.errors import LimbeckError
 
 FORMAT = 1
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # of a party: it is the name of files, too
+HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?|[0-9a-fA-F:]{2,39}")
+ADDRESS = re.compile(rf"({HOST.pattern}|\[[0-9a-fA-F:]{{2,39}}\]):[0-9]{{1,5}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,22 @@ def read_join(path: Path) -> Join:
         join = TypeAdapter(Join).validate_python(json.loads(path.read_text(encoding="utf-8")), extra="forbid")
     except OSError as error:
         raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, ValidationError) as error:
-        raise LimbeckError(f"{path} is not a join file: {str(error).splitlines()[0]}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise LimbeckError(f"{path} is not a join file: {key}: {first['msg']}") from error
+    except ValueError as error:
+        raise LimbeckError(f"{path} is not a join file: {error}") from error
     if join.format != FORMAT:
         raise LimbeckError(f"{path} has format {join.format}; this Limbeck knows {FORMAT}")
+    for key, right in (
+        ("party", NAME.fullmatch(join.party)),
+        ("index", join.index >= 0),
+        ("address", ADDRESS.fullmatch(join.address)),
+        ("authority", join.authority.startswith("-----BEGIN CERTIFICATE-----")),
+        ("classes", len(join.classes) >= 2),
+        ("algorithm", isinstance(join.algorithm.get("name"), str)),
+    ):
+        if not right:
+            raise LimbeckError(f"{path} is not a join file: {key} = {str(getattr(join, key))[:60]!r}")
     return join

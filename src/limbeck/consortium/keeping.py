@@ -12,6 +12,7 @@ from limbeck.consortium.server import ServerFolder
 from limbeck.engines.flower.coordinator import Control, wait_for
 from limbeck.engines.flower.keys import expires
 from limbeck.errors import LimbeckError
+from limbeck.locks import locked
 
 STARTS_WITHIN = 60.0  # seconds
 LONGEST_WAIT = 30.0
@@ -22,7 +23,15 @@ def keep(path: Path, say: Say) -> None:
     """Until interrupted."""
     folder = ServerFolder(path)
     check_certificate(folder)
-    wait = 1.0
+    with locked(path / ".serving.lock", f"{path}: another program serves this folder already"):
+        _keep(folder, say)
+
+
+def _keep(folder: ServerFolder, say: Say) -> None:
+    from limbeck.engines.flower.superlink import check_free
+
+    check_free(folder.settings.host, folder.settings.port)
+    path, wait = folder.path, 1.0
     while True:
         child = subprocess.Popen([sys.executable, "-m", __name__, str(path)])
         try:

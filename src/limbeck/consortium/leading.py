@@ -1,6 +1,8 @@
 """A run that a coordinator leads: begun, gone on with after a crash, or taken up again for a party that was late."""
 
+import re
 import secrets
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from limbeck.consortium.answering import Agree
 from limbeck.consortium.experiment import Plan, read_plan
 from limbeck.consortium.server import ServerFolder
 from limbeck.drafts import Draft
@@ -20,11 +23,12 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics, score
 from limbeck.experiments.record import PartyRecord, RunRecord, versions
 from limbeck.experiments.result import labelled
+from limbeck.locks import locked
 from limbeck.models.choice import trainer_for
 from limbeck.models.onnx import PackedModel
 from limbeck.models.rehearsal import rehearse
 from limbeck.privacy.accounting import delta_of_subsets, epsilon_by_observer, figures
-from limbeck.privacy.ledger import Book
+from limbeck.privacy.ledger import Book, read_ledger
 from limbeck.protocol.codec import decode
 from limbeck.protocol.messages import Done, Request
 from limbeck.protocol.parties import Outcome, delta_of
@@ -66,15 +70,15 @@ def begin(folder: ServerFolder, file: Path, say: Say) -> Led:
 
 
 def resume(folder: ServerFolder, file: Path, say: Say) -> Led:
-    """Go on with the latest run of an experiment that has not ended: recorded answers count, the rest is asked."""
+    """Go on with the latest run of an experiment, which has not ended: recorded answers count, the rest is asked."""
     plan = read_plan(file)
-    for home in reversed(_runs(folder, file)):
-        if not (home / "record.json").exists():
-            journal = Journal(home / "journal.sqlite")
-            about = journal.about()
-            _check_ready(folder, plan, about["run"], len(about["parties"]))
-            return _lead(folder, home, plan, journal, say)
-    raise LimbeckError(f"no run of {file} is unfinished")
+    home = _latest(folder, file)
+    if home is None or (home / "record.json").exists():
+        raise LimbeckError(f"no run of {file} is unfinished" + (f": the latest is {home.name}" if home else ""))
+    journal = Journal(home / "journal.sqlite")
+    about = journal.about()
+    _check_ready(folder, plan, about["run"], len(about["parties"]))
+    return _lead(folder, home, plan, journal, say)
 
 
 def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
@@ -100,7 +104,12 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
         journal.ask(turn, request, asked)
         for party, letter in old.answers(turn).items():
             journal.answer(turn, party, letter)
-    return _lead(folder, home, plan, journal, say)
+    try:
+        return _lead(folder, home, plan, journal, say)
+    except LimbeckError:
+        if not (home / "model.onnx").exists() and not _released(folder, fresh["run"]):
+            shutil.rmtree(home)  # nothing came of it, and nothing is to be gone on with
+        raise
 
 
 def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: Say) -> Led:
@@ -124,11 +133,14 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
         about["run"], plan.terms(len(names)), keys, about.get("earlier"), about.get("copied", 0), about.get("late")
     )
     control = folder.control()
-    with closing(book), closing(control):
+    alone = locked(home / "lock", f"{home.name} is led by another program already")
+    with alone, closing(book), closing(control):
         patience = Patience(float(venture.deadline), venture.quorum or len(names))
         engine = Flower(venture.algorithm, site, consortium, control, journal, patience, say=say)
         outcome = None
         try:
+            if consortium.late is not None and _noised(plan, len(names)):
+                _let_all_agree(engine, journal, consortium.late)
             outcome = engine.run()
         finally:
             engine.close(completed=outcome is not None)
@@ -147,13 +159,33 @@ def _check_ready(folder: ServerFolder, plan: Plan, run: str, parties: int) -> No
 
 def _check_plan(book: Book, plan: Plan, parties: int) -> None:
     """Refuse, before anyone is asked, a run whose releases at the server would pass its budget."""
-    planned = getattr(plan.venture.algorithm, "planned", None)
-    if book.budget and planned is None:
+    if book.budget and not hasattr(plan.venture.algorithm, "planned"):
         raise LimbeckError(f"{plan.venture.algorithm.name} does not say what it will release: no budget can be kept")
-    if planned is not None:
-        classes = len(plan.venture.data.classes)
-        releases = planned(len(plan.public), classes, [ENOUGH] * parties, plan.venture.noise)
-        book.check_plan([row for row in releases if row.site == "server"])
+    book.check_plan(_planned_here(plan, parties))
+
+
+def _planned_here(plan: Plan, parties: int) -> list[Release]:
+    """What the server will release, as far as the algorithm says."""
+    planned = getattr(plan.venture.algorithm, "planned", None)
+    if planned is None:
+        return []
+    releases = planned(len(plan.public), len(plan.venture.data.classes), [ENOUGH] * parties, plan.venture.noise)
+    return [row for row in releases if row.site == "server"]
+
+
+def _let_all_agree(engine: Flower, journal: Journal, late: int) -> None:
+    """A second release of what parties told before spends what they have: each looks at its own budget first."""
+    told = {party for turn in journal.questions() for party in journal.answers(turn)}
+    engine.agree(Agree(), sorted(told - {late}))
+
+
+def _noised(plan: Plan, parties: int) -> bool:
+    """Whether the server draws noise on what parties told it."""
+    return any(row.mechanism not in BARE for row in _planned_here(plan, parties))
+
+
+def _released(folder: ServerFolder, run: str) -> bool:
+    return any(known == run for _, known, _ in read_ledger(folder.path / "ledger.sqlite"))
 
 
 def _write(home: Path, plan: Plan, outcome: Outcome, record: RunRecord) -> None:
@@ -241,10 +273,8 @@ def _home(folder: ServerFolder, file: Path) -> Path:
     return next(h for n in count(1) if not (h := folder.path / "runs" / f"{file.stem}-{n}").exists())
 
 
-def _runs(folder: ServerFolder, file: Path) -> list[Path]:
-    """An experiment's runs in the order of their numbers."""
-    found = []
-    for journal in (folder.path / "runs").glob("*/journal.sqlite"):
-        if Journal(journal).about().get("file") == str(file.resolve()):
-            found.append((journal.stat().st_ctime, journal.parent))
-    return [home for _, home in sorted(found)]
+def _latest(folder: ServerFolder, file: Path) -> Path | None:
+    """An experiment's run with the highest number."""
+    named = re.compile(re.escape(file.stem) + r"-(\d+)")
+    found = [(int(m[1]), path) for path in (folder.path / "runs").glob("*") if (m := named.fullmatch(path.name))]
+    return max(found)[1] if found else None

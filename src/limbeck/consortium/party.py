@@ -4,9 +4,7 @@
 what algorithms remember between questions, `ledger.sqlite` every release of every run, `models/` what the party got.
 """
 
-import fcntl
 import json
-import os
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,20 +12,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt
 
 from limbeck.consortium.joining import Join, read_join
 from limbeck.data.own import private_rows, public_rows
 from limbeck.data.schema import Schema
+from limbeck.drafts import Draft
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Table, budget_in, check_table, model_in, read_toml, training_in
+from limbeck.locks import locked
 from limbeck.models.choice import Training
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.codec import pack_memory, unpack_memory
 from limbeck.protocol.learning import Model
-from limbeck.protocol.release import Noise
+from limbeck.protocol.release import Noise, Observer
 from limbeck.protocol.rows import Array, PublicRows, Rows
 
 SETTINGS = """\
@@ -51,11 +51,17 @@ name = "random-forest"
 
 
 class Agreed(Table):
-    """`[[agree]]`: an algorithm, and how it must protect what leaves."""
+    """`[[agree]]`: an algorithm, how it must protect what leaves, and what one run of it may spend."""
 
     algorithm: str
-    levels: list[str] | None = None
-    epsilon: Annotated[StrictFloat | StrictInt, Field(gt=0)] | None = None  # at most, where the algorithm has one
+    levels: list[Literal["L0", "L1", "L2"]] | None = None
+    epsilon: Annotated[StrictFloat | StrictInt, Field(gt=0)] | None = None
+    delta: Annotated[StrictFloat, Field(gt=0, lt=1)] = 1e-5
+    towards: Observer = "server"
+
+    @property
+    def cap(self) -> Budget | None:
+        return Budget(float(self.epsilon), self.delta, self.towards) if self.epsilon is not None else None
 
 
 class Settings(Table):
@@ -108,9 +114,9 @@ class PartyFolder:
             )
         return public
 
-    def book(self, run: str) -> Book:
-        """The ledger that outlives runs, with the owner's budget."""
-        return Book(self.path / "ledger.sqlite", run, self.settings.budget)
+    def book(self, run: str, cap: Budget | None) -> Book:
+        """The ledger that outlives runs, with the owner's budget for all of them and his cap for this one."""
+        return Book(self.path / "ledger.sqlite", run, self.settings.budget, cap)
 
     @cached_property
     def kept(self) -> "Kept":
@@ -119,16 +125,8 @@ class PartyFolder:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """One program at a time speaks for a party."""
-        handle = os.open(self.path / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(handle)
-            raise LimbeckError(f"{self.path}: another program speaks for this party already") from error
-        try:
+        with locked(self.path / "lock", f"{self.path}: another program speaks for this party already"):
             yield
-        finally:
-            os.close(handle)
 
 
 def init(path: Path, join_file: Path) -> Path:
@@ -146,6 +144,17 @@ def init(path: Path, join_file: Path) -> Path:
     return public
 
 
+def rejoin(folder: PartyFolder, join_file: Path) -> None:
+    """Take a new join file, of the same party: the coordinator has changed what will be asked."""
+    join = read_join(join_file)
+    if (join.party, join.index) != (folder.join.party, folder.join.index):
+        raise LimbeckError(
+            f"{join_file} invites {join.party}, number {join.index}: this folder is {folder.join.party}'s"
+        )
+    with folder.alone(), Draft(folder.path / "join.json") as file:
+        file.write(join.to_json().encode())
+
+
 def rekey(folder: PartyFolder) -> Path:
     """A new key in the place of the old one, which is gone; the coordinator must admit it."""
     from limbeck.engines.flower.keys import write_party_key
@@ -161,8 +170,14 @@ def _agreement(join: Join) -> str:
     privacy = join.algorithm.get("privacy")
     if isinstance(privacy, Mapping):
         lines.append(f"levels = {json.dumps([privacy.get('level')])}")
-        if isinstance(privacy.get("epsilon"), float):
-            lines.append(f"epsilon = {privacy['epsilon']}")
+    wanted = (privacy if isinstance(privacy, Mapping) else join.algorithm).get("epsilon")
+    if isinstance(wanted, int | float):
+        towards = "public" if isinstance(privacy, Mapping) and privacy.get("level") == "L1" else "server"
+        lines += [
+            f"epsilon = {float(wanted)}             # of one run, at most, at this delta, towards whom",
+            "delta = 1e-5",
+        ]
+        lines.append(f'towards = "{towards}"')
     return "\n".join(lines) + "\n"
 
 
@@ -173,6 +188,7 @@ class Waiting:
     number: int
     run: str
     turn: int
+    question: str
     what: str
     decision: str | None
 
@@ -181,17 +197,21 @@ class Kept:
     """What a party has answered, and what its algorithms remember: a question that comes again gets the same answer."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
-        self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.executescript(
-            """
-            CREATE TABLE IF NOT EXISTS answers (
-                run TEXT, turn INTEGER, question TEXT, letter BLOB, PRIMARY KEY (run, turn));
-            CREATE TABLE IF NOT EXISTS memories (run TEXT PRIMARY KEY, memory BLOB NOT NULL);
-            CREATE TABLE IF NOT EXISTS requests (
-                number INTEGER PRIMARY KEY, run TEXT, turn INTEGER, what TEXT, decision TEXT, UNIQUE (run, turn));
-            """
-        )
+        try:
+            self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.executescript(
+                """
+                CREATE TABLE IF NOT EXISTS answers (
+                    run TEXT, turn INTEGER, question TEXT, letter BLOB, PRIMARY KEY (run, turn));
+                CREATE TABLE IF NOT EXISTS memories (run TEXT PRIMARY KEY, memory BLOB NOT NULL);
+                CREATE TABLE IF NOT EXISTS requests (
+                    number INTEGER PRIMARY KEY, run TEXT, turn INTEGER, question TEXT, what TEXT, decision TEXT,
+                    UNIQUE (run, turn, question));
+                """
+            )
+        except sqlite3.Error as error:
+            raise LimbeckError(f"{path} does not hold what a party keeps: {error}") from error
 
     def answer(self, run: str, turn: int) -> tuple[str, bytes] | None:
         """The hash of the question, and the answer that was given."""
@@ -210,10 +230,11 @@ class Kept:
             self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", (run, turn, question, letter))
             self._connection.execute("REPLACE INTO memories VALUES (?, ?)", (run, pack_memory(memory)))
 
-    def request(self, run: str, turn: int, what: str) -> Waiting:
-        """A request that needs a decision, and the decision where there is one."""
-        self._connection.execute("INSERT OR IGNORE INTO requests VALUES (NULL, ?, ?, ?, NULL)", (run, turn, what))
-        return next(w for w in self.requests() if (w.run, w.turn) == (run, turn))
+    def request(self, run: str, turn: int, question: str, what: str) -> Waiting:
+        """A request that needs a decision, known by the hash of its letter; and the decision where there is one."""
+        row = (run, turn, question, what)
+        self._connection.execute("INSERT OR IGNORE INTO requests VALUES (NULL, ?, ?, ?, ?, NULL)", row)
+        return next(w for w in self.requests() if (w.run, w.turn, w.question) == (run, turn, question))
 
     def requests(self) -> list[Waiting]:
         return [Waiting(*row) for row in self._connection.execute("SELECT * FROM requests ORDER BY number")]

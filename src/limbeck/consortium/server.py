@@ -1,10 +1,9 @@
 """The coordinator's folder: certificates, who is invited and admitted, the ledger, and the runs."""
 
 import json
-import re
 import secrets
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from pydantic import Field, StrictInt
 
 from limbeck.consortium.experiment import Plan, read_plan
-from limbeck.consortium.joining import Join
+from limbeck.consortium.joining import HOST, NAME, Join
 from limbeck.data.sets import load
 from limbeck.drafts import Draft
 from limbeck.engines.flower.coordinator import Control
@@ -21,8 +20,8 @@ from limbeck.engines.flower.keys import read_public_key, write_authority, write_
 from limbeck.engines.flower.parcels import LostLineError
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Table, check_table, read_toml
+from limbeck.locks import locked
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 EVERYWHERE = ("0.0.0.0", "::")
 EXAMPLE = """\
 # An example: is a tumour malignant? Put your own public rows, classes and algorithm in its place, then invite.
@@ -99,20 +98,29 @@ class ServerFolder:
         path = self.path / "parties.json"
         if not path.exists():
             return {"members": [], "removed": []}
-        table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return table
+        try:
+            table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            [Member(**each) for each in table["members"]]
+            return {"members": table["members"], "removed": list(table["removed"])}
+        except (ValueError, TypeError, KeyError) as error:
+            raise LimbeckError(f"{path} does not say who takes part: {error}") from error
+
+    def _changing(self) -> AbstractContextManager[None]:
+        """Programs that change who takes part do so one after the other."""
+        return locked(self.path / ".parties.lock", "", wait=True)
 
     def invite(self, name: str, file: Path | None = None) -> Path:
         """Write a party's join file; a party that was invited before keeps its number."""
         if not NAME.fullmatch(name):
             raise LimbeckError(f"{name!r} is no name for a party: letters, digits, dots, dashes, up to 64")
-        members = self.members
-        member = members.get(name) or Member(name, 1 + max((m.index for m in members.values()), default=-1))
-        join = self._join(read_plan(file or self.path / "experiment.toml"), member)
+        plan = read_plan(file or self.path / "experiment.toml")
         target = self.path / "invitations" / f"{name}.json"
-        with Draft(target) as draft:
-            draft.write(join.to_json().encode())
-        self._write({**members, name: member})
+        with self._changing():
+            members = self.members
+            member = members.get(name) or Member(name, 1 + max((m.index for m in members.values()), default=-1))
+            with Draft(target) as draft:
+                draft.write(self._join(plan, member).to_json().encode())
+            self._write({**members, name: member})
         return target
 
     def admit(self, public_key: Path) -> str:
@@ -179,6 +187,9 @@ def init(path: Path, names: list[str], host: str, port: int) -> None:
     """A server's folder: who signs, what it signed, the coordinator's secret, and an example to begin with."""
     if path.exists() and any(path.iterdir()):
         raise LimbeckError(f"{path} is not empty: name a new folder")
+    for name in [*names, host]:
+        if not HOST.fullmatch(name):
+            raise LimbeckError(f"--name {name}: a host name or an address, such as limbeck.example.org")
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o700)
     write_authority(path)

@@ -24,7 +24,7 @@ from limbeck.protocol.rows import Array
 DOMAINS = {"": (13, 21), "ai.onnx.ml": (1, 3)}  # lowest and highest version
 IR_VERSIONS = range(7, 11)
 PLAIN = """
-Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Clip Concat Constant Conv Div Dropout Elu Equal Erf Exp
+Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Clip Concat Constant Conv Div Elu Equal Erf Exp
 Expand Flatten Floor Gather GatherElements Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual Identity
 LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool Mean Min Mul Neg Not Or Pad Pow
 ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceSum ReduceSumSquare Relu Reshape Round Scan Shape Sigmoid Sign

@@ -66,11 +66,15 @@ class Budget:
 
 @dataclass(slots=True)
 class Book:
-    """All ledgers of one run; in a file where a path is given. Several runs may share a file, and its budget."""
+    """All ledgers of one run; in a file where a path is given. Several runs may share a file, and its budget.
+
+    `cap` is what this run alone may spend.
+    """
 
     path: Path | None = None
     run: str = ""
     budget: Budget | None = None
+    cap: Budget | None = None
     _connection: Any = field(init=False)
     _lock: Any = field(default_factory=threading.RLock, init=False)
 
@@ -101,6 +105,8 @@ class Book:
 
     def check_plan(self, planned: Sequence[Release]) -> None:
         """Refuse a run that cannot fit into the budget, before anyone trains."""
+        if self.cap:
+            self.cap.check([], planned, "this run")
         if self.budget:
             self.budget.check(self.releases(others=self.run), planned, "this run")
 
@@ -115,6 +121,8 @@ class Book:
             where = "SELECT row, drawn FROM releases WHERE run = ? AND site = ? AND turn = ? AND number = ?"
             found = self._connection.execute(where, place).fetchone()
             if found is None:
+                if self.cap:
+                    self.cap.check(self.releases(run=self.run), [row], f"{row.site}: {row.what}")
                 if self.budget:
                     self.budget.check(self.releases(), [row], f"{row.site}: {row.what}")
                 drawn = None if noisy is None else save({"drawn": np.ascontiguousarray(noisy())})

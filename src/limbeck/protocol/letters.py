@@ -15,6 +15,7 @@ from limbeck.errors import LimbeckError
 MAGIC = b"limbeck1"
 RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # a run's name is the name of files, too
 MOST_PARTIES = 100_000
+LAST_TURN = 10**6
 LARGEST_HEADER = 16 * 2**20
 T = TypeVar("T", "Question", "Answer")
 
@@ -55,7 +56,7 @@ class Question:
         question = _decode(Question, data, "request")
         if not RUN.fullmatch(question.run):
             raise LimbeckError(f"a letter of a run with the name {question.run[:40]!r}")
-        if question.turn < 0 or not 0 < question.terms.parties <= MOST_PARTIES:
+        if not 0 <= question.turn <= LAST_TURN or not 0 < question.terms.parties <= MOST_PARTIES:
             raise LimbeckError(f"a letter of turn {question.turn}, for {question.terms.parties} parties")
         return question
 

@@ -1,9 +1,12 @@
 """The engine between organisations: the same letters as in one process, carried by Flower and kept in a journal."""
 
+import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from limbeck.engines.engine import Delivered, Engine, Letter
 from limbeck.engines.flower.coordinator import Control, Line, Presence
@@ -12,14 +15,19 @@ from limbeck.engines.journal import Journal
 from limbeck.engines.vetting import vetted
 from limbeck.errors import LimbeckError
 from limbeck.models.inspection import Limits
-from limbeck.protocol.codec import decode
+from limbeck.privacy.accounting import figures
+from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.letters import LARGEST_HEADER, Answer, Question, Terms
-from limbeck.protocol.messages import Done, Reply
+from limbeck.protocol.messages import Done, Reply, Request
 from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.release import Release
 from limbeck.protocol.site import Site
 
 POLL = 0.25  # seconds between two looks for answers
+CONSENT = 10**6  # the turn of a question that is not the algorithm's
+ANY_DELTA = 1e-5
 NOBODY = -1  # the party of an event that concerns none
+_RELEASE = TypeAdapter(Release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,8 @@ class Flower(Engine):
         if not self.journal.is_closed(turn):
             lacking = [party for party in letter.to if party not in found]
             found |= self._ask(letter, [p for p in lacking if turn >= self.consortium.copied or p == self._late])
+            if turn < self.consortium.copied and self._late in lacking and self._late not in found:
+                raise LimbeckError(f"nothing was counted again: {self._why(letter) or 'the late party was not there'}")
             self._check_quorum(letter, found)
             self.journal.close(turn)
         return dict(sorted(found.items()))
@@ -97,12 +107,24 @@ class Flower(Engine):
         needed = min(self.patience.quorum, len(letter.to))
         if letter.request.reply() is Done or len(found) >= needed:
             return
-        events = [e for e in self.journal.events() if e.turn == letter.header.turn and e.party != NOBODY]
-        why = "; ".join(dict.fromkeys(f"party {e.party}: {e.what}" for e in events[-len(letter.to) :]))
         raise LimbeckError(
             f"{len(found)} of {len(letter.to)} parties answered {type(letter.request).__name__}, at least {needed} "
-            f"must ({why}); nothing is lost: --resume asks the others again"
+            f"must ({self._why(letter)}); what was answered is kept: --resume asks the others again"
         )
+
+    def agree(self, request: Request[Done], of: Sequence[int]) -> None:
+        """Ask parties for their consent, outside the algorithm's turns; all must give it."""
+        header = Header(CONSENT, self.server.public.hash)
+        letter = Letter(request, header, encode(request, header), of)
+        found = self._ask(letter, of)
+        if lacking := [party for party in of if party not in found]:
+            told = self._why(letter)
+            raise LimbeckError(f"nothing was counted again: {len(lacking)} of {len(of)} did not agree ({told})")
+
+    def _why(self, letter: Letter) -> str:
+        """What kept parties from answering this letter, as far as the journal knows."""
+        events = [e for e in self.journal.events() if e.turn == letter.header.turn and e.party != NOBODY]
+        return "; ".join(dict.fromkeys(f"party {e.party}: {e.what}" for e in events[-len(letter.to) :]))
 
     def _ask(self, letter: Letter, parties: Sequence[int]) -> dict[int, Delivered]:
         """Until all have answered or the time is over; who comes back meanwhile is asked again."""
@@ -110,9 +132,12 @@ class Flower(Engine):
         questions = {party: self._question(letter, party) for party in parties}
         rounds = _Rounds(questions)
         until = time.monotonic() + self.patience.deadline
-        while (waiting := rounds.waiting) and time.monotonic() < until:
+        last = False
+        while (waiting := rounds.waiting) and not last:
+            last = time.monotonic() >= until  # one more look: what has come by then counts
             try:
-                self._post(rounds, until)
+                if not last:
+                    self._post(rounds, until)
                 for party, data, why in self._collect(rounds, letter):
                     if (told := self._heard(letter, questions[party], data, why)) is not None:
                         found[party] = told
@@ -120,8 +145,8 @@ class Flower(Engine):
             except LostLineError as error:
                 self._lost(letter, error)
                 rounds.forget()
-            if rounds.waiting:
-                time.sleep(POLL if waiting else 0)
+            if rounds.waiting and not last:
+                time.sleep(min(POLL, max(0.0, until - time.monotonic())) if waiting else 0)
         for party in rounds.waiting:
             self._note(letter, party, "silent until the deadline")
         return found
@@ -180,15 +205,14 @@ class Flower(Engine):
 
     def _check_releases(self, answer: Answer) -> None:
         """The rows that a party says it wrote: its own, of this turn."""
-        from limbeck.protocol.release import Release
-
-        for row in answer.releases:
-            try:
-                told = Release(**row)
-            except TypeError as error:
-                raise LimbeckError("rows of a ledger that are none") from error
-            if told.site != f"party {answer.party}" or told.turn != answer.turn:
-                raise LimbeckError("rows of another party's ledger")
+        try:
+            said = [json.dumps(dict(row)) for row in answer.releases]
+            told = [_RELEASE.validate_json(row, strict=True, extra="forbid") for row in said]
+            figures(told, ANY_DELTA)  # an accountant must know what to make of them
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise LimbeckError("rows of a ledger that are none") from error
+        if any(row.site != f"party {answer.party}" or row.turn != answer.turn for row in told):
+            raise LimbeckError("rows of another party's ledger")
 
     def _question(self, letter: Letter, party: int) -> Question:
         turn, consortium = letter.header.turn, self.consortium
@@ -201,6 +225,7 @@ class Flower(Engine):
         time.sleep(1.0)
 
     def _note(self, letter: Letter, party: int, what: str) -> None:
+        what = "".join(sign if sign.isprintable() else " " for sign in what)
         events = self.journal.events()
         if party == NOBODY and events and events[-1].what == what:
             return  # the same trouble goes on

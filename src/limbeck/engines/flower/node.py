@@ -1,5 +1,6 @@
 """A party's line to the SuperLink. It fetches letters and sends answers; no app of anybody's is ever unpacked."""
 
+import ssl
 import threading
 import time
 from contextlib import suppress
@@ -12,6 +13,7 @@ import httpx
 from limbeck.engines.flower.app import app_hash
 from limbeck.engines.flower.keys import public_bytes, read_party_key
 from limbeck.engines.flower.parcels import LostLineError, fetch, letter_in, one_line, reply_to, told_by
+from limbeck.errors import LimbeckError
 
 HEARTBEAT = 10.0  # seconds that the SuperLink is told; after twice as many without a sign a party counts as gone
 
@@ -28,12 +30,14 @@ class Node:
 
         secret = read_party_key(key)
         self._public = public_bytes(secret.public_key())
-        self._client = FleetHttpClient.from_server_address(
-            address,
-            False,
-            authority,
-            [RuntimeVersionHttpInterceptor("SuperNode"), NodeAuthHttpInterceptor(secret, secret.public_key())],
-        )
+        signing: Any = [
+            RuntimeVersionHttpInterceptor("SuperNode"),
+            NodeAuthHttpInterceptor(secret, secret.public_key()),
+        ]
+        try:
+            self._client = FleetHttpClient.from_server_address(address, False, authority, signing)
+        except (ssl.SSLError, UnicodeError) as error:
+            raise LimbeckError(f"the authority in the join file is no certificate: {error}") from error
         self._node: Any = None
         self._stopped = threading.Event()
         self._lost: str | None = None
@@ -44,7 +48,8 @@ class Node:
         from flwr.proto.node_pb2 import Node as Number
 
         request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=HEARTBEAT)
-        self._node = Number(node_id=self._try("the server does not let this party in", "ActivateNode", request).node_id)
+        told = "the server does not let this party in (not admitted, removed, or its key is in use elsewhere)"
+        self._node = Number(node_id=self._try(told, "ActivateNode", request).node_id)
         threading.Thread(target=self._live, daemon=True).start()
         return self
 

@@ -4,13 +4,15 @@ import hmac
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from limbeck.errors import LimbeckError
 
-READY = "ready"  # in the folder, while the SuperLink answers
+SMALL, LARGEST = 2**20, 2**31  # bytes of a request, from strangers and from those who are known
+LOOPBACK = ("127.0.0.1", "::1")
 
 
 def serve(folder: Path, host: str, port: int) -> None:
@@ -21,8 +23,8 @@ def serve(folder: Path, host: str, port: int) -> None:
     from flwr.superlink.config_loader import SuperLinkLifespanConfig
     from flwr.superlink.main import create_app
 
-    _check_free(host, port)
-    logging.getLogger("flwr").setLevel(logging.WARNING)
+    check_free(host, port)
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)
     secret = (folder / "secret").read_bytes()
     pem = tuple((folder / name).read_bytes() for name in ("ca.pem", "server.pem", "server.key"))
     config = SuperLinkLifespanConfig(
@@ -49,8 +51,9 @@ def serve(folder: Path, host: str, port: int) -> None:
         isolation="process",
         runtime_dependency_install=False,
     )
+    app = create_app(config, SuperLinkLifespan)
     uvicorn.run(
-        create_app(config, SuperLinkLifespan),
+        Guard(app, app.state.linkstate_factory.state().get_node_id_by_public_key),
         host=host,
         port=port,
         log_level="error",
@@ -58,6 +61,44 @@ def serve(folder: Path, host: str, port: int) -> None:
         ssl_certfile=config.ssl_certfile,
         ssl_keyfile=config.ssl_keyfile,
     )
+
+
+class Guard:
+    """Lets nobody make the SuperLink read much before it knows who speaks: a registered key, or this machine."""
+
+    def __init__(self, app: Any, node_of: Callable[[bytes], int | None]) -> None:
+        self.app, self.node_of = app, node_of
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        allowed = LARGEST if scope["type"] != "http" or self._is_known(scope) else SMALL
+        read = 0
+
+        async def limited() -> Any:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            return message if read <= allowed else {"type": "http.disconnect"}
+
+        await self.app(scope, limited, send)
+
+    def _is_known(self, scope: Any) -> bool:
+        if scope["path"].startswith("/v1/fleet/"):
+            return self._is_signed({name.decode(): value for name, value in scope["headers"]})
+        return bool(scope["client"]) and scope["client"][0] in LOOPBACK
+
+    def _is_signed(self, headers: Mapping[str, bytes]) -> bool:
+        """The same that Flower looks at, but before the body is read."""
+        from flwr.common.constant import TIMESTAMP_HEADER
+        from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
+        from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
+
+        try:
+            key = b64decode(headers[FLEET_HTTP_PUBLIC_KEY_HEADER.lower()], validate=True)
+            signature = b64decode(headers[FLEET_HTTP_SIGNATURE_HEADER.lower()], validate=True)
+            said = headers[TIMESTAMP_HEADER.lower()]
+            return self.node_of(key) is not None and verify_signature(bytes_to_public_key(key), said, signature)
+        except (KeyError, ValueError, TypeError):
+            return False
 
 
 def _only_the_coordinator(secret: bytes) -> Any:
@@ -79,7 +120,7 @@ def _only_the_coordinator(secret: bytes) -> Any:
     return Coordinator()
 
 
-def _check_free(host: str, port: int) -> None:
+def check_free(host: str, port: int) -> None:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

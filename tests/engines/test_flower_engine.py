@@ -1,0 +1,107 @@
+"""What the engine makes of answers, without a line."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+
+from limbeck.algorithms.poll import Count, Counts
+from limbeck.engines.engine import Letter
+from limbeck.engines.flower.engine import Consortium, Flower, Patience
+from limbeck.engines.journal import Journal
+from limbeck.models.named import model_from
+from limbeck.models.training import PoolTrainer
+from limbeck.privacy.mechanisms import Unprotected
+from limbeck.protocol.codec import Header, encode
+from limbeck.protocol.letters import Answer, Terms
+from limbeck.protocol.release import Asked, release_row
+from limbeck.protocol.rows import PublicRows
+from limbeck.protocol.site import Site
+
+SITE = Site(
+    public=PublicRows(np.ones((4, 2), np.float32)),
+    classes=3,
+    model=model_from({"name": "decision-tree"}),
+    seed=0,
+    trainer=PoolTrainer(1),
+)
+HEADER = Header(0, SITE.public.hash)
+REQUEST = Count(4, 1)
+LETTER = Letter(REQUEST, HEADER, encode(REQUEST, HEADER), [0])
+ROW = {
+    **{
+        f: getattr(release_row("party 0", 0, 0, "Counts", Unprotected(), "server", Asked()), f)
+        for f in (
+            "site",
+            "turn",
+            "number",
+            "what",
+            "mechanism",
+            "parameters",
+            "sensitivity",
+            "unit",
+            "adjacency",
+            "observer",
+            "queries",
+            "classes",
+            "voters",
+            "abstentions",
+            "noise",
+        )
+    }
+}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Flower:
+    terms = Terms("fedkt", {}, 1, 0, ["a", "b", "c"], SITE.public.hash)
+    journal = Journal(tmp_path / "journal.sqlite", new=True)
+    control = cast(Any, SimpleNamespace())
+    return Flower(cast(Any, None), SITE, Consortium("run", terms, {0: b"key"}), control, journal, Patience(1.0, 1))
+
+
+def heard(engine: Flower, **changes: Any) -> Any:
+    question = engine._question(LETTER, 0)
+    reply = encode(Counts(np.ones(3)), HEADER)
+    answer = Answer("run", 0, 0, question.hash, changes.get("refusal"), changes.get("releases", [ROW]), reply)
+    return engine._heard(LETTER, question, answer.encode(), "")
+
+
+def test_a_right_answer_is_heard_and_kept(engine: Flower) -> None:
+    assert heard(engine) is not None
+    assert engine.journal.answers(0).keys() == {0}
+    assert engine.releases == [ROW]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parameters": {"sigma": 1.0}},
+        {"mechanism": "unheard"},
+        {"mechanism": "gaussian-sum"},
+        {"queries": "many"},
+        {"observer": "everybody"},
+        {"site": "party 1"},
+        {"site": "server"},
+        {"turn": 4},
+        {"extra": 1},
+        {"sensitivity": None},
+        {"mechanism": "gaussian", "parameters": {"sigma": float("nan"), "unit": "example", "weight": 1}},
+    ],
+)
+def test_rows_of_a_ledger_that_no_accountant_knows_make_a_bad_reply(engine: Flower, change: dict[str, Any]) -> None:
+    """They would end the run with an error otherwise, for good."""
+    assert heard(engine, releases=[{**ROW, **change}]) is None
+    assert engine.journal.answers(0) == {}
+    [event] = engine.journal.events()
+    assert event.what.startswith("bad reply: rows of")
+
+
+def test_a_refusal_cannot_steer_the_coordinators_terminal(engine: Flower) -> None:
+    assert heard(engine, refusal="no\x1b[2J\nway") is None
+    [event] = engine.journal.events()
+    assert event.what == "refused: no [2J way"
