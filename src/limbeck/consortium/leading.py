@@ -94,6 +94,8 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
     told = {turn: asked for turn, asked in old.questions().items() if _tells(asked[0])}
     if all(late in old.answers(turn) for turn in told):
         raise LimbeckError(f"{name} has answered in {run} already")
+    if begun := _begun(folder, run, late):  # it died on the way: what was released is not released again
+        return _lead(folder, begun, plan, Journal(begun / "journal.sqlite"), say)
     home = next(h for n in count(1) if not (h := folder.path / "runs" / f"{run}-late-{n}").exists())
     fresh = {"run": f"{home.name}-{secrets.token_hex(4)}", "earlier": about.get("earlier", about["run"])}
     _check_ready(folder, plan, fresh["run"], len(about["parties"]))
@@ -271,6 +273,14 @@ def _tells(request: bytes) -> bool:
 
 def _home(folder: ServerFolder, file: Path) -> Path:
     return next(h for n in count(1) if not (h := folder.path / "runs" / f"{file.stem}-{n}").exists())
+
+
+def _begun(folder: ServerFolder, run: str, late: int) -> Path | None:
+    """An attempt to add the same party that did not end."""
+    for home in sorted((folder.path / "runs").glob(f"{run}-late-*")):
+        if not (home / "record.json").exists() and Journal(home / "journal.sqlite").about().get("late") == late:
+            return home
+    return None
 
 
 def _latest(folder: ServerFolder, file: Path) -> Path | None:
