@@ -151,7 +151,7 @@ def test_a_late_party_at_level_l1_is_a_second_release_that_the_budget_may_refuse
 
 
 def test_without_a_quorum_the_run_says_who_was_silent_and_can_go_on(neighbours: Neighbours) -> None:
-    file = neighbours.experiment(deadline=8.0, quorum=3)
+    file = neighbours.experiment(deadline=30.0, quorum=3)
     neighbours.attend("a", "b")
     told = neighbours.run(file, check=False)
     assert (
