@@ -90,7 +90,9 @@ def test_a_right_answer_is_heard_and_kept(engine: Flower) -> None:
         {"turn": 4},
         {"extra": 1},
         {"sensitivity": None},
-        {"mechanism": "gaussian", "parameters": {"sigma": float("nan"), "unit": "example", "weight": 1}},
+        {"queries": 10**9},
+        {"queries": -5},
+        {"voters": -3},
     ],
 )
 def test_rows_of_a_ledger_that_no_accountant_knows_make_a_bad_reply(engine: Flower, change: dict[str, Any]) -> None:
@@ -99,6 +101,10 @@ def test_rows_of_a_ledger_that_no_accountant_knows_make_a_bad_reply(engine: Flow
     assert engine.journal.answers(0) == {}
     [event] = engine.journal.events()
     assert event.what.startswith("bad reply: rows of")
+
+
+def test_a_ledger_without_end_makes_a_bad_reply(engine: Flower) -> None:
+    assert heard(engine, releases=[ROW] * 1000) is None
 
 
 def test_a_refusal_cannot_steer_the_coordinators_terminal(engine: Flower) -> None:

@@ -78,6 +78,7 @@ WRONG: list[tuple[str, Reply]] = [
     ("said", Said(VOTES, 1.0, 0.5, np.ones(CLASSES + 2))),
     ("said", Said(VOTES, 1.0, 0.5, np.full(CLASSES, np.inf))),
     ("counts", Counts(np.full(CLASSES, np.nan))),
+    ("counts", Counts(np.full(CLASSES, 1e308))),
     ("counts", Counts(np.ones(CLASSES + 1))),
     ("counts", Counts(np.ones((CLASSES, 1)))),
     ("told", Told(b"x" * 10_000, 2, 0, np.empty(0), np.ones(CLASSES))),

@@ -42,6 +42,10 @@ class Students(Reply):
 
     largest: ClassVar[int] = 2**29
 
+    def check(self, request: Request[Any], public: int, classes: int) -> None:
+        if not self.models:
+            raise LimbeckError("no student")
+
     def models_within(self) -> tuple[bytes, ...]:
         return self.models
 

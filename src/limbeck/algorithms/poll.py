@@ -39,6 +39,8 @@ class Counts(Reply):
 
     def check(self, request: Request[Any], public: int, classes: int) -> None:
         check_shape(self.values, [(classes,)])
+        if np.abs(self.values).max() > LARGEST:
+            raise LimbeckError("counts such as nobody has")
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,10 @@ def add_late(
         from limbeck.consortium.leading import add_late as join_in
         from limbeck.consortium.server import ServerFolder
 
-        led = join_in(ServerFolder(folder), run, party, _say)
+        try:
+            led = join_in(ServerFolder(folder), run, party, _say)
+        except KeyboardInterrupt:
+            stop(f"limbeck: interrupted; limbeck server add-late {folder} {run} {party} goes on", INTERRUPTED)
     _told(led, as_json, answer)
 
 

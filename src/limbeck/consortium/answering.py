@@ -24,6 +24,7 @@ from limbeck.protocol.release import Release
 from limbeck.protocol.site import Silo
 from limbeck.tables import from_table
 
+ENOUGH = 10**6
 LARGEST = 2**30  # bytes of a request, unpacked
 
 
@@ -45,7 +46,8 @@ class Considered:
     header: Header
     silo: Silo
     book: Book
-    theirs: Sequence[Release]  # what the server will release
+    ours: Sequence[Release]  # what a run will release here
+    theirs: Sequence[Release]  # and at the server
 
 
 def answer(folder: PartyFolder, question: Question) -> Answer:
@@ -75,8 +77,8 @@ def consider(folder: PartyFolder, question: Question) -> Considered:
         raise RefusalError("a letter that asks nothing, or is of another turn than its request")
     book = folder.book(question.run, cap)
     silo = _silo(folder, question, algorithm, book)
-    theirs = _planned(book, algorithm, silo, question)
-    return Considered(algorithm, request, header, silo, book, theirs)
+    ours, theirs = _planned(book, algorithm, silo, question)
+    return Considered(algorithm, request, header, silo, book, ours, theirs)
 
 
 def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget | None]:
@@ -138,8 +140,8 @@ def _silo(folder: PartyFolder, question: Question, algorithm: Algorithm, book: B
     )
 
 
-def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -> list[Release]:
-    """Refuse, before anything is trained, a run that would pass the budget; what comes back is the server's part.
+def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -> tuple[list[Release], list[Release]]:
+    """Refuse, before anything is trained, a run that would pass the budget; else what it releases here, and there.
 
     What the server will release of what the parties told it spends what this party has: its ledger has that too.
     """
@@ -147,8 +149,8 @@ def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -
     if planned is None:
         if book.budget or book.cap:
             raise RefusalError(f"{algorithm.name} does not say what it will release: no budget can be kept with it")
-        return []
-    rows = [len(silo.private)] * question.terms.parties
+        return [], []
+    rows = [ENOUGH] * question.terms.parties  # a refusal must not depend on how many there are
     releases = planned(len(silo.public), silo.classes, rows, silo.noise)
     ours = [replace(row, site=silo.name) for row in releases if row.site == "party 0"]  # all parties do the same
     theirs = [row for row in releases if row.site == "server"]
@@ -157,7 +159,7 @@ def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -
     except LimbeckError as error:
         sys.stderr.write(f"limbeck: run {question.run}: {error}\n")
         raise RefusalError("the run would spend more than this party's owner allows") from error
-    return theirs
+    return ours, theirs
 
 
 def _hand_over_model(folder: PartyFolder, question: Question, silo: Silo) -> None:

@@ -12,12 +12,15 @@ from limbeck.engines.flower.node import Node
 from limbeck.engines.flower.parcels import LostLineError
 from limbeck.engines.nursery import in_a_fresh_process
 from limbeck.errors import LimbeckError
+from limbeck.privacy.accounting import epsilon_towards
 from limbeck.protocol.letters import Answer, Question, hash_of
+from limbeck.protocol.parties import delta_of
 
 POLL = 0.5  # seconds between two looks for letters
 MOST_TRIES = 30  # of a server that does not answer, before this party announces itself anew
 LONGEST_WAIT = 10.0  # seconds before the line is tried again
 LARGEST = 2**30  # bytes of a letter
+SHOWN_DELTA = 1e-5
 TASK = "limbeck.consortium.answering:answer_in"
 Say = Callable[[str], None]
 
@@ -110,8 +113,10 @@ class Attendance:
             return None
         except RefusalError as error:
             told = replace(blank, refusal=str(error))
-        except LimbeckError as error:
-            self.say(f"{what}: {' '.join(str(error).split())}")
+        except (
+            Exception
+        ) as error:  # terms that no honest server sends bring about anything: it must not end this program
+            self.say(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}")
             told = replace(blank, refusal="this party cannot answer; its own log says why")
         if told is None:
             told = replace(blank, refusal="the process that answers died, twice")
@@ -146,8 +151,9 @@ def _in_words(found: Considered) -> str:
     """What a person is asked to approve: who asks what, how it is protected, and what it may cost."""
     request = type(found.request)
     privacy = getattr(found.algorithm, "privacy", None)
-    said = [found.algorithm.name, *([f"level {privacy.level}"] if privacy else [])]
-    for key in ("epsilon", "delta", "mechanism", "gamma", "sigma"):
-        value = getattr(privacy or found.algorithm, key, None)
-        said += [f"{key} {value}"] if value is not None else []
-    return f"{', '.join(said)}; {request.__name__}: {(request.__doc__ or '').splitlines()[0]}"
+    delta = delta_of(found.algorithm) or SHOWN_DELTA
+    spent = {who: epsilon_towards(who, [*found.ours, *found.theirs], delta) for who in ("server", "public")}
+    cost = ", ".join(f"{epsilon:.4g} towards the {who}" for who, epsilon in spent.items())
+    level = f" at level {privacy.level}" if privacy else ""
+    asked = f"{request.__name__}: {(request.__doc__ or '').splitlines()[0]}"
+    return f"{found.algorithm.name}{level}, epsilon of the run {cost}, at delta {delta:g}; {asked}"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from limbeck.models.rehearsal import rehearse
 from limbeck.privacy.accounting import delta_of_subsets, epsilon_by_observer, figures
 from limbeck.privacy.ledger import Book, read_ledger
 from limbeck.protocol.codec import decode
+from limbeck.protocol.letters import RUN
 from limbeck.protocol.messages import Done, Request
 from limbeck.protocol.parties import Outcome, delta_of
 from limbeck.protocol.release import Release
@@ -61,6 +63,8 @@ def begin(folder: ServerFolder, file: Path, say: Say) -> Led:
     rehearse(plan.venture.model, plan.public.x.shape[1:], len(plan.venture.data.classes))
     home = _home(folder, file)
     run = f"{home.name}-{secrets.token_hex(4)}"
+    if not RUN.fullmatch(run):
+        raise LimbeckError(f"{file}: the file's name is the run's: letters, digits, dots and dashes, please")
     _check_ready(folder, plan, run, len(numbers))
     home.mkdir(parents=True)
     about = {"run": run, "experiment": _lasting(plan), "file": str(file.resolve())}
@@ -92,12 +96,14 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
     if late is None:
         raise LimbeckError(f"{name} took no part in {run}; its parties: {', '.join(about['parties'].values())}")
     told = {turn: asked for turn, asked in old.questions().items() if _tells(asked[0])}
-    if all(late in old.answers(turn) for turn in told):
+    begun = _begun(folder, run, late)
+    others = [Journal(path) for path in (folder.path / "runs").glob(f"{run}-late-*/journal.sqlite")]
+    if any(all(late in journal.answers(turn) for turn in told) for journal in [old, *others]) and not begun:
         raise LimbeckError(f"{name} has answered in {run} already")
-    if begun := _begun(folder, run, late):  # it died on the way: what was released is not released again
+    if begun:  # it died on the way: what was released is not released again
         return _lead(folder, begun, plan, Journal(begun / "journal.sqlite"), say)
     home = next(h for n in count(1) if not (h := folder.path / "runs" / f"{run}-late-{n}").exists())
-    fresh = {"run": f"{home.name}-{secrets.token_hex(4)}", "earlier": about.get("earlier", about["run"])}
+    fresh = {"run": f"{about['run']}-late-{late}", "earlier": about.get("earlier", about["run"])}  # the same each time
     _check_ready(folder, plan, fresh["run"], len(about["parties"]))
     home.mkdir()
     journal = Journal(home / "journal.sqlite", new=True)
@@ -142,7 +148,7 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
         outcome = None
         try:
             if consortium.late is not None and _noised(plan, len(names)):
-                _let_all_agree(engine, journal, consortium.late)
+                engine.before_counting = partial(_let_all_agree, engine, journal, consortium.late)
             outcome = engine.run()
         finally:
             engine.close(completed=outcome is not None)
@@ -205,9 +211,13 @@ def _record(
 ) -> RunRecord:
     algorithm, traffic = plan.venture.algorithm, engine.traffic
     releases = [*(Release(**row) for row in engine.releases), *engine.server.ledger.rows]
-    delta = max(delta_of(algorithm), delta_of_subsets(releases))
-    found = figures(releases, delta)
     troubles = [f"turn {e.turn}: {names.get(e.party, 'the server')}: {e.what}" for e in journal.events()]
+    try:
+        delta = max(delta_of(algorithm), delta_of_subsets(releases))
+        found = figures(releases, delta)
+    except LimbeckError as error:  # a party's rows that do not go together; the run has ended all the same
+        troubles.append(f"no epsilon can be told of what parties say they released: {error}")
+        delta, found = delta_of(algorithm), []
     return RunRecord(
         algorithm=algorithm.name,
         seed=plan.venture.seed,

@@ -168,10 +168,10 @@ def _agreement(join: Join) -> str:
     """The proposal of the join file, as `[[agree]]` says it."""
     lines = [f"algorithm = {json.dumps(str(join.algorithm.get('name')))}"]
     privacy = join.algorithm.get("privacy")
-    if isinstance(privacy, Mapping):
-        lines.append(f"levels = {json.dumps([privacy.get('level')])}")
+    if isinstance(privacy, Mapping) and isinstance(privacy.get("level"), str):
+        lines.append(f"levels = {json.dumps([privacy['level']])}")
     wanted = (privacy if isinstance(privacy, Mapping) else join.algorithm).get("epsilon")
-    if isinstance(wanted, int | float):
+    if isinstance(wanted, int | float) and 0 < wanted < float("inf"):
         towards = "public" if isinstance(privacy, Mapping) and privacy.get("level") == "L1" else "server"
         lines += [
             f"epsilon = {float(wanted)}             # of one run, at most, at this delta, towards whom",

@@ -100,7 +100,9 @@ class ServerFolder:
             return {"members": [], "removed": []}
         try:
             table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            [Member(**each) for each in table["members"]]
+            for each in table["members"]:
+                if not NAME.fullmatch(Member(**each).name) or type(Member(**each).index) is not int:
+                    raise ValueError(f"{each['name']}, {each['index']}")
             return {"members": table["members"], "removed": list(table["removed"])}
         except (ValueError, TypeError, KeyError) as error:
             raise LimbeckError(f"{path} does not say who takes part: {error}") from error
@@ -125,6 +127,10 @@ class ServerFolder:
 
     def admit(self, public_key: Path) -> str:
         """Register the key that a party made, in the file PARTY.pub; a new key takes the place of its old one."""
+        with self._changing():
+            return self._admit(public_key)
+
+    def _admit(self, public_key: Path) -> str:
         name, members = public_key.stem, self.members
         if name not in members:
             raise LimbeckError(f"{name} was not invited: limbeck server invite {self.path} {name}")
@@ -143,6 +149,10 @@ class ServerFolder:
 
     def remove(self, name: str) -> None:
         """Let a party no longer in; its number is not given to anybody else."""
+        with self._changing():
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
         members = self.members
         if name not in members or members[name].key is None:
             raise LimbeckError(f"{name} is not admitted; admitted: {', '.join(self.admitted) or 'nobody'}")

@@ -15,7 +15,7 @@ from limbeck.engines.journal import Journal
 from limbeck.engines.vetting import vetted
 from limbeck.errors import LimbeckError
 from limbeck.models.inspection import Limits
-from limbeck.privacy.accounting import figures
+from limbeck.privacy.mechanisms import mechanism_from
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.letters import LARGEST_HEADER, Answer, Question, Terms
 from limbeck.protocol.messages import Done, Reply, Request
@@ -25,7 +25,7 @@ from limbeck.protocol.site import Site
 
 POLL = 0.25  # seconds between two looks for answers
 CONSENT = 10**6  # the turn of a question that is not the algorithm's
-ANY_DELTA = 1e-5
+MOST_RELEASES, MOST_QUERIES = 100, 100  # of an answer; for each public row
 NOBODY = -1  # the party of an event that concerns none
 _RELEASE = TypeAdapter(Release)
 
@@ -73,6 +73,7 @@ class Flower(Engine):
         super().__init__(algorithm, server, ())
         self.consortium, self.control, self.journal, self.patience = consortium, control, journal, patience
         self.limits, self.say = limits, say
+        self.before_counting: Callable[[], None] = lambda: None  # once a late party has answered
         self.releases: list[dict[str, Any]] = []
         self._line: Line | None = None
 
@@ -91,6 +92,8 @@ class Flower(Engine):
                 raise LimbeckError(f"nothing was counted again: {self._why(letter) or 'the late party was not there'}")
             self._check_quorum(letter, found)
             self.journal.close(turn)
+        if turn == self.consortium.copied - 1:
+            self.before_counting()
         return dict(sorted(found.items()))
 
     def close(self, completed: bool) -> None:
@@ -208,9 +211,16 @@ class Flower(Engine):
         try:
             said = [json.dumps(dict(row)) for row in answer.releases]
             told = [_RELEASE.validate_json(row, strict=True, extra="forbid") for row in said]
-            figures(told, ANY_DELTA)  # an accountant must know what to make of them
+            for row in told:
+                mechanism_from(row.mechanism, dict(row.parameters))
         except (TypeError, ValueError, ArithmeticError) as error:
             raise LimbeckError("rows of a ledger that are none") from error
+        most = MOST_QUERIES * max(1, len(self.server.public))
+        if len(told) > MOST_RELEASES or any(
+            not (0 <= row.queries <= most and 0 <= row.classes <= most and 0 <= (row.voters or 0) <= most)
+            for row in told
+        ):
+            raise LimbeckError("rows of a ledger that nobody writes")
         if any(row.site != f"party {answer.party}" or row.turn != answer.turn for row in told):
             raise LimbeckError("rows of another party's ledger")
 
