@@ -334,6 +334,7 @@ def test_sweep_shows_people_a_table_and_draws_what_was_swept(here: Path) -> None
     assert (here / "results/e-sweep-algorithm.partitions.png").exists()
 
 
+@pytest.mark.slow
 def test_results_from_elsewhere_are_merged_and_not_run_again(here: Path) -> None:
     limbeck(here, "compare", "e.toml", "--seeds", "1", "--out", "elsewhere", "--processes", "1")
     merged = limbeck(here, "results", "merge", "elsewhere")

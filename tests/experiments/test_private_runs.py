@@ -89,6 +89,7 @@ def kill_and_restart(here: Path, kills: int, *settings: str) -> None:
     assert (here / "again/model.onnx").read_bytes() == (here / "r/model.onnx").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
 def test_killed_at_random_the_ledger_never_shows_less_than_was_released(here: Path, kills: int) -> None:
     """Secure noise: nothing but the ledger could give the same labels again."""

@@ -113,9 +113,7 @@ class Attendance:
             return None
         except RefusalError as error:
             told = replace(blank, refusal=str(error))
-        except (
-            Exception
-        ) as error:  # terms that no honest server sends bring about anything: it must not end this program
+        except Exception as error:  # strange terms may bring about anything; it must not end this program
             self.say(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}")
             told = replace(blank, refusal="this party cannot answer; its own log says why")
         if told is None:

@@ -360,6 +360,7 @@ Path(sys.argv[3]).write_bytes(b"".join(models))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_killed_training_goes_on_elsewhere_with_the_same_result(tmp_path: Path, kills: int) -> None:
     """SIGKILL in the middle; the last part runs in a folder that was moved as to another machine."""
