@@ -13,6 +13,7 @@ from limbeck.algorithms.poll import Say
 from limbeck.consortium.answering import Agree, answer
 from limbeck.consortium.joining import Join
 from limbeck.consortium.party import PartyFolder
+from limbeck.data.schema import Number, Schema
 from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
 from limbeck.privacy.ledger import read_ledger
@@ -204,6 +205,35 @@ def test_wrong_settings_are_told_in_one_line(home: Path, more: str, agree: str, 
     assert told in str(error.value)
     assert "party.toml" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_table_may_name_its_classes_otherwise(home: Path) -> None:
+    """The consortium says `kind`, this party's file `species`."""
+    pytest.importorskip("pyarrow")
+    schema = Schema((Number("a", 0.0), Number("b", 0.0)), "kind", ("no", "yes"))
+    join = json.loads((home / "join.json").read_text())
+    (home / "join.json").write_text(json.dumps({**join, "classes": ["no", "yes"], "schema": schema.to_json()}))
+    (home / "rows.csv").write_text("a,b,species\n1,2,yes\n3,4,no\n")
+    (home / "party.toml").write_text(
+        'data = "rows.csv"\nlabel = "species"\npublic = "public.csv"\n[model]\nname = "decision-tree"\n' + AGREE
+    )
+    rows = PartyFolder(home).private()
+    assert rows.y.tolist() == [1, 0]
+    assert rows.x.tolist() == [[1, 2], [3, 4]]
+    text = (home / "party.toml").read_text()
+    (home / "party.toml").write_text(text.replace('label = "species"', 'label = "kinds"'))
+    with pytest.raises(LimbeckError, match="has no column 'kinds'"):
+        PartyFolder(home).private()
+
+
+def test_a_damaged_memory_is_told_at_home_alone(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    answer(PartyFolder(home), question())
+    with open(home / "kept.sqlite", "r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 4096)
+    told = answer(PartyFolder(home), question())
+    assert told.refusal == "this party cannot answer; its own log says why"
+    assert "malformed" in capfd.readouterr().err
 
 
 def test_one_program_at_a_time_speaks_for_a_party(home: Path) -> None:

@@ -246,7 +246,8 @@ def requests(folder: Folder) -> None:
     """Requests that wait for a person, and what was decided."""
     from limbeck.consortium.party import PartyFolder
 
-    found = PartyFolder(folder).kept.requests()
+    with _undamaged(folder):
+        found = PartyFolder(folder).kept.requests()
     for each in found:
         typer.echo(f"{each.number}  {each.decision or 'waits'}  {each.run}  turn {each.turn}  {each.what}")
     if not found:
@@ -261,8 +262,9 @@ def approve(
     """Say yes to a request that waits, or no."""
     from limbeck.consortium.party import PartyFolder
 
-    kept = PartyFolder(folder).kept
-    waiting = {each.number for each in kept.requests() if each.decision is None}
+    with _undamaged(folder):
+        kept = PartyFolder(folder).kept
+        waiting = {each.number for each in kept.requests() if each.decision is None}
     if number not in waiting:
         raise LimbeckError(f"request {number} does not wait; waiting: {', '.join(map(str, sorted(waiting))) or 'none'}")
     kept.decide(number, "denied" if deny else "approved")
@@ -297,6 +299,16 @@ def _until_interrupted() -> Iterator[None]:
 def _say(line: str) -> None:
     sys.stderr.write(f"{datetime.now().strftime('%H:%M:%S')} {line}\n")
     sys.stderr.flush()
+
+
+@contextmanager
+def _undamaged(folder: Path) -> Iterator[None]:
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise LimbeckError(f"a file in {folder} is damaged: {error}") from error
 
 
 @contextmanager

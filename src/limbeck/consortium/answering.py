@@ -1,5 +1,6 @@
 """What a party does with a question: look whether it agreed to such a thing, then answer it, once."""
 
+import sqlite3
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -64,7 +65,7 @@ def answer(folder: PartyFolder, question: Question) -> Answer:
         return _answered(folder, question, blank)
     except RefusalError as error:
         return replace(blank, refusal=str(error))
-    except LimbeckError as error:
+    except (LimbeckError, sqlite3.Error) as error:
         sys.stderr.write(f"limbeck: run {question.run}, turn {question.turn}: {' '.join(str(error).split())}\n")
         return replace(blank, refusal="this party cannot answer; its own log says why")
 

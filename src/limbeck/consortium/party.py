@@ -33,6 +33,7 @@ from limbeck.protocol.rows import Array, PublicRows, Rows
 SETTINGS = """\
 # What this party gives to the consortium, and on what terms. Nothing is asked of it before `limbeck party start`.
 data = "private.csv"       # your rows: CSV, Parquet or NPZ. They stay where they are
+# label = "outcome"        # the column of the classes, where it has another name than the consortium's
 public = "public.csv"      # the consortium's public rows, as you were given them
 approve = false            # true: a person must say `limbeck party approve` to every request
 
@@ -68,6 +69,7 @@ class Settings(Table):
     """`party.toml`"""
 
     data: str
+    label: str | None = None  # the column of the classes, where it has another name here
     public: str
     approve: StrictBool = False
     noise: Noise = "secure"
@@ -101,7 +103,7 @@ class PartyFolder:
         return Schema.from_json(self.join.schema, "the join file") if self.join.schema else None
 
     def private(self) -> Rows:
-        return private_rows(self.path / self.settings.data, self.join.classes, self.schema)
+        return private_rows(self.path / self.settings.data, self.join.classes, self.schema, self.settings.label)
 
     def public(self, labelled: bool) -> PublicRows:
         """The public rows; they must be those of the join file."""

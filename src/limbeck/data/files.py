@@ -37,6 +37,11 @@ class Table:
     def without(self, *names: str) -> "Table":
         return Table(self.where, {key: value for key, value in self.columns.items() if key not in names})
 
+    def renamed(self, old: str, new: str) -> "Table":
+        """The same with another name for one column, which must be there."""
+        self.column(old)
+        return Table(self.where, {new if key == old else key: value for key, value in self.columns.items()})
+
     def take(self, index: Array) -> "Table":
         return Table(self.where, {key: value[index] for key, value in self.columns.items()})
 

@@ -102,10 +102,11 @@ def public_rows(path: Path, schema: Schema | None) -> Rows:
     return Rows(as_float(data.x), data.y)
 
 
-def private_rows(path: Path, classes: Sequence[str], schema: Schema | None) -> Rows:
-    """A party's own file, its classes numbered as the consortium numbers them."""
+def private_rows(path: Path, classes: Sequence[str], schema: Schema | None, label: str | None = None) -> Rows:
+    """A party's own file, its classes numbered as the consortium has them; `label` is its own name of their column."""
     if schema is not None:
-        return _labelled(read_table(path), schema)
+        table = read_table(path)
+        return _labelled(table.renamed(label, schema.label) if label else table, schema)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium's rows are arrays: give an NPZ file with x_train and y_train")
     data = load_file(path)
