@@ -99,8 +99,7 @@ def _peak(process: int) -> int:
 
 
 def test_only_the_coordinator_may_start_runs_or_register(folder: ServerFolder, tmp_path: Path) -> None:
-    for name in ("ca.pem",):
-        (tmp_path / name).write_bytes((folder.path / name).read_bytes())
+    (tmp_path / "ca.pem").write_bytes((folder.path / "ca.pem").read_bytes())
     (tmp_path / "secret").write_bytes(b"guessed" * 4)
     control = Control(folder.own_address, tmp_path)
     for attempt in (control.presences, control.start_run, lambda: control.register(b"key", "me")):
@@ -178,8 +177,6 @@ def test_an_expired_certificate_is_refused_by_both_sides(neighbours: Neighbours,
         refused = there.say("server", "start", there.server, check=False)
         assert "server.pem ended on" in refused.stderr
         assert "Traceback" not in refused.stderr
-        with pytest.raises(AssertionError):  # a server that starts all the same is not trusted by a party
-            there.until(lambda: False, 0.0)
         _serve_anyway(there)
         there.settle("a")
         there.start("a", "party", "start", there.home / "a")
