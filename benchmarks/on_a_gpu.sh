@@ -1,5 +1,5 @@
 #!/bin/sh
-# All that docs/results.md and docs/skew.md need a GPU for, one step after the other: about an hour and a half on an H200.
+# All that docs/results.md and docs/skew.md need a GPU for, one step after the other.
 # What a step has finished is kept in FOLDER and not run again. LIMBECK_DATA names the folder with the data sets.
 #   sh benchmarks/on_a_gpu.sh FOLDER [STEP ...]      steps: mnist vote cifar femnist fedkd1 fedkd01
 set -eu

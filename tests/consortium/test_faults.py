@@ -125,8 +125,9 @@ def test_a_party_that_hangs_is_silent_and_a_quorum_is_enough(neighbours: Neighbo
     assert [neighbours.releases(party) for party in neighbours.parties] == [1, 1, 1]
     for party in ("a", "c"):  # asked once, and handed two models
         assert [turn for _, turn in neighbours.answers(party)] == [0, 1, 1]
-    again = neighbours.say("server", "add-late", neighbours.server, "experiment-1-late-1", "b", check=False)
-    assert "has answered" in again.stderr
+    for run in ("experiment-1", "experiment-1-late-1"):
+        again = neighbours.say("server", "add-late", neighbours.server, run, "b", check=False)
+        assert "has answered" in again.stderr
 
 
 def test_a_late_party_at_level_l1_is_a_second_release_that_the_budget_may_refuse(neighbours: Neighbours) -> None:

@@ -42,6 +42,14 @@ def test_a_quorum_of_more_than_there_are_is_refused(folder: ServerFolder) -> Non
     assert not (folder.path / "runs").exists()
 
 
+def test_a_file_whose_name_is_no_runs_name_is_refused(folder: ServerFolder) -> None:
+    file = folder.path / "my experiment.toml"
+    file.write_text((folder.path / "experiment.toml").read_text())
+    with pytest.raises(LimbeckError, match="the file's name is the run's"):
+        begin(folder, file, print)
+    assert not (folder.path / "runs").exists()
+
+
 def test_a_run_that_would_pass_the_servers_budget_is_refused_before_anyone_is_asked(folder: ServerFolder) -> None:
     file = folder.path / "experiment.toml"
     file.write_text(file.read_text().replace('level = "L2", epsilon = 4.0', 'level = "L1", epsilon = 40.0'))

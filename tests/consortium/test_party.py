@@ -147,6 +147,13 @@ def test_what_is_wrong_at_home_is_not_told_to_the_server(home: Path, capfd: pyte
     assert "7" not in few
 
 
+def test_a_refusal_for_want_of_budget_does_not_tell_how_many_rows_there_are(home: Path) -> None:
+    """Thirty rows: more subsets than that cannot be, but the server learns no such thing by asking."""
+    settle(home, 'budget = { epsilon = 0.001, delta = 1e-5, towards = "server" }')
+    asked = [FedKT(partitions=1, subsets=n, privacy=Privacy("L2", epsilon=2.0)) for n in (4, 30, 31, 500)]
+    assert {refusal(home, question(each)) for each in asked} == {TOO_MUCH}
+
+
 def test_a_second_release_of_what_was_told_needs_a_budget_of_its_own(home: Path) -> None:
     noisy = FedKT(partitions=1, subsets=2, voting="paper", privacy=Privacy("L1", epsilon=2.0))
     settle(home, 'budget = { epsilon = 2.5, delta = 1e-5, towards = "public" }')

@@ -25,7 +25,7 @@ from limbeck.protocol.release import Release
 from limbeck.protocol.site import Silo
 from limbeck.tables import from_table
 
-ENOUGH = 10**6
+ENOUGH = 10**6  # rows, where a plan must not depend on how many a party has
 LARGEST = 2**30  # bytes of a request, unpacked
 
 
@@ -151,7 +151,7 @@ def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -
         if book.budget or book.cap:
             raise RefusalError(f"{algorithm.name} does not say what it will release: no budget can be kept with it")
         return [], []
-    rows = [ENOUGH] * question.terms.parties  # a refusal must not depend on how many there are
+    rows = [ENOUGH] * question.terms.parties
     releases = planned(len(silo.public), silo.classes, rows, silo.noise)
     ours = [replace(row, site=silo.name) for row in releases if row.site == "party 0"]  # all parties do the same
     theirs = [row for row in releases if row.site == "server"]

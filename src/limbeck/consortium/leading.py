@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.consortium.answering import Agree
+from limbeck.consortium.answering import ENOUGH, Agree
 from limbeck.consortium.experiment import Plan, read_plan
 from limbeck.consortium.server import ServerFolder
 from limbeck.drafts import Draft
@@ -38,7 +38,6 @@ from limbeck.protocol.release import Release
 from limbeck.protocol.site import Site
 
 BARE = ("unprotected", "nothing-private")
-ENOUGH = 10**6  # rows: how many a party has, it knows itself
 ONE_SHOT = ("fedkt", "fedkd")
 Say = Callable[[str], None]
 
