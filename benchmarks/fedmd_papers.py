@@ -59,6 +59,7 @@ def variants(scenario: str, other: str) -> dict[str, tuple[str, list[str]]]:
         f"{scenario} alone": (scenario, ALONE),
         other: (other, []),
         f"{other} alone": (other, ALONE),
+        f"{scenario} softmax": (scenario, ["algorithm.exchange=softmax", "bounds=false"]),
         **tables,
         f"{scenario} np": (
             scenario,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from limbeck.errors import LimbeckError
 from limbeck.experiments.compare import Summary
 from limbeck.experiments.plan import Plan, split_outside
@@ -14,6 +16,7 @@ from limbeck.experiments.record import RunRecord
 SIZE = (7, 4.2)
 MOST_TICKS = 12
 FEWEST_POINTS = 2  # of a curve
+TICKS = (0, 50, 80, 90, 95, 98, 99, 100)  # percent; of curves that end close to each other and to 100
 MARGIN = 0.15  # of a picture's width, for where curves start and what they could reach
 
 
@@ -56,6 +59,15 @@ def _rounds(axes: Any, summaries: Sequence[Summary]) -> None:
         axes.plot(places, heights, marker="." if summary.curve else "o", label=_name(summary))
     axes.set(xlabel="rounds")
     _constant(axes, summaries)
+    _by_errors(axes)
+
+
+def _by_errors(axes: Any) -> None:
+    """Points near 100 % count for more: the logarithm of the errors and of one percent, which keeps 100 in sight."""
+    axes.set_yscale("function", functions=(lambda a: -np.log(np.maximum(101 - a, 1e-9)), lambda s: 101 - np.exp(-s)))
+    low, high = axes.get_ylim()
+    axes.set_yticks(TICKS, [str(tick) for tick in TICKS])
+    axes.set_ylim(low, min(high, 100))
 
 
 def _private(axes: Any, summaries: Sequence[Summary]) -> None:
