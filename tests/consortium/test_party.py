@@ -16,6 +16,8 @@ from limbeck.consortium.party import PartyFolder
 from limbeck.data.schema import Number, Schema
 from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
+from limbeck.models.named import model_from
+from limbeck.models.training import Fit, PoolTrainer
 from limbeck.privacy.ledger import read_ledger
 from limbeck.privacy.planner import Privacy
 from limbeck.protocol.codec import Header, decode, encode
@@ -51,10 +53,15 @@ def settle(home: Path, more: str = "", agree: str = AGREE) -> None:
 def question(method: FedKT = PLAIN, request: Message | None = None, turn: int = 0, **changes: Any) -> Question:
     about: dict[str, Any] = {"algorithm": "fedkt", "parameters": json.loads(json.dumps(asdict(method)))}
     shared = {"parties": 3, "seed": 1, "classes": ["0", "1", "2"], "public": content_hash(PUBLIC)}
-    terms = Terms(**{**about, **shared, **{k: v for k, v in changes.items() if k not in ("run", "party")}})
+    letter = {
+        "run": "run",
+        "party": 0,
+        **{k: changes.pop(k) for k in ("run", "party", "counted", "after") if k in changes},
+    }
+    terms = Terms(**{**about, **shared, **changes})
     asked = request or (TrainStudents(20) if method.voting == "paper" else Say(30, 30, 3))
     data = encode(asked, Header(turn, terms.public))
-    return Question(changes.get("run", "run"), turn, changes.get("party", 0), terms, data)
+    return Question(turn=turn, terms=terms, request=data, **letter)
 
 
 def refusal(home: Path, asked: Question) -> str:
@@ -164,8 +171,47 @@ def test_a_second_release_of_what_was_told_needs_a_budget_of_its_own(home: Path)
     agreed = answer(PartyFolder(home), question(noisy, Agree(), turn=10**6, run="late"))
     assert agreed.refusal is None
     assert not agreed.releases
-    rows = [(run, row.site) for _, run, row in read_ledger(home / "ledger.sqlite")]
-    assert rows == [("run", "party 0"), ("run", "server"), ("late", "server")]
+    assert rows(home) == [("run", "party 0"), ("run", "server"), ("late", "server")]
+
+
+@pytest.fixture
+def model() -> bytes:
+    [fitted] = PoolTrainer(1).run([Fit(model_from({"name": "decision-tree"}), PUBLIC, IRIS.y[::5])], 3, [0])
+    assert isinstance(fitted, bytes)
+    return fitted
+
+
+def rows(home: Path) -> list[tuple[str, str]]:
+    return [(run, row.site) for _, run, row in read_ledger(home / "ledger.sqlite")]
+
+
+def test_a_late_party_pays_for_the_one_release_that_it_is_in(home: Path, model: bytes) -> None:
+    noisy = FedKT(partitions=1, subsets=2, voting="paper", privacy=Privacy("L1", epsilon=2.0))
+    settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "public" }')
+    assert answer(PartyFolder(home), question(noisy, run="missed", counted="late")).refusal is None
+    assert answer(PartyFolder(home), question(noisy, Adopt(model), turn=1, run="late", after="missed")).refusal is None
+    assert rows(home) == [("missed", "party 0"), ("late", "server")]
+    assert answer(PartyFolder(home), question(noisy, run="more")).refusal == TOO_MUCH
+
+
+def test_one_release_does_not_pay_for_what_was_told_in_two_runs(home: Path) -> None:
+    noisy = FedKT(partitions=1, subsets=2, voting="paper", privacy=Privacy("L1", epsilon=2.0))
+    assert answer(PartyFolder(home), question(noisy, run="missed", counted="late")).refusal is None
+    other = answer(PartyFolder(home), question(noisy, run="other", counted="late"))
+    assert other.refusal == "this party cannot answer; its own log says why"
+    assert not other.reply
+
+
+def test_noisy_votes_that_are_counted_again_cost_nothing_more(home: Path, model: bytes) -> None:
+    settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "server" }')
+    assert answer(PartyFolder(home), question(PRIVATE, run="first")).refusal is None
+    spent = rows(home)
+    anew = answer(PartyFolder(home), question(PRIVATE, Adopt(model), turn=1, run="another"))
+    assert anew.refusal == TOO_MUCH
+    assert answer(PartyFolder(home), question(PRIVATE, Adopt(model), turn=1, run="late", after="first")).refusal is None
+    again = answer(PartyFolder(home), question(PRIVATE, run="late", after="first"))
+    assert again.refusal == "this party cannot answer; its own log says why"
+    assert rows(home) == spent
 
 
 def test_what_would_pass_the_budget_is_refused_before_anything_is_trained(home: Path) -> None:

@@ -168,6 +168,37 @@ def test_a_party_that_lies_about_its_number_is_not_heard(neighbours: Neighbours,
     assert "bad reply: it speaks of party '0', not '1'" in status
 
 
+def test_a_reply_that_never_comes_whole_keeps_nobody_else_waiting(
+    neighbours: Neighbours, folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program with b's key announces an answer and sends nothing of it; a is heard before the time is over."""
+    import threading
+
+    from flwr.supercore.inflatable import inflatable_utils
+
+    monkeypatch.setattr(inflatable_utils, "push_objects", lambda *args, **named: None)
+    if "a" not in neighbours.running:
+        neighbours.attend("a")
+    ended = threading.Event()
+
+    def announce() -> None:
+        authority = (neighbours.server / "ca.pem").read_bytes()
+        with Node(folder.own_address, authority, neighbours.home / "b" / "key") as node:
+            while not ended.wait(0.1):
+                if found := node.next_letter(2**20):
+                    node.answer(found[0], b"never sent")
+
+    announcer = threading.Thread(target=announce)
+    announcer.start()
+    try:
+        told = neighbours.run(neighbours.experiment(deadline=20.0, quorum=1, name="announce"))
+    finally:
+        ended.set()
+        announcer.join()
+    assert told["missing"] == [1]
+    assert "silent until the deadline" in neighbours.say("server", "status", neighbours.server).stdout
+
+
 def test_an_expired_certificate_is_refused_by_both_sides(neighbours: Neighbours, tmp_path: Path) -> None:
     there = Neighbours(tmp_path, ["a"])
     try:

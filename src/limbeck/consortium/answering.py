@@ -116,8 +116,9 @@ def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
         told: Reply = Done()
     else:
         told = respond(found.algorithm, found.request, header, silo)
+    counted = folder.book(question.counted, found.book.cap) if question.counted else found.book
     for row in found.theirs:
-        found.book.record(replace(row, what=f"{row.what} (by the server)"), None)
+        counted.record(row, None)
     rows = [asdict(row) for row in silo.ledger.rows if row.turn == question.turn and row.site == silo.name]
     answered = replace(blank, reply=encode(told, header), releases=rows)
     _hand_over_model(folder, question, silo)
@@ -154,9 +155,13 @@ def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -
     rows = [ENOUGH] * question.terms.parties
     releases = planned(len(silo.public), silo.classes, rows, silo.noise)
     ours = [replace(row, site=silo.name) for row in releases if row.site == "party 0"]  # all parties do the same
-    theirs = [row for row in releases if row.site == "server"]
+    by = "by the server" + (f", of what was told in {question.told_in}" if question.told_in else "")
+    theirs = [replace(row, what=f"{row.what} ({by})") for row in releases if row.site == "server"]
+    if question.after and book.releases(silo.name, question.after):
+        ours = []  # told before: nothing of this party's own leaves again
+    stand = question.counted is not None and book.releases("server", question.counted)
     try:
-        book.check_plan([*ours, *theirs])
+        book.check_plan([*ours, *([] if stand else theirs)])
     except LimbeckError as error:
         sys.stderr.write(f"limbeck: run {question.run}: {error}\n")
         raise RefusalError("the run would spend more than this party's owner allows") from error

@@ -36,13 +36,24 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request to one party; `request` are its bytes on the wire."""
+    """A request to one party; `request` are its bytes on the wire.
+
+    Where a server counts again with a late party, its answers are `counted` in another run than the one that it missed,
+    and questions of that other run come `after` the one whose answers are counted again.
+    """
 
     run: str
     turn: int
     party: int
     terms: Terms
     request: bytes = field(repr=False)
+    counted: str | None = None
+    after: str | None = None
+
+    @property
+    def told_in(self) -> str | None:
+        """The run in which parties told what is counted again; None where nothing is."""
+        return self.run if self.counted else self.after
 
     @property
     def hash(self) -> str:
@@ -54,8 +65,9 @@ class Question:
     @staticmethod
     def decode(data: bytes) -> "Question":
         question = _decode(Question, data, "request")
-        if not RUN.fullmatch(question.run):
-            raise LimbeckError(f"a letter of a run with the name {question.run[:40]!r}")
+        for name in (question.run, question.counted, question.after):
+            if name is not None and not RUN.fullmatch(name):
+                raise LimbeckError(f"a letter of a run with the name {name[:40]!r}")
         if not 0 <= question.turn <= LAST_TURN or not 0 < question.terms.parties <= MOST_PARTIES:
             raise LimbeckError(f"a letter of turn {question.turn}, for {question.terms.parties} parties")
         return question

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from limbeck.engines.flower.app import app_bundle
-from limbeck.engines.flower.parcels import LostLineError, fetch, letter_in, message_for, one_line
+from limbeck.engines.flower.parcels import LostLineError, Parcel, letter_in, message_for, one_line
 from limbeck.errors import LimbeckError
 
 HEARTBEAT = 10.0  # seconds
@@ -86,6 +86,7 @@ class Line:
         self.control = control
         run = control.start_run()
         self._grid = _grid_of(control, run)
+        self._coming: dict[str, tuple[Any, Parcel]] = {}  # replies of which pieces are still on their way
         self._stopped = threading.Event()
         threading.Thread(target=self._live, daemon=True).start()
 
@@ -100,7 +101,7 @@ class Line:
         return posted
 
     def collect(self, posted: Mapping[str, int], largest: int) -> Iterator[tuple[str, bytes | None, str]]:
-        """What has come: a message's number, and the letter in reply; or None and why there is none."""
+        """What has come whole: a message's number, and the letter in reply; or None and why there is none."""
         from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
         from flwr.proto.runtime_pb2 import PullAppMessagesRequest
         from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
@@ -110,15 +111,19 @@ class Line:
             found = client.PullMessages(PullAppMessagesRequest(message_ids=list(posted)))
         pull = make_pull_object_fn_protobuf(client.PullObject, self._grid.node, self._grid.run.run_id)
         for proto, tree in zip(found.messages_list, found.message_object_trees, strict=True):
-            number = proto.metadata.reply_to_message_id
-            if number not in posted:
-                continue
+            self._coming.setdefault(proto.metadata.reply_to_message_id, (proto, Parcel(tree, largest)))
+        self._coming = {number: reply for number, reply in self._coming.items() if number in posted}
+        for number, (proto, parcel) in list(self._coming.items()):
             try:
-                yield number, self._letter(proto, tree, pull, posted[number], largest), ""
+                letter = self._letter(proto, parcel, pull, posted[number])
+                if letter is None:
+                    continue
+                yield number, letter, ""
             except LostLineError:
                 raise
             except LimbeckError as error:
                 yield number, None, str(error)
+            del self._coming[number]
             with suppress(httpx.HTTPError):
                 client.ConfirmMessageReceived(
                     ConfirmMessageReceivedRequest(
@@ -140,13 +145,15 @@ class Line:
             self._grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         self._grid.close()
 
-    def _letter(self, proto: Any, tree: Any, pull: Any, node: int, largest: int) -> bytes:
+    def _letter(self, proto: Any, parcel: Parcel, pull: Any, node: int) -> bytes | None:
+        """The letter of a reply; None while pieces of it are lacking."""
         if proto.HasField("error"):
             raise LimbeckError(f"no answer: {proto.error.reason or proto.error.code}")
         if proto.metadata.src_node_id != node:
             raise LimbeckError("it came from another party")
         with one_line("a reply cannot be fetched"):
-            return letter_in(fetch(tree, pull, largest))
+            message = parcel.message(pull)
+        return None if message is None else letter_in(message)
 
     def _live(self) -> None:
         """Without a sign of life from time to time the SuperLink takes a run for dead."""

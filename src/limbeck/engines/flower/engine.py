@@ -225,9 +225,10 @@ class Flower(Engine):
             raise LimbeckError("rows of another party's ledger")
 
     def _question(self, letter: Letter, party: int) -> Question:
-        turn, consortium = letter.header.turn, self.consortium
-        run = consortium.earlier if consortium.earlier and turn < consortium.copied else consortium.run
-        return Question(run, turn, party, consortium.terms, letter.data)
+        turn, all_of = letter.header.turn, self.consortium
+        if all_of.earlier and turn < all_of.copied:
+            return Question(all_of.earlier, turn, party, all_of.terms, letter.data, counted=all_of.run)
+        return Question(all_of.run, turn, party, all_of.terms, letter.data, after=all_of.earlier)
 
     def _lost(self, letter: Letter, error: LostLineError) -> None:
         self._note(letter, NOBODY, str(error))

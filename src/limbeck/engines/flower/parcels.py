@@ -11,7 +11,7 @@ from limbeck.errors import LimbeckError
 
 RECORD, KEY = "limbeck", "letter"
 MOST_PIECES = 100_000
-PATIENCE = 30.0  # seconds for a piece to come
+PATIENCE = 300.0  # seconds for all pieces to come
 
 
 class LostLineError(LimbeckError):
@@ -45,50 +45,60 @@ def letter_in(message: Any) -> bytes:
     return data
 
 
-def fetch(tree: Any, pull: Callable[[str], bytes], largest: int) -> Any:
-    """The message whose pieces a tree names; an error as soon as they are more or larger than is allowed."""
-    from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
-    from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+class Parcel:
+    """A message whose pieces come one by one, maybe later than the tree that names them."""
 
-    pieces: dict[str, bytes] = {}
-    size = 0
-    for piece in iterate_object_tree(tree):
-        if piece.object_id not in pieces:
-            pieces[piece.object_id] = _arrived(piece.object_id, pull)
-            size += len(pieces[piece.object_id])
-        if size > largest or len(pieces) > MOST_PIECES:
-            raise LimbeckError(f"a message of more than {largest} bytes")
-    try:
-        return inflate_object_from_contents(tree.object_id, pieces)
-    except Exception as error:  # whatever Flower makes of a forged message
-        raise LimbeckError(f"a message that is none: {type(error).__name__}") from error
+    def __init__(self, tree: Any, largest: int) -> None:
+        from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 
+        self._whole, self._largest = tree.object_id, largest
+        self._lacking = list(dict.fromkeys(piece.object_id for piece in iterate_object_tree(tree)))
+        self._pieces: dict[str, bytes] = {}
+        self._size = 0
 
-def _arrived(piece: str, pull: Callable[[str], bytes]) -> bytes:
-    """A piece, which may come later than the message that it belongs to."""
-    from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError
+    def message(self, pull: Callable[[str], bytes]) -> Any | None:
+        """The message once all of it is there; None before. An error as soon as it is larger than is allowed."""
+        from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError, inflate_object_from_contents
 
-    until = time.monotonic() + PATIENCE
-    while True:
+        if len(self._lacking) > MOST_PIECES:
+            raise LimbeckError(f"a message of more than {MOST_PIECES} pieces")
+        while self._lacking:
+            piece = self._lacking[-1]
+            try:
+                self._pieces[piece] = pull(piece)
+            except ObjectUnavailableError:
+                return None
+            self._lacking.pop()
+            self._size += len(self._pieces[piece])
+            if self._size > self._largest:
+                raise LimbeckError(f"a message of more than {self._largest} bytes")
         try:
-            return pull(piece)
-        except ObjectUnavailableError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
+            return inflate_object_from_contents(self._whole, self._pieces)
+        except Exception as error:  # whatever Flower makes of a forged message
+            raise LimbeckError(f"a message that is none: {type(error).__name__}") from error
+
+
+def fetch(tree: Any, pull: Callable[[str], bytes], largest: int) -> Any:
+    """The message whose pieces a tree names."""
+    parcel, until = Parcel(tree, largest), time.monotonic() + PATIENCE
+    while (message := parcel.message(pull)) is None:
+        if time.monotonic() > until:
+            raise LimbeckError("a part of a message never came")
+        time.sleep(0.05)
+    return message
 
 
 @contextmanager
 def one_line(what: str) -> Iterator[None]:
-    """What goes wrong on the wire, in one line; and what never came whole is no message."""
-    from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
+    """What goes wrong on the wire, in one line."""
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 
     try:
         yield
     except httpx.HTTPError as error:
         raise LostLineError(f"{what}: {told_by(error)}", isinstance(error, httpx.TransportError)) from error
-    except (ObjectPullError, ObjectUnavailableError) as error:
-        raise LimbeckError(f"{what}: a part of it never came") from error
+    except ObjectPullError as error:
+        raise LimbeckError(f"{what}: a part of it cannot be had") from error
 
 
 def told_by(error: httpx.HTTPError) -> str:
