@@ -3,6 +3,8 @@
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +99,22 @@ def test_a_server_killed_in_the_middle_goes_on_where_it_was(neighbours: Neighbou
     assert "no run of" in refused["error"]
 
 
+KILLED_WHILE_COPYING = """
+import os, sys
+from pathlib import Path
+from limbeck.consortium.leading import add_late
+from limbeck.consortium.server import ServerFolder
+from limbeck.engines.journal import Journal
+answer = Journal.answer
+def once(self, *told):
+    answer(self, *told)
+    if "late" in str(self.path):
+        os.kill(os.getpid(), 9)
+Journal.answer = once
+add_late(ServerFolder(Path(sys.argv[1])), "experiment-1", "c", print)
+"""
+
+
 def test_a_superlink_killed_is_started_again_and_the_run_ends(neighbours: Neighbours) -> None:
     marker = neighbours.slow("b", 5.0)
     neighbours.attend("a", "b", "c")
@@ -176,3 +194,31 @@ def test_two_programs_with_one_key_are_not_both_let_in(neighbours: Neighbours) -
     assert "connected" not in neighbours.log("twin")
     again = neighbours.say("party", "start", neighbours.home / "a", check=False)
     assert "another program speaks for this party already" in again.stderr
+
+
+def test_a_request_that_waits_for_a_person_does_not_keep_others_waiting(neighbours: Neighbours) -> None:
+    """Nor is anything released for one whose run has ended."""
+    neighbours.settings("b", more="approve = true")
+    neighbours.attend("a", "b", "c")
+    assert neighbours.run(neighbours.experiment(deadline=20.0, quorum=2))["missing"] == [1]
+    lead = neighbours.lead(neighbours.experiment(deadline=90.0, quorum=3, name="other"))
+    neighbours.until(lambda: neighbours.log("b").count("waits for a person") == 2)
+    neighbours.say("party", "approve", neighbours.home / "b", "2")
+    neighbours.until(lambda: neighbours.log("b").count("waits for a person") == 3)  # to take the model
+    neighbours.say("party", "approve", neighbours.home / "b", "3")
+    assert lead.wait(120) == 0, neighbours.log("lead")
+    neighbours.say("party", "approve", neighbours.home / "b", "1")
+    neighbours.until(lambda: "experiment-1" in neighbours.log("b").split("waits for a person", 3)[-1])
+    assert [neighbours.releases(party) for party in neighbours.parties] == [2, 1, 2]
+
+
+def test_a_late_party_whose_server_is_killed_while_it_copies_costs_nobody_his_vote(neighbours: Neighbours) -> None:
+    neighbours.attend("a", "b")
+    assert neighbours.run(neighbours.experiment(deadline=20.0, quorum=2))["missing"] == [2]
+    neighbours.experiment(deadline=60.0, quorum=2)
+    neighbours.attend("c")
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_COPYING, str(neighbours.server)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    late = neighbours.say("server", "add-late", neighbours.server, "experiment-1", "c", "--json")
+    assert '"missing": []' in late.stdout
+    assert [neighbours.releases(party) for party in neighbours.parties] == [1, 1, 1]

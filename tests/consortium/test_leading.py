@@ -9,6 +9,7 @@ pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 from limbeck.consortium import party, server
 from limbeck.consortium.experiment import read_plan
 from limbeck.consortium.leading import _check_plan, add_late, begin, resume
+from limbeck.consortium.overview import overview
 from limbeck.consortium.server import ServerFolder
 from limbeck.engines.journal import Journal
 from limbeck.errors import LimbeckError
@@ -73,3 +74,14 @@ def test_a_late_party_is_for_one_shot_methods_and_must_have_been_there(folder: S
         add_late(folder, "often", "a", print)
     with pytest.raises(LimbeckError, match="b took no part in once; its parties: a"):
         add_late(folder, "once", "b", print)
+
+
+def test_a_run_whose_program_died_before_it_began_is_in_nobodys_way(folder: ServerFolder) -> None:
+    for number in (1, 2):
+        (folder.path / "runs" / f"experiment-{number}").mkdir(parents=True)
+    Journal(folder.path / "runs" / "experiment-1" / "journal.sqlite", new=True)
+    with pytest.raises(LimbeckError, match="no run of"):
+        resume(folder, folder.path / "experiment.toml", print)
+    with pytest.raises(LimbeckError, match="this run never began"):
+        add_late(folder, "experiment-1", "a", print)
+    assert overview(folder).runs == []

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
+from limbeck.algorithms.fedmd import Begin, Score
 from limbeck.algorithms.poll import Say
-from limbeck.consortium.answering import Agree, answer
+from limbeck.consortium import party
+from limbeck.consortium.answering import Agree, answer, consider
 from limbeck.consortium.joining import Join
 from limbeck.consortium.party import PartyFolder
 from limbeck.data.schema import Number, Schema
@@ -19,6 +21,7 @@ from limbeck.errors import LimbeckError
 from limbeck.models.named import model_from
 from limbeck.models.training import Fit, PoolTrainer
 from limbeck.privacy.ledger import read_ledger
+from limbeck.privacy.mechanisms import Subsample
 from limbeck.privacy.planner import Privacy
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.letters import Question, Terms
@@ -214,6 +217,36 @@ def test_noisy_votes_that_are_counted_again_cost_nothing_more(home: Path, model:
     assert rows(home) == spent
 
 
+def test_the_terms_of_a_run_stay_what_they_were_when_it_was_first_answered(home: Path) -> None:
+    """Else a server could train under one algorithm and read out under another."""
+    settle(
+        home, agree=AGREE + '[[agree]]\nalgorithm = "fedmd-ldp"\n[[agree]]\nalgorithm = "fedmd-nfdp"\nepsilon = 4.0\n'
+    )
+    trained: dict[str, Any] = {"algorithm": "fedmd-ldp", "parameters": {"rounds": 0, "start": "none", "epsilon": 1.0}}
+    read_out: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": {"rounds": 1, "start": "none", "sampled": 5}}
+    assert answer(PartyFolder(home), question(request=Begin(b""), **trained)).refusal is None
+    told = answer(PartyFolder(home), question(request=Score(np.arange(30)), turn=1, **read_out))
+    assert (told.refusal, told.reply) == ("this run had other terms before", b"")
+    later = answer(PartyFolder(home), question(request=Score(np.arange(30)), turn=1, run="b", after="run", **read_out))
+    assert later.refusal == "this run had other terms before"
+    assert answer(PartyFolder(home), question(run="another")).refusal is None
+
+
+def test_a_strange_request_is_refused_once_and_does_not_end_the_program(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settle(home, agree='[[agree]]\nalgorithm = "fedmd"\n')
+    terms: dict[str, Any] = {"algorithm": "fedmd", "parameters": {"rounds": 1, "start": "none"}}
+    told = answer(PartyFolder(home), question(request=Score(np.array([10**6])), **terms))
+    assert told.refusal == "this party cannot answer; its own log says why"
+    assert "IndexError" in capfd.readouterr().err
+
+
+def test_nobody_else_may_read_what_a_party_keeps(home: Path) -> None:
+    assert answer(PartyFolder(home), question()).refusal is None
+    assert {(home / name).stat().st_mode & 0o777 for name in ("kept.sqlite", "ledger.sqlite")} == {0o600}
+
+
 def test_what_would_pass_the_budget_is_refused_before_anything_is_trained(home: Path) -> None:
     settle(home, 'budget = { epsilon = 2.5, delta = 1e-5, towards = "server" }')
     assert refusal(home, question()) == TOO_MUCH
@@ -301,3 +334,36 @@ def test_a_request_waits_for_a_person_who_decides_once(home: Path) -> None:
     kept.decide(1, "approved")
     assert kept.request("run", 0, "hash", "fedkt").decision == "denied"
     assert kept.request("run", 0, "another hash", "fedkt").decision is None, "a word is about one question alone"
+
+
+def test_a_person_is_told_what_a_run_costs_with_the_rows_that_there_are(home: Path) -> None:
+    """Five of thirty rows: whoever is drawn is exposed, and no smaller delta is told."""
+    pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+    from limbeck.consortium.attending import _in_words
+
+    settle(home, agree='[[agree]]\nalgorithm = "fedmd-nfdp"\n')
+    terms: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": {"rounds": 1, "start": "none", "sampled": 5}}
+    told = _in_words(consider(PartyFolder(home), question(request=Score(np.arange(9)), **terms)))
+    epsilon, delta = Subsample(5, 30).guarantee()
+    assert f"epsilon of the run {epsilon:.4g} towards the server" in told
+    assert f"at delta {delta:g}" in told
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "told"),
+    [
+        ({"name": "fedkt", "privacy": {"level": "L1", "epsilon": 3.0}}, 'epsilon = 3.0, towards = "public"'),
+        ({"name": "fedkt", "privacy": {"level": "L2", "sigma": 50.0}}, "# epsilon"),
+        (
+            {"name": "fedkd", "epsilon": 2.0, "privacy": {"level": "L0", "epsilon": None}},
+            'epsilon = 2.0, towards = "server"',
+        ),
+        ({"name": "fedmd-ldp", "sigma": 0.0}, "# epsilon"),
+    ],
+)
+def test_an_invitations_epsilon_is_proposed_and_where_there_is_none_it_says_so(
+    home: Path, algorithm: dict[str, Any], told: str
+) -> None:
+    lines = party._agreement(replace(PartyFolder(home).join, algorithm=algorithm)).splitlines()
+    for part in told.split(", "):
+        assert any(line.startswith(part) for line in lines), lines

@@ -1,5 +1,6 @@
 """What the engine makes of answers, without a line."""
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,13 +10,15 @@ import pytest
 
 pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
+from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.poll import Count, Counts
 from limbeck.engines.engine import Letter
 from limbeck.engines.flower.engine import Consortium, Flower, Patience
 from limbeck.engines.journal import Journal
 from limbeck.models.named import model_from
 from limbeck.models.training import PoolTrainer
-from limbeck.privacy.mechanisms import Unprotected
+from limbeck.privacy.mechanisms import Subsample, Unprotected
+from limbeck.privacy.planner import Privacy
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.letters import Answer, Terms
 from limbeck.protocol.release import Asked, release_row
@@ -101,6 +104,48 @@ def test_rows_of_a_ledger_that_no_accountant_knows_make_a_bad_reply(engine: Flow
     assert engine.journal.answers(0) == {}
     [event] = engine.journal.events()
     assert event.what.startswith("bad reply: rows of")
+
+
+PRIVATE = FedKT(partitions=1, subsets=2, privacy=Privacy("L2", epsilon=2.0))
+LAPLACE: dict[str, Any] = {"gamma": 0.05, "weight": 1, "unit": "example", "adjacency": "replace"}
+DRAWN: dict[str, Any] = {"rows": 5, "of": 30, "replacement": True, "unit": "example", "adjacency": "any"}
+
+
+def test_rows_that_the_algorithm_plans_and_subsets_are_taken(engine: Flower) -> None:
+    engine.algorithm = PRIVATE
+    planned = [row for row in PRIVATE.planned(4, 3, [10**6], "secure") if row.site == "party 0"]
+    drawn = release_row("party 0", 0, 1, "rows", Subsample(5, 30), "public", Asked())
+    rows = [asdict(replace(row, turn=0, number=number)) for number, row in enumerate([*planned, drawn])]
+    assert len(rows) > 1
+    assert heard(engine, releases=rows) is not None
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "parameters"),
+    [
+        ("laplace", LAPLACE),  # known, but not this algorithm's
+        *(
+            ("laplace", LAPLACE | change)
+            for change in ({"unit": ["x"]}, {"adjacency": {"a": 1}}, {"weight": "a"}, {"weight": 0})
+        ),
+        *(("laplace", LAPLACE | {"weight": weight}) for weight in (-1, 10**400)),
+        *(
+            ("subsample", DRAWN | change)
+            for change in ({"rows": 10**400}, {"of": True}, {"of": 3.5}, {"replacement": 1})
+        ),
+        *(
+            ("subsample", DRAWN | change)
+            for change in ({"unit": "party"}, {"adjacency": "odd"}, {"rows": 0}, {"of": -1})
+        ),
+    ],
+)
+def test_mechanisms_that_the_algorithm_has_not_make_a_bad_reply(
+    engine: Flower, mechanism: str, parameters: dict[str, Any]
+) -> None:
+    engine.algorithm = PRIVATE
+    row = {**ROW, "mechanism": mechanism, "parameters": parameters, "unit": "example", "sensitivity": 1.0}
+    assert heard(engine, releases=[row]) is None
+    assert engine.journal.answers(0) == {}
 
 
 def test_a_ledger_without_end_makes_a_bad_reply(engine: Flower) -> None:

@@ -1,11 +1,14 @@
 """The journal: what was asked and answered stays as it was, and a run that goes on must ask the same."""
 
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from limbeck.engines.journal import Journal
+from limbeck.engines.journal import Journal, was_begun
 from limbeck.errors import LimbeckError
 
 
@@ -60,3 +63,23 @@ def test_nothing_in_it_can_be_changed(journal: Journal, words: str) -> None:
 def test_a_run_that_never_was_is_named(tmp_path: Path) -> None:
     with pytest.raises(LimbeckError, match="there is no such run"):
         Journal(tmp_path / "nothing.sqlite")
+
+
+def test_what_belongs_together_stands_there_whole_or_not_at_all(journal: Journal) -> None:
+    """A program that is killed while it copies a run leaves none of it behind."""
+    program = (
+        "import os, sys; from pathlib import Path; from limbeck.engines.journal import Journal\n"
+        "journal = Journal(Path(sys.argv[1]))\n"
+        "with journal.at_once():\n"
+        "    journal.begin({'run': 'r'}); journal.ask(0, b'request', [0]); journal.answer(0, 0, b'told')\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(journal.path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not was_begun(journal.path)
+    assert (journal.questions(), journal.answers(0)) == ({}, {})
+    with pytest.raises(LimbeckError, match="this run never began"):
+        journal.about()
+    with journal.at_once():
+        journal.begin({"run": "r"})
+    assert was_begun(journal.path)

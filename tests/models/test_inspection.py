@@ -151,6 +151,21 @@ def test_a_model_that_weighs_too_much_is_refused() -> None:
         inspect(honest(), Limits(bytes=100))
 
 
+def test_a_model_is_read_in_the_other_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few bytes may unpack to gigabytes: not here."""
+    monkeypatch.setattr(onnx.ModelProto, "FromString", None)
+    try_out([honest()], ROWS, 3)
+
+
+@pytest.mark.parametrize("field", [b"\x0a\x00", b"\x2a\x00", b"\x6a\x00"])
+def test_a_model_of_countless_empty_parts_is_refused(field: bytes) -> None:
+    """Nodes, weights, descriptions of values: each of two bytes."""
+    graph = field * 100_000
+    length = bytes([len(graph) & 127 | 128, len(graph) >> 7 & 127 | 128, len(graph) >> 14])
+    with pytest.raises(LimbeckError, match="too many parts"):
+        try_out([b"\x08\x0a\x42\x02\x10\x15\x3a" + length + graph], ROWS, 3)
+
+
 def test_every_cut_of_a_model_is_refused() -> None:
     data = honest()
     for cut in np.linspace(0, len(data) - 1, 40).astype(int):

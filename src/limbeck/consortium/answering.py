@@ -1,6 +1,5 @@
 """What a party does with a question: look whether it agreed to such a thing, then answer it, once."""
 
-import sqlite3
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,14 +17,13 @@ from limbeck.experiments.result import labelled
 from limbeck.models.choice import trainer_for
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.codec import Header, decode, encode
-from limbeck.protocol.letters import Answer, Question
+from limbeck.protocol.letters import ENOUGH, Answer, Question
 from limbeck.protocol.messages import Done, Reply, Request
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.release import Release
 from limbeck.protocol.site import Silo
 from limbeck.tables import from_table
 
-ENOUGH = 10**6  # rows, where a plan must not depend on how many a party has
 LARGEST = 2**30  # bytes of a request, unpacked
 
 
@@ -47,8 +45,15 @@ class Considered:
     header: Header
     silo: Silo
     book: Book
-    ours: Sequence[Release]  # what a run will release here
-    theirs: Sequence[Release]  # and at the server
+    parties: int
+    theirs: Sequence[Release]  # what the server will release
+
+    def releases(self) -> list[Release]:
+        """What a run will release of this party's own rows, here and at the server: for its owner alone."""
+        planned = getattr(self.algorithm, "planned", None)
+        rows = [len(self.silo.private)] * self.parties
+        found = planned(len(self.silo.public), self.silo.classes, rows, self.silo.noise) if planned else []
+        return [row for row in found if row.site in ("party 0", "server")]
 
 
 def answer(folder: PartyFolder, question: Question) -> Answer:
@@ -65,21 +70,24 @@ def answer(folder: PartyFolder, question: Question) -> Answer:
         return _answered(folder, question, blank)
     except RefusalError as error:
         return replace(blank, refusal=str(error))
-    except (LimbeckError, sqlite3.Error) as error:
-        sys.stderr.write(f"limbeck: run {question.run}, turn {question.turn}: {' '.join(str(error).split())}\n")
+    except Exception as error:  # a strange request may bring about anything; it is not to be tried again
+        told = f"{type(error).__name__}: " * (not isinstance(error, LimbeckError)) + " ".join(str(error).split())
+        sys.stderr.write(f"limbeck: run {question.run}, turn {question.turn}: {told}\n")
         return replace(blank, refusal="this party cannot answer; its own log says why")
 
 
 def consider(folder: PartyFolder, question: Question) -> Considered:
     """All that can be looked at before anything is trained: the terms, the request, and what a run would spend."""
     algorithm, cap = agreed(folder, question)
+    if any(folder.kept.had_other_terms(run, question.terms) for run in question.runs):
+        raise RefusalError("this run had other terms before")
     request, header = decode(question.request, LARGEST)
     if not isinstance(request, Request) or header.turn != question.turn:
         raise RefusalError("a letter that asks nothing, or is of another turn than its request")
     book = folder.book(question.run, cap)
     silo = _silo(folder, question, algorithm, book)
-    ours, theirs = _planned(book, algorithm, silo, question)
-    return Considered(algorithm, request, header, silo, book, ours, theirs)
+    theirs = _planned(book, algorithm, silo, question)
+    return Considered(algorithm, request, header, silo, book, question.terms.parties, theirs)
 
 
 def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget | None]:
@@ -112,6 +120,8 @@ def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget |
 def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
     found = consider(folder, question)
     silo, header = found.silo, found.header
+    for run in question.runs:
+        folder.kept.settle(run, question.terms)
     if isinstance(found.request, Agree):
         told: Reply = Done()
     else:
@@ -142,8 +152,8 @@ def _silo(folder: PartyFolder, question: Question, algorithm: Algorithm, book: B
     )
 
 
-def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -> tuple[list[Release], list[Release]]:
-    """Refuse, before anything is trained, a run that would pass the budget; else what it releases here, and there.
+def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -> list[Release]:
+    """Refuse, before anything is trained, a run that would pass the budget; else what it releases at the server.
 
     What the server will release of what the parties told it spends what this party has: its ledger has that too.
     """
@@ -151,7 +161,7 @@ def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -
     if planned is None:
         if book.budget or book.cap:
             raise RefusalError(f"{algorithm.name} does not say what it will release: no budget can be kept with it")
-        return [], []
+        return []
     rows = [ENOUGH] * question.terms.parties
     releases = planned(len(silo.public), silo.classes, rows, silo.noise)
     ours = [replace(row, site=silo.name) for row in releases if row.site == "party 0"]  # all parties do the same
@@ -165,7 +175,7 @@ def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -
     except LimbeckError as error:
         sys.stderr.write(f"limbeck: run {question.run}: {error}\n")
         raise RefusalError("the run would spend more than this party's owner allows") from error
-    return ours, theirs
+    return theirs
 
 
 def _hand_over_model(folder: PartyFolder, question: Question, silo: Silo) -> None:

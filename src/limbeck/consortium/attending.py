@@ -12,7 +12,7 @@ from limbeck.engines.flower.node import Node
 from limbeck.engines.flower.parcels import LostLineError
 from limbeck.engines.nursery import in_a_fresh_process
 from limbeck.errors import LimbeckError
-from limbeck.privacy.accounting import epsilon_towards
+from limbeck.privacy.accounting import delta_of_subsets, epsilon_towards
 from limbeck.protocol.letters import Answer, Question, hash_of
 from limbeck.protocol.parties import delta_of
 
@@ -31,6 +31,7 @@ class Attendance:
     def __init__(self, folder: PartyFolder, say: Say) -> None:
         self.folder, self.say = folder, say
         self.stop = threading.Event()
+        self._waiting: dict[int, tuple[Any, bytes]] = {}  # for a person: letters by the numbers of their requests
 
     def check(self) -> None:
         """Refuse to begin with settings, rows or a model that will not do."""
@@ -68,6 +69,7 @@ class Attendance:
 
     def _attend(self, node: Node) -> None:
         away = 0
+        self._waiting.clear()  # who waits for a person is asked again, over this line
         while not self.stop.is_set():
             try:
                 found = node.next_letter(LARGEST)
@@ -83,15 +85,21 @@ class Attendance:
                 continue
             if found is None:
                 self.stop.wait(POLL)
-            elif (told := self._answer(node, *found)) is not None:
-                self._send(node, found[0], told)
+            for message, data in [*self._decided(), *([found] if found else [])]:
+                if (told := self._answer(node, message, data)) is not None:
+                    self._send(node, message, told)
+
+    def _decided(self) -> list[tuple[Any, bytes]]:
+        """Letters that waited for a person's word, and have it."""
+        open_ = {w.number for w in self.folder.kept.requests() if w.decision is None} if self._waiting else set()
+        return [self._waiting.pop(number) for number in list(self._waiting) if number not in open_]
 
     def _send(self, node: Node, message: Any, told: Answer) -> None:
         """What cannot be sent is kept: the server asks again, and gets the same answer."""
         try:
             node.answer(message, told.encode())
         except LostLineError as error:
-            self.say(f"run {told.run}, turn {told.turn}: {error}; it is kept until the server asks again")
+            self.say(f"run {told.run}, turn {told.turn}: {error}; the server will hear it when it asks again")
 
     def _answer(self, node: Node, message: Any, data: bytes) -> Answer | None:
         """The answer; None where there is none to give: silence."""
@@ -106,7 +114,9 @@ class Attendance:
         try:
             if not node.is_ours(message):
                 raise RefusalError("the server's run names another app than the Limbeck that is installed here")
-            self._approve(question, what)
+            if (number := self._undecided(question, what)) is not None:
+                self._waiting[number] = message, data
+                return None
             told = self._in_a_process_of_its_own(question) or self._in_a_process_of_its_own(question)
         except LostLineError as error:
             self.say(f"{what}: {error}")
@@ -121,19 +131,21 @@ class Attendance:
         self.say(f"{what}: " + (f"refused: {told.refusal}" if told.refusal else f"answered, {len(told.reply)} bytes"))
         return told
 
-    def _approve(self, question: Question, what: str) -> None:
-        """Wait for a person, where the owner wants that; what was answered before needs no second word."""
+    def _undecided(self, question: Question, what: str) -> int | None:
+        """The number of a request that waits for a person, where the owner wants that; None where it may be answered.
+
+        What was answered before needs no second word. Other requests go on meanwhile.
+        """
         if not self.folder.settings.approve or self.folder.kept.answer(question.run, question.turn):
-            return
-        found = consider(self.folder, question)
-        asked, letter = _in_words(found), hash_of(question.encode())
-        waiting = self.folder.kept.request(question.run, question.turn, letter, asked)
+            return None
+        asked = _in_words(consider(self.folder, question))
+        waiting = self.folder.kept.request(question.run, question.turn, hash_of(question.encode()), asked)
         if waiting.decision is None:
             self.say(f"{what} waits for a person: limbeck party approve {self.folder.path} {waiting.number}")
-        while waiting.decision is None and not self.stop.wait(POLL):
-            waiting = self.folder.kept.request(question.run, question.turn, letter, asked)
+            return waiting.number
         if waiting.decision != "approved":
             raise RefusalError("a person at this party said no")
+        return None
 
     def _in_a_process_of_its_own(self, question: Question) -> Answer | None:
         """What a child makes of the question: nothing stays in memory between questions, and a crash is its own."""
@@ -149,8 +161,9 @@ def _in_words(found: Considered) -> str:
     """What a person is asked to approve: who asks what, how it is protected, and what it may cost."""
     request = type(found.request)
     privacy = getattr(found.algorithm, "privacy", None)
-    delta = delta_of(found.algorithm) or SHOWN_DELTA
-    spent = {who: epsilon_towards(who, [*found.ours, *found.theirs], delta) for who in ("server", "public")}
+    releases = found.releases()
+    delta = max(delta_of(found.algorithm) or SHOWN_DELTA, delta_of_subsets(releases))
+    spent = {who: epsilon_towards(who, releases, delta) for who in ("server", "public")}
     cost = ", ".join(f"{epsilon:.4g} towards the {who}" for who, epsilon in spent.items())
     level = f" at level {privacy.level}" if privacy else ""
     asked = f"{request.__name__}: {(request.__doc__ or '').splitlines()[0]}"

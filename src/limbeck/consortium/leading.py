@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.consortium.answering import ENOUGH, Agree
+from limbeck.consortium.answering import Agree
 from limbeck.consortium.experiment import Plan, read_plan
 from limbeck.consortium.server import ServerFolder
 from limbeck.drafts import Draft
 from limbeck.engines.flower.engine import Consortium, Flower, Patience
-from limbeck.engines.journal import Journal
+from limbeck.engines.journal import Journal, was_begun
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics, score
 from limbeck.experiments.record import PartyRecord, RunRecord, versions
@@ -31,7 +31,7 @@ from limbeck.models.rehearsal import rehearse
 from limbeck.privacy.accounting import delta_of_subsets, epsilon_by_observer, figures
 from limbeck.privacy.ledger import Book, read_ledger
 from limbeck.protocol.codec import decode
-from limbeck.protocol.letters import RUN
+from limbeck.protocol.letters import ENOUGH, RUN
 from limbeck.protocol.messages import Done, Request
 from limbeck.protocol.parties import Outcome, delta_of
 from limbeck.protocol.release import Release
@@ -96,7 +96,8 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
         raise LimbeckError(f"{name} took no part in {run}; its parties: {', '.join(about['parties'].values())}")
     told = {turn: asked for turn, asked in old.questions().items() if _tells(asked[0])}
     begun = _begun(folder, run, late)
-    others = [Journal(path) for path in (folder.path / "runs").glob(f"{run}-late-*/journal.sqlite")]
+    found = (folder.path / "runs").glob(f"{run}-late-*/journal.sqlite")
+    others = [Journal(path) for path in found if was_begun(path)]
     if any(all(late in journal.answers(turn) for turn in told) for journal in [old, *others]) and not begun:
         raise LimbeckError(f"{name} has answered in {run} already")
     if begun:  # it died on the way: what was released is not released again
@@ -106,11 +107,12 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
     _check_ready(folder, plan, fresh["run"], len(about["parties"]))
     home.mkdir()
     journal = Journal(home / "journal.sqlite", new=True)
-    journal.begin({**about, **fresh, "late": late, "copied": len(told)})
-    for turn, (request, asked) in told.items():
-        journal.ask(turn, request, asked)
-        for party, letter in old.answers(turn).items():
-            journal.answer(turn, party, letter)
+    with journal.at_once():
+        journal.begin({**about, **fresh, "late": late, "copied": len(told)})
+        for turn, (request, asked) in told.items():
+            journal.ask(turn, request, asked)
+            for party, letter in old.answers(turn).items():
+                journal.answer(turn, party, letter)
     try:
         return _lead(folder, home, plan, journal, say)
     except LimbeckError:
@@ -214,7 +216,7 @@ def _record(
     try:
         delta = max(delta_of(algorithm), delta_of_subsets(releases))
         found = figures(releases, delta)
-    except LimbeckError as error:  # a party's rows that do not go together; the run has ended all the same
+    except Exception as error:  # parties' rows that do not go together; the run has ended all the same
         troubles.append(f"no epsilon can be told of what parties say they released: {error}")
         delta, found = delta_of(algorithm), []
     return RunRecord(
@@ -287,13 +289,16 @@ def _home(folder: ServerFolder, file: Path) -> Path:
 def _begun(folder: ServerFolder, run: str, late: int) -> Path | None:
     """An attempt to add the same party that did not end."""
     for home in sorted((folder.path / "runs").glob(f"{run}-late-*")):
-        if not (home / "record.json").exists() and Journal(home / "journal.sqlite").about().get("late") == late:
+        if (home / "record.json").exists() or not was_begun(home / "journal.sqlite"):
+            continue
+        if Journal(home / "journal.sqlite").about().get("late") == late:
             return home
     return None
 
 
 def _latest(folder: ServerFolder, file: Path) -> Path | None:
-    """An experiment's run with the highest number."""
+    """An experiment's run with the highest number, of those that began."""
     named = re.compile(re.escape(file.stem) + r"-(\d+)")
-    found = [(int(m[1]), path) for path in (folder.path / "runs").glob("*") if (m := named.fullmatch(path.name))]
+    homes = [path for path in (folder.path / "runs").glob("*") if was_begun(path / "journal.sqlite")]
+    found = [(int(m[1]), path) for path in homes if (m := named.fullmatch(path.name))]
     return max(found)[1] if found else None

@@ -6,7 +6,7 @@ from pathlib import Path
 from limbeck.algorithms import algorithm_named
 from limbeck.consortium.server import Member, ServerFolder
 from limbeck.engines.flower.parcels import LostLineError
-from limbeck.engines.journal import Event, Journal
+from limbeck.engines.journal import Event, Journal, was_begun
 from limbeck.protocol.codec import decode
 from limbeck.protocol.letters import Answer
 
@@ -54,8 +54,8 @@ def overview(folder: ServerFolder) -> Overview:
         members = [Seen(m, None) for m in folder.members.values()]
     finally:
         control.close()
-    homes = sorted((folder.path / "runs").glob("*/journal.sqlite"), key=lambda path: path.stat().st_ctime)
-    return Overview(members, [_run(path) for path in homes])
+    homes = filter(was_begun, (folder.path / "runs").glob("*/journal.sqlite"))
+    return Overview(members, [_run(path) for path in sorted(homes, key=lambda path: path.stat().st_ctime)])
 
 
 def _run(path: Path) -> Run:

@@ -9,7 +9,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,6 +27,7 @@ from limbeck.models.choice import Training
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.codec import pack_memory, unpack_memory
 from limbeck.protocol.learning import Model
+from limbeck.protocol.letters import Terms
 from limbeck.protocol.release import Noise, Observer
 from limbeck.protocol.rows import Array, PublicRows, Rows
 
@@ -118,11 +119,18 @@ class PartyFolder:
 
     def book(self, run: str, cap: Budget | None) -> Book:
         """The ledger that outlives runs, with the owner's budget for all of them and his cap for this one."""
-        return Book(self.path / "ledger.sqlite", run, self.settings.budget, cap)
+        return Book(self._own("ledger.sqlite"), run, self.settings.budget, cap)
 
     @cached_property
     def kept(self) -> "Kept":
-        return Kept(self.path / "kept.sqlite")
+        return Kept(self._own("kept.sqlite"))
+
+    def _own(self, name: str) -> Path:
+        """A file of the folder that nobody but its owner may read, wherever it is copied to."""
+        path = self.path / name
+        if not path.exists():
+            path.touch(mode=0o600)
+        return path
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -170,16 +178,18 @@ def _agreement(join: Join) -> str:
     """The proposal of the join file, as `[[agree]]` says it."""
     lines = [f"algorithm = {json.dumps(str(join.algorithm.get('name')))}"]
     privacy = join.algorithm.get("privacy")
-    if isinstance(privacy, Mapping) and isinstance(privacy.get("level"), str):
-        lines.append(f"levels = {json.dumps([privacy['level']])}")
-    wanted = (privacy if isinstance(privacy, Mapping) else join.algorithm).get("epsilon")
+    told = privacy if isinstance(privacy, Mapping) else {}
+    if isinstance(told.get("level"), str):
+        lines.append(f"levels = {json.dumps([told['level']])}")
+    wanted = join.algorithm.get("epsilon") if told.get("epsilon") is None else told["epsilon"]
     if isinstance(wanted, int | float) and 0 < wanted < float("inf"):
-        towards = "public" if isinstance(privacy, Mapping) and privacy.get("level") == "L1" else "server"
         lines += [
             f"epsilon = {float(wanted)}             # of one run, at most, at this delta, towards whom",
             "delta = 1e-5",
+            f'towards = "{"public" if told.get("level") == "L1" else "server"}"',
         ]
-        lines.append(f'towards = "{towards}"')
+    else:
+        lines.append("# epsilon = 3.0            # without it a run may tell anything, bare answers included")
     return "\n".join(lines) + "\n"
 
 
@@ -207,6 +217,7 @@ class Kept:
                 CREATE TABLE IF NOT EXISTS answers (
                     run TEXT, turn INTEGER, question TEXT, letter BLOB, PRIMARY KEY (run, turn));
                 CREATE TABLE IF NOT EXISTS memories (run TEXT PRIMARY KEY, memory BLOB NOT NULL);
+                CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, terms TEXT NOT NULL);
                 CREATE TABLE IF NOT EXISTS requests (
                     number INTEGER PRIMARY KEY, run TEXT, turn INTEGER, question TEXT, what TEXT, decision TEXT,
                     UNIQUE (run, turn, question));
@@ -220,6 +231,14 @@ class Kept:
         found = self._connection.execute("SELECT question, letter FROM answers WHERE run = ? AND turn = ?", (run, turn))
         known: tuple[str, bytes] | None = found.fetchone()
         return known
+
+    def had_other_terms(self, run: str, terms: Terms) -> bool:
+        known = self._connection.execute("SELECT terms FROM runs WHERE run = ?", (run,)).fetchone()
+        return known is not None and known[0] != _told(terms)
+
+    def settle(self, run: str, terms: Terms) -> None:
+        """The terms of the first question that is answered are its run's for good."""
+        self._connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?)", (run, _told(terms)))
 
     def memory(self, run: str) -> dict[str, Array | bytes]:
         found = self._connection.execute("SELECT memory FROM memories WHERE run = ?", (run,)).fetchone()
@@ -245,3 +264,7 @@ class Kept:
         self._connection.execute(
             "UPDATE requests SET decision = ? WHERE number = ? AND decision IS NULL", (decision, number)
         )
+
+
+def _told(terms: Terms) -> str:
+    return json.dumps(asdict(terms), sort_keys=True)

@@ -2,7 +2,8 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,16 +55,35 @@ class Journal:
 
     def begin(self, about: Mapping[str, Any]) -> None:
         """What the run is; where it was begun before, the same must be said again."""
-        for key, value in about.items():
-            text = json.dumps(value, sort_keys=True)
-            known = self._connection.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
-            if known is None:
-                self._connection.execute("INSERT INTO about VALUES (?, ?)", (key, text))
-            elif known[0] != text:
-                raise LimbeckError(f"{self.path}: this run began with another {key}; start a new one")
+        with self.at_once():
+            for key, value in about.items():
+                text = json.dumps(value, sort_keys=True)
+                known = self._connection.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
+                if known is None:
+                    self._connection.execute("INSERT INTO about VALUES (?, ?)", (key, text))
+                elif known[0] != text:
+                    raise LimbeckError(f"{self.path}: this run began with another {key}; start a new one")
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What is written within stands there all of it, or none."""
+        if self._connection.in_transaction:
+            yield
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
 
     def about(self) -> dict[str, Any]:
-        return {key: json.loads(value) for key, value in self._connection.execute("SELECT key, value FROM about")}
+        """What the run is; an error where it never began, for its program died first."""
+        known = self._connection.execute("SELECT key, value FROM about").fetchall()
+        if not known:
+            raise LimbeckError(f"{self.path}: this run never began; its folder can be deleted")
+        return {key: json.loads(value) for key, value in known}
 
     def ask(self, turn: int, request: bytes, asked: Sequence[int]) -> None:
         """Write down what is asked; a run that goes on must ask the same."""
@@ -104,6 +124,15 @@ class Journal:
 
     def end(self) -> None:
         self._connection.close()
+
+
+def was_begun(path: Path) -> bool:
+    """Whether there is a run: a program may have died before it wrote anything down."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT 1 FROM about").fetchone() is not None
+    except sqlite3.OperationalError:
+        return False
 
 
 def _now() -> str:

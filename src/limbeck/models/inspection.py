@@ -1,7 +1,7 @@
 """A stranger's model, looked at before it is used: what it is made of, and what it takes to run it.
 
-The models that a party sends are run on the public rows once, in a process of their own that may take so much memory
-and time; what they answer there is what they will answer at the server: no allowed operator draws chance.
+The models that a party sends are read and run on the public rows once, in a process of their own that may take so much
+memory and time; what they answer there is what they will answer at the server: no allowed operator draws chance.
 """
 
 import os
@@ -35,7 +35,7 @@ ArrayFeatureExtractor Binarizer Imputer LabelEncoder LinearClassifier LinearRegr
 SVMClassifier SVMRegressor Scaler TreeEnsembleClassifier TreeEnsembleRegressor
 """
 OPERATORS = {"": frozenset(PLAIN.split()), "ai.onnx.ml": frozenset(CLASSICAL.split())}
-MOST_NODES = 20_000
+MOST_PARTS = 20_000  # of a graph, of each kind
 SLACK = 2**30  # bytes of address space that Python and its libraries take by themselves
 
 
@@ -50,8 +50,7 @@ class Limits:
 
 def inspect(data: bytes, limits: Limits = Limits()) -> None:  # noqa: B008
     """Refuse a file that is not a plain model: the rest of it is never read."""
-    if len(data) > limits.bytes:
-        raise LimbeckError(f"a model of {len(data)} bytes, of which {limits.bytes} are allowed")
+    _check_size(data, limits)
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError as error:
@@ -71,8 +70,14 @@ def inspect(data: bytes, limits: Limits = Limits()) -> None:  # noqa: B008
         raise LimbeckError(f"no sound ONNX model: {' '.join(str(error).split())[:120]}") from error
 
 
+def _check_size(data: bytes, limits: Limits) -> None:
+    if len(data) > limits.bytes:
+        raise LimbeckError(f"a model of {len(data)} bytes, of which {limits.bytes} are allowed")
+
+
 def _inspect_graph(graph: GraphProto, depth: int = 0) -> None:
-    if len(graph.node) > MOST_NODES or depth > 2:
+    parts = (graph.node, graph.initializer, graph.input, graph.output, graph.value_info)
+    if max(map(len, parts)) > MOST_PARTS or depth > 2:
         raise LimbeckError("a model of too many parts")
     _inspect_tensors(graph.initializer)
     if graph.sparse_initializer or graph.quantization_annotation:
@@ -97,7 +102,7 @@ def _inspect_tensors(tensors: Iterable[TensorProto]) -> None:
 def try_out(models: Sequence[bytes], rows: Array, classes: int, limits: Limits = Limits()) -> None:  # noqa: B008
     """Run models on rows in a process of their own; refuse them where one fails, or takes too much or too long."""
     for data in models:
-        inspect(data, limits)
+        _check_size(data, limits)
     with tempfile.TemporaryDirectory(prefix="limbeck-trial-") as folder:
         np.save(Path(folder) / "rows.npy", np.ascontiguousarray(rows, np.float32))
         for number, data in enumerate(models):
@@ -117,16 +122,22 @@ def try_out(models: Sequence[bytes], rows: Array, classes: int, limits: Limits =
 
 
 def _trial(folder: Path, classes: int, memory: int, seconds: float) -> None:
-    """In the child: no more memory and time than allowed, then every model on all rows."""
+    """In the child: no more memory and time than allowed, then every model is read, and run on all rows."""
     import resource
 
     rows = np.load(folder / "rows.npy", mmap_mode="r")
-    within = memory + SLACK + rows.nbytes
-    resource.setrlimit(resource.RLIMIT_AS, (within, within))
-    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    for what, most in (
+        (resource.RLIMIT_AS, memory + SLACK + rows.nbytes),
+        (resource.RLIMIT_CPU, int(seconds) + 1),
+        (resource.RLIMIT_FSIZE, 0),
+    ):
+        _, allowed = resource.getrlimit(what)
+        within = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
+        resource.setrlimit(what, (within, within))
     for path in sorted(folder.glob("*.onnx")):
-        labels, scores = PackedModel(path.read_bytes()).run(rows)
+        data = path.read_bytes()
+        inspect(data)
+        labels, scores = PackedModel(data).run(rows)
         if labels.shape != (len(rows),) or scores.shape != (len(rows), classes):
             raise LimbeckError(f"it says {scores.shape} scores and {labels.shape} labels of {len(rows)} rows")
         if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < classes)).all():

@@ -17,6 +17,7 @@ RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # a run's name is the nam
 MOST_PARTIES = 100_000
 LAST_TURN = 10**6
 LARGEST_HEADER = 16 * 2**20
+ENOUGH = 10**6  # rows, where a plan must not depend on how many a party has
 T = TypeVar("T", "Question", "Answer")
 
 
@@ -51,6 +52,11 @@ class Question:
     after: str | None = None
 
     @property
+    def runs(self) -> list[str]:
+        """All runs that the question is about."""
+        return [name for name in (self.run, self.counted, self.after) if name is not None]
+
+    @property
     def told_in(self) -> str | None:
         """The run in which parties told what is counted again; None where nothing is."""
         return self.run if self.counted else self.after
@@ -65,8 +71,8 @@ class Question:
     @staticmethod
     def decode(data: bytes) -> "Question":
         question = _decode(Question, data, "request")
-        for name in (question.run, question.counted, question.after):
-            if name is not None and not RUN.fullmatch(name):
+        for name in question.runs:
+            if not RUN.fullmatch(name):
                 raise LimbeckError(f"a letter of a run with the name {name[:40]!r}")
         if not 0 <= question.turn <= LAST_TURN or not 0 < question.terms.parties <= MOST_PARTIES:
             raise LimbeckError(f"a letter of turn {question.turn}, for {question.terms.parties} parties")

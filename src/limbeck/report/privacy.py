@@ -29,7 +29,7 @@ def ledger_table(rows: Sequence[tuple[str, str, Release]]) -> Table:
     for at, run, row in rows:
         scale = next((f" {row.parameters[k]:.4g}" for k in ("gamma", "sigma") if k in row.parameters), "")
         noise = "" if row.mechanism in ("unprotected", "nothing-private") else row.noise
-        table.add_row(at, run[:8], row.site, row.what, row.mechanism + scale, row.observer, str(row.queries), noise)
+        table.add_row(at, _short(run), row.site, row.what, row.mechanism + scale, row.observer, str(row.queries), noise)
     return table
 
 
@@ -41,6 +41,11 @@ def figures_table(found: Sequence[Figure], delta: float) -> Table:
         told = figure.accountant or "no theorem"
         table.add_row(figure.observer, figure.unit, figure.adjacency, _number(figure.epsilon), told)
     return table
+
+
+def _short(run: str) -> str:
+    """A run that nobody named is told by the beginning of its number."""
+    return run[:8] if set(run) <= set("0123456789abcdef") else run
 
 
 def _number(epsilon: float) -> str:

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -15,12 +16,12 @@ from limbeck.engines.journal import Journal
 from limbeck.engines.vetting import vetted
 from limbeck.errors import LimbeckError
 from limbeck.models.inspection import Limits
-from limbeck.privacy.mechanisms import mechanism_from
+from limbeck.privacy.mechanisms import NothingPrivate, Subsample, Unprotected, mechanism_from
 from limbeck.protocol.codec import Header, decode, encode
-from limbeck.protocol.letters import LARGEST_HEADER, Answer, Question, Terms
+from limbeck.protocol.letters import ENOUGH, LARGEST_HEADER, Answer, Question, Terms
 from limbeck.protocol.messages import Done, Reply, Request
 from limbeck.protocol.parties import Algorithm
-from limbeck.protocol.release import Release
+from limbeck.protocol.release import Asked, Release, release_row
 from limbeck.protocol.site import Site
 
 POLL = 0.25  # seconds between two looks for answers
@@ -207,12 +208,13 @@ class Flower(Engine):
         return Delivered(message, len(answer.reply))
 
     def _check_releases(self, answer: Answer) -> None:
-        """The rows that a party says it wrote: its own, of this turn."""
+        """The rows that a party says it wrote: its own, of this turn, and such as the algorithm makes."""
         try:
             said = [json.dumps(dict(row)) for row in answer.releases]
             told = [_RELEASE.validate_json(row, strict=True, extra="forbid") for row in said]
             for row in told:
-                mechanism_from(row.mechanism, dict(row.parameters))
+                if _kind_of(row) not in self._kinds:
+                    _check_subsample(row)
         except (TypeError, ValueError, ArithmeticError) as error:
             raise LimbeckError("rows of a ledger that are none") from error
         most = MOST_QUERIES * max(1, len(self.server.public))
@@ -223,6 +225,14 @@ class Flower(Engine):
             raise LimbeckError("rows of a ledger that nobody writes")
         if any(row.site != f"party {answer.party}" or row.turn != answer.turn for row in told):
             raise LimbeckError("rows of another party's ledger")
+
+    @cached_property
+    def _kinds(self) -> set[str]:
+        """How a party of this run may protect what leaves: as the algorithm plans it, or not at all."""
+        planned: Any = getattr(self.algorithm, "planned", None)
+        asked = (len(self.server.public), self.server.classes, [ENOUGH] * self.consortium.terms.parties, "secure")
+        bare = [release_row("", 0, 0, "", m, "server", Asked()) for m in (Unprotected(), NothingPrivate())]
+        return {_kind_of(row) for row in (*bare, *(planned(*asked) if planned else ()))}
 
     def _question(self, letter: Letter, party: int) -> Question:
         turn, all_of = letter.header.turn, self.consortium
@@ -243,6 +253,24 @@ class Flower(Engine):
         self.journal.note(letter.header.turn, party, what)
         who = "server" if party == NOBODY else f"party {party}"
         self.say(f"{type(letter.request).__name__}: {who}: {what}")
+
+
+def _kind_of(row: Release) -> str:
+    """A row's mechanism, all of it but what was asked of it."""
+    about = (row.mechanism, dict(row.parameters), row.unit, row.adjacency, float(row.sensitivity))
+    return json.dumps(about, sort_keys=True)
+
+
+def _check_subsample(row: Release) -> None:
+    """How many rows were drawn of how many is the party's own: no plan of the server's can know it."""
+    if row.mechanism != Subsample.name or not all(type(row.parameters.get(key)) is int for key in ("rows", "of")):
+        raise LimbeckError("rows of a ledger that this algorithm does not write")
+    drawn: Any = mechanism_from(row.mechanism, dict(row.parameters))
+    told = (type(drawn.replacement), drawn.unit, drawn.adjacency)
+    if drawn.rows > 1000 * ENOUGH or drawn.of > 1000 * ENOUGH or told != (bool, "example", "any"):
+        raise LimbeckError("a subset of rows that nobody draws")
+    if _kind_of(row) != _kind_of(release_row(row.site, 0, 0, "", drawn, row.observer, Asked())):
+        raise LimbeckError("a row that does not say what its mechanism says")
 
 
 class _Rounds:
