@@ -74,6 +74,8 @@ def test_a_late_party_is_for_one_shot_methods_and_must_have_been_there(folder: S
         add_late(folder, "often", "a", print)
     with pytest.raises(LimbeckError, match="b took no part in once; its parties: a"):
         add_late(folder, "once", "b", print)
+    with pytest.raises(LimbeckError, match=r"once has not ended: .* --resume asks a again"):
+        add_late(folder, "once", "a", print)
 
 
 def test_a_run_whose_program_died_before_it_began_is_in_nobodys_way(folder: ServerFolder) -> None:

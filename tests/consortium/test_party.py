@@ -209,12 +209,30 @@ def test_noisy_votes_that_are_counted_again_cost_nothing_more(home: Path, model:
     settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "server" }')
     assert answer(PartyFolder(home), question(PRIVATE, run="first")).refusal is None
     spent = rows(home)
-    anew = answer(PartyFolder(home), question(PRIVATE, Adopt(model), turn=1, run="another"))
-    assert anew.refusal == TOO_MUCH
     assert answer(PartyFolder(home), question(PRIVATE, Adopt(model), turn=1, run="late", after="first")).refusal is None
-    again = answer(PartyFolder(home), question(PRIVATE, run="late", after="first"))
-    assert again.refusal == "this party cannot answer; its own log says why"
+    assert answer(PartyFolder(home), question(PRIVATE, run="late", after="first")).refusal == TOO_MUCH
     assert rows(home) == spent
+
+
+def test_an_answer_that_is_counted_elsewhere_too_is_paid_for_again(home: Path, model: bytes) -> None:
+    noisy = FedKT(partitions=1, subsets=2, voting="paper", privacy=Privacy("L1", epsilon=2.0))
+    settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "public" }')
+    assert answer(PartyFolder(home), question(noisy, run="missed", counted="late")).refusal is None
+    assert answer(PartyFolder(home), question(noisy, Adopt(model), turn=1, run="missed")).refusal is None
+    for elsewhere in (question(noisy, run="missed"), question(noisy, run="missed", counted="later")):
+        assert answer(PartyFolder(home), elsewhere).refusal == TOO_MUCH
+    assert answer(PartyFolder(home), question(noisy, run="missed", counted="late")).refusal is None
+    settle(home, 'budget = { epsilon = 9.0, delta = 1e-5, towards = "public" }')
+    assert answer(PartyFolder(home), question(noisy, run="missed")).refusal is None
+    assert rows(home) == [("missed", "party 0"), ("late", "server"), ("missed", "server")]
+
+
+def test_a_party_that_was_silent_takes_the_model_and_pays_nothing(home: Path, model: bytes) -> None:
+    noisy = FedKT(partitions=1, subsets=2, voting="paper", privacy=Privacy("L1", epsilon=2.0))
+    settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "public" }')
+    assert answer(PartyFolder(home), question(noisy, Adopt(model), turn=1, run="missed")).refusal is None
+    assert answer(PartyFolder(home), question(noisy, run="missed", counted="late")).refusal is None
+    assert rows(home) == [("missed", "party 0"), ("late", "server")]
 
 
 def test_the_terms_of_a_run_stay_what_they_were_when_it_was_first_answered(home: Path) -> None:
@@ -358,6 +376,9 @@ def test_a_person_is_told_what_a_run_costs_with_the_rows_that_there_are(home: Pa
             {"name": "fedkd", "epsilon": 2.0, "privacy": {"level": "L0", "epsilon": None}},
             'epsilon = 2.0, towards = "server"',
         ),
+        ({"name": "fedkd", "epsilon": 2.0, "noised_by": "server"}, 'epsilon = 2.0, towards = "public"'),
+        ({"name": "fedkt", "privacy": {"level": "L0", "epsilon": 3.0}}, "# epsilon"),
+        ({"name": "fedkt", "privacy": {"level": "L2", "epsilon": 3.0, "delta": 1e-7}}, "delta = 1e-07"),
         ({"name": "fedmd-ldp", "sigma": 0.0}, "# epsilon"),
     ],
 )

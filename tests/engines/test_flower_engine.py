@@ -11,7 +11,9 @@ import pytest
 pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
 from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedmd import FedMDNFDP
 from limbeck.algorithms.poll import Count, Counts
+from limbeck.algorithms.voting import Voting
 from limbeck.engines.engine import Letter
 from limbeck.engines.flower.engine import Consortium, Flower, Patience
 from limbeck.engines.journal import Journal
@@ -21,7 +23,7 @@ from limbeck.privacy.mechanisms import Subsample, Unprotected
 from limbeck.privacy.planner import Privacy
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.letters import Answer, Terms
-from limbeck.protocol.release import Asked, release_row
+from limbeck.protocol.release import Asked, Noise, release_row
 from limbeck.protocol.rows import PublicRows
 from limbeck.protocol.site import Site
 
@@ -111,13 +113,30 @@ LAPLACE: dict[str, Any] = {"gamma": 0.05, "weight": 1, "unit": "example", "adjac
 DRAWN: dict[str, Any] = {"rows": 5, "of": 30, "replacement": True, "unit": "example", "adjacency": "any"}
 
 
-def test_rows_that_the_algorithm_plans_and_subsets_are_taken(engine: Flower) -> None:
-    engine.algorithm = PRIVATE
-    planned = [row for row in PRIVATE.planned(4, 3, [10**6], "secure") if row.site == "party 0"]
-    drawn = release_row("party 0", 0, 1, "rows", Subsample(5, 30), "public", Asked())
-    rows = [asdict(replace(row, turn=0, number=number)) for number, row in enumerate([*planned, drawn])]
-    assert len(rows) > 1
+@pytest.mark.parametrize("noise", ["secure", "simulated"])
+@pytest.mark.parametrize("voting", ["paper", Voting()])
+def test_rows_that_the_algorithm_plans_are_taken(engine: Flower, noise: Noise, voting: Any) -> None:
+    """A party draws its noise as it likes, on whatever machine: scales are calibrated anew there."""
+    engine.algorithm = replace(PRIVATE, voting=voting)
+    planned = [row for row in engine.algorithm.planned(4, 3, [10**6], noise) if row.site == "party 0"]
+    rows = [asdict(replace(row, turn=0, number=number)) for number, row in enumerate(planned)]
+    for row in rows:
+        row["parameters"] = {k: v * (1 + 1e-9) if type(v) is float else v for k, v in row["parameters"].items()}
+    assert rows
     assert heard(engine, releases=rows) is not None
+
+
+def test_a_subset_is_taken_where_the_algorithm_draws_one(engine: Flower) -> None:
+    row = asdict(release_row("party 0", 0, 0, "rows", Subsample(5, 30), "public", Asked()))
+    engine.algorithm = FedMDNFDP(sampled=5)
+    assert heard(engine, releases=[row]) is not None
+
+
+def test_a_subset_elsewhere_is_a_lie(engine: Flower) -> None:
+    """Its delta would make every other figure look better."""
+    engine.algorithm = PRIVATE
+    row = asdict(release_row("party 0", 0, 0, "rows", Subsample(9, 10), "public", Asked()))
+    assert heard(engine, releases=[row]) is None
 
 
 @pytest.mark.parametrize(
@@ -142,7 +161,7 @@ def test_rows_that_the_algorithm_plans_and_subsets_are_taken(engine: Flower) -> 
 def test_mechanisms_that_the_algorithm_has_not_make_a_bad_reply(
     engine: Flower, mechanism: str, parameters: dict[str, Any]
 ) -> None:
-    engine.algorithm = PRIVATE
+    engine.algorithm = FedMDNFDP(sampled=5) if mechanism == "subsample" else PRIVATE
     row = {**ROW, "mechanism": mechanism, "parameters": parameters, "unit": "example", "sensitivity": 1.0}
     assert heard(engine, releases=[row]) is None
     assert engine.journal.answers(0) == {}

@@ -83,3 +83,28 @@ def test_what_belongs_together_stands_there_whole_or_not_at_all(journal: Journal
     with journal.at_once():
         journal.begin({"run": "r"})
     assert was_begun(journal.path)
+
+
+def test_a_run_is_found_wherever_it_lies_and_after_a_kill_in_the_middle_of_a_large_answer(tmp_path: Path) -> None:
+    home = tmp_path / "trial #1 50%25?"
+    home.mkdir()
+    journal = Journal(home / "journal.sqlite", new=True)
+    journal.begin({"run": "r"})
+    journal.end()
+    program = (
+        "import os, sys; from pathlib import Path; from limbeck.engines.journal import Journal\n"
+        "journal = Journal(Path(sys.argv[1]))\n"
+        "with journal.at_once():\n"
+        "    for party in range(3): journal.answer(0, party, bytes(20_000_000))\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(home / "journal.sqlite")], check=False)
+    assert (home / "journal.sqlite-journal").exists()
+    assert was_begun(home / "journal.sqlite")
+    assert Journal(home / "journal.sqlite").answers(0) == {}
+
+
+def test_what_is_no_journal_is_told(tmp_path: Path) -> None:
+    (tmp_path / "journal.sqlite").write_text("garbage " * 1000)
+    with pytest.raises(LimbeckError, match="cannot be used as a journal"):
+        was_begun(tmp_path / "journal.sqlite")

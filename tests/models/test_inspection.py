@@ -260,7 +260,7 @@ def test_the_trial_may_write_nothing(tmp_path: object) -> None:
     code = (
         "import resource, sys; sys.argv = ['x']; from pathlib import Path; from limbeck.models import inspection as i;"
         f"import numpy as np; p = Path({str(tmp_path)!r}); np.save(p / 'rows.npy', np.ones((2, 4), np.float32));"
-        "i._trial(p, 3, 2**30, 5.0); print(resource.getrlimit(resource.RLIMIT_FSIZE))"
+        "i._trial(p, 3, i.Limits(memory=2**30, seconds=5.0)); print(resource.getrlimit(resource.RLIMIT_FSIZE))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(0, 0)"

@@ -18,7 +18,7 @@ from limbeck.models.choice import trainer_for
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.letters import ENOUGH, Answer, Question
-from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.messages import Adopt, Done, Reply, Request
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.release import Release
 from limbeck.protocol.site import Silo
@@ -66,6 +66,8 @@ def answer(folder: PartyFolder, question: Question) -> Answer:
         if known := folder.kept.answer(question.run, question.turn):
             if known[0] != question.hash:
                 raise RefusalError("something else was asked at this turn of this run before")
+            if not folder.kept.was_counted(question.run, question.counted_in):
+                _charge(folder, question, consider(folder, question))
             return Answer.decode(known[1])
         return _answered(folder, question, blank)
     except RefusalError as error:
@@ -86,7 +88,7 @@ def consider(folder: PartyFolder, question: Question) -> Considered:
         raise RefusalError("a letter that asks nothing, or is of another turn than its request")
     book = folder.book(question.run, cap)
     silo = _silo(folder, question, algorithm, book)
-    theirs = _planned(book, algorithm, silo, question)
+    theirs = [] if isinstance(request, Adopt) else _allowed(book, algorithm, silo, question)
     return Considered(algorithm, request, header, silo, book, question.terms.parties, theirs)
 
 
@@ -126,14 +128,22 @@ def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
         told: Reply = Done()
     else:
         told = respond(found.algorithm, found.request, header, silo)
-    counted = folder.book(question.counted, found.book.cap) if question.counted else found.book
-    for row in found.theirs:
-        counted.record(row, None)
+    _charge(folder, question, found)
     rows = [asdict(row) for row in silo.ledger.rows if row.turn == question.turn and row.site == silo.name]
     answered = replace(blank, reply=encode(told, header), releases=rows)
     _hand_over_model(folder, question, silo)
     folder.kept.keep(question.run, question.turn, question.hash, answered.encode(), silo.memory)
     return answered
+
+
+def _charge(folder: PartyFolder, question: Question, found: Considered) -> None:
+    """What the server will release of an answer stands in the ledger before it is told, or told once more."""
+    if isinstance(found.request, Adopt):
+        return  # nothing is told
+    book = folder.book(question.counted, found.book.cap) if question.counted else found.book
+    for row in found.theirs:
+        book.record(row, None)
+    folder.kept.count(question.run, question.counted_in)
 
 
 def _silo(folder: PartyFolder, question: Question, algorithm: Algorithm, book: Book) -> Silo:
@@ -152,7 +162,7 @@ def _silo(folder: PartyFolder, question: Question, algorithm: Algorithm, book: B
     )
 
 
-def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -> list[Release]:
+def _allowed(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -> list[Release]:
     """Refuse, before anything is trained, a run that would pass the budget; else what it releases at the server.
 
     What the server will release of what the parties told it spends what this party has: its ledger has that too.
@@ -167,11 +177,9 @@ def _planned(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -
     ours = [replace(row, site=silo.name) for row in releases if row.site == "party 0"]  # all parties do the same
     by = "by the server" + (f", of what was told in {question.told_in}" if question.told_in else "")
     theirs = [replace(row, what=f"{row.what} ({by})") for row in releases if row.site == "server"]
-    if question.after and book.releases(silo.name, question.after):
-        ours = []  # told before: nothing of this party's own leaves again
-    stand = question.counted is not None and book.releases("server", question.counted)
+    paid = question.counted is not None and bool(book.releases("server", question.counted))
     try:
-        book.check_plan([*ours, *([] if stand else theirs)])
+        book.check_plan([*ours, *([] if paid else theirs)])
     except LimbeckError as error:
         sys.stderr.write(f"limbeck: run {question.run}: {error}\n")
         raise RefusalError("the run would spend more than this party's owner allows") from error

@@ -20,6 +20,7 @@ POLL = 0.5  # seconds between two looks for letters
 MOST_TRIES = 30  # of a server that does not answer, before this party announces itself anew
 LONGEST_WAIT = 10.0  # seconds before the line is tried again
 LARGEST = 2**30  # bytes of a letter
+MOST_WAITING = 20  # letters that wait for a person
 SHOWN_DELTA = 1e-5
 TASK = "limbeck.consortium.answering:answer_in"
 Say = Callable[[str], None]
@@ -32,6 +33,7 @@ class Attendance:
         self.folder, self.say = folder, say
         self.stop = threading.Event()
         self._waiting: dict[int, tuple[Any, bytes]] = {}  # for a person: letters by the numbers of their requests
+        self._again: list[tuple[Any, bytes]] = []  # letters that the line was lost over
 
     def check(self) -> None:
         """Refuse to begin with settings, rows or a model that will not do."""
@@ -69,10 +71,11 @@ class Attendance:
 
     def _attend(self, node: Node) -> None:
         away = 0
-        self._waiting.clear()  # who waits for a person is asked again, over this line
+        self._waiting.clear()  # what waits is asked again, over this line
+        self._again.clear()
         while not self.stop.is_set():
             try:
-                found = node.next_letter(LARGEST)
+                found = node.next_letter(LARGEST, self.stop.is_set)
                 away = 0
             except LostLineError as error:
                 away += 1
@@ -85,7 +88,8 @@ class Attendance:
                 continue
             if found is None:
                 self.stop.wait(POLL)
-            for message, data in [*self._decided(), *([found] if found else [])]:
+            again, self._again = self._again, []
+            for message, data in [*again, *self._decided(), *([found] if found else [])]:
                 if (told := self._answer(node, message, data)) is not None:
                     self._send(node, message, told)
 
@@ -119,7 +123,10 @@ class Attendance:
                 return None
             told = self._in_a_process_of_its_own(question) or self._in_a_process_of_its_own(question)
         except LostLineError as error:
-            self.say(f"{what}: {error}")
+            if error.away:
+                self._again.append((message, data))
+            else:
+                self.say(f"{what}: {error}")
             return None
         except RefusalError as error:
             told = replace(blank, refusal=str(error))
@@ -140,6 +147,8 @@ class Attendance:
             return None
         asked = _in_words(consider(self.folder, question))
         waiting = self.folder.kept.request(question.run, question.turn, hash_of(question.encode()), asked)
+        if waiting.decision is None and len(self._waiting) >= MOST_WAITING:
+            raise RefusalError("too many requests wait for a person at this party")
         if waiting.decision is None:
             self.say(f"{what} waits for a person: limbeck party approve {self.folder.path} {waiting.number}")
             return waiting.number

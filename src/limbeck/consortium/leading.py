@@ -94,6 +94,8 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
     late = next((int(number) for number, each in about["parties"].items() if each == name), None)
     if late is None:
         raise LimbeckError(f"{name} took no part in {run}; its parties: {', '.join(about['parties'].values())}")
+    if not (folder.path / "runs" / run / "record.json").exists():
+        raise LimbeckError(f"{run} has not ended: limbeck server run … --resume asks {name} again")
     told = {turn: asked for turn, asked in old.questions().items() if _tells(asked[0])}
     begun = _begun(folder, run, late)
     found = (folder.path / "runs").glob(f"{run}-late-*/journal.sqlite")

@@ -181,12 +181,14 @@ def _agreement(join: Join) -> str:
     told = privacy if isinstance(privacy, Mapping) else {}
     if isinstance(told.get("level"), str):
         lines.append(f"levels = {json.dumps([told['level']])}")
-    wanted = join.algorithm.get("epsilon") if told.get("epsilon") is None else told["epsilon"]
+    source = told if told.get("epsilon") is not None and told.get("level") != "L0" else join.algorithm
+    wanted, delta = source.get("epsilon"), source.get("delta")
+    public = told.get("level") == "L1" or (source is join.algorithm and join.algorithm.get("noised_by") == "server")
     if isinstance(wanted, int | float) and 0 < wanted < float("inf"):
         lines += [
             f"epsilon = {float(wanted)}             # of one run, at most, at this delta, towards whom",
-            "delta = 1e-5",
-            f'towards = "{"public" if told.get("level") == "L1" else "server"}"',
+            f"delta = {delta if isinstance(delta, float) else 1e-5}",
+            f'towards = "{"public" if public else "server"}"',
         ]
     else:
         lines.append("# epsilon = 3.0            # without it a run may tell anything, bare answers included")
@@ -217,6 +219,7 @@ class Kept:
                 CREATE TABLE IF NOT EXISTS answers (
                     run TEXT, turn INTEGER, question TEXT, letter BLOB, PRIMARY KEY (run, turn));
                 CREATE TABLE IF NOT EXISTS memories (run TEXT PRIMARY KEY, memory BLOB NOT NULL);
+                CREATE TABLE IF NOT EXISTS counted (run TEXT, place TEXT, PRIMARY KEY (run, place));
                 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, terms TEXT NOT NULL);
                 CREATE TABLE IF NOT EXISTS requests (
                     number INTEGER PRIMARY KEY, run TEXT, turn INTEGER, question TEXT, what TEXT, decision TEXT,
@@ -232,12 +235,20 @@ class Kept:
         known: tuple[str, bytes] | None = found.fetchone()
         return known
 
+    def was_counted(self, run: str, where: str) -> bool:
+        """Whether what the server releases in `where` of this party's answers in a run stands in the ledger."""
+        found = self._connection.execute("SELECT 1 FROM counted WHERE run = ? AND place = ?", (run, where))
+        return found.fetchone() is not None
+
+    def count(self, run: str, where: str) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO counted VALUES (?, ?)", (run, where))
+
     def had_other_terms(self, run: str, terms: Terms) -> bool:
         known = self._connection.execute("SELECT terms FROM runs WHERE run = ?", (run,)).fetchone()
         return known is not None and known[0] != _told(terms)
 
     def settle(self, run: str, terms: Terms) -> None:
-        """The terms of the first question that is answered are its run's for good."""
+        """The terms of the first question that is agreed to are its run's for good."""
         self._connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?)", (run, _told(terms)))
 
     def memory(self, run: str) -> dict[str, Array | bytes]:

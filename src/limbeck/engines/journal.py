@@ -128,11 +128,14 @@ class Journal:
 
 def was_begun(path: Path) -> bool:
     """Whether there is a run: a program may have died before it wrote anything down."""
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            return connection.execute("SELECT 1 FROM about").fetchone() is not None
-    except sqlite3.OperationalError:
+    if not path.exists():
         return False
+    try:
+        with closing(sqlite3.connect(path, timeout=60.0)) as connection:  # one that died is undone first
+            known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
+            return known is not None and connection.execute("SELECT 1 FROM about").fetchone() is not None
+    except sqlite3.Error as error:
+        raise LimbeckError(f"{path} cannot be used as a journal: {error}") from error
 
 
 def _now() -> str:

@@ -121,14 +121,14 @@ def try_out(models: Sequence[bytes], rows: Array, classes: int, limits: Limits =
         raise LimbeckError(f"a model that cannot be used: {told[0][:200]}")
 
 
-def _trial(folder: Path, classes: int, memory: int, seconds: float) -> None:
+def _trial(folder: Path, classes: int, limits: Limits) -> None:
     """In the child: no more memory and time than allowed, then every model is read, and run on all rows."""
     import resource
 
     rows = np.load(folder / "rows.npy", mmap_mode="r")
     for what, most in (
-        (resource.RLIMIT_AS, memory + SLACK + rows.nbytes),
-        (resource.RLIMIT_CPU, int(seconds) + 1),
+        (resource.RLIMIT_AS, limits.memory + SLACK + rows.nbytes),
+        (resource.RLIMIT_CPU, int(limits.seconds) + 1),
         (resource.RLIMIT_FSIZE, 0),
     ):
         _, allowed = resource.getrlimit(what)
@@ -136,7 +136,7 @@ def _trial(folder: Path, classes: int, memory: int, seconds: float) -> None:
         resource.setrlimit(what, (within, within))
     for path in sorted(folder.glob("*.onnx")):
         data = path.read_bytes()
-        inspect(data)
+        inspect(data, limits)
         labels, scores = PackedModel(data).run(rows)
         if labels.shape != (len(rows),) or scores.shape != (len(rows), classes):
             raise LimbeckError(f"it says {scores.shape} scores and {labels.shape} labels of {len(rows)} rows")
@@ -147,9 +147,9 @@ def _trial(folder: Path, classes: int, memory: int, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    where, count, _, memory_, seconds_ = sys.argv[1:]
+    where, count, bytes_, memory_, seconds_ = sys.argv[1:]
     try:
-        _trial(Path(where), int(count), int(memory_), float(seconds_))
+        _trial(Path(where), int(count), Limits(int(bytes_), int(memory_), float(seconds_)))
     except Exception as error:  # whatever a stranger's model brings about
         sys.stdout.write(f"{error or type(error).__name__}\n")
         sys.exit(1)

@@ -57,6 +57,10 @@ class Question:
         return [name for name in (self.run, self.counted, self.after) if name is not None]
 
     @property
+    def counted_in(self) -> str:
+        return self.counted or self.run
+
+    @property
     def told_in(self) -> str | None:
         """The run in which parties told what is counted again; None where nothing is."""
         return self.run if self.counted else self.after

@@ -114,15 +114,16 @@ class Line:
             self._coming.setdefault(proto.metadata.reply_to_message_id, (proto, Parcel(tree, largest)))
         self._coming = {number: reply for number, reply in self._coming.items() if number in posted}
         for number, (proto, parcel) in list(self._coming.items()):
+            letter, why = None, ""
             try:
                 letter = self._letter(proto, parcel, pull, posted[number])
-                if letter is None:
-                    continue
-                yield number, letter, ""
             except LostLineError:
                 raise
             except LimbeckError as error:
-                yield number, None, str(error)
+                why = str(error)
+            if letter is None and not why:
+                continue  # pieces of it are lacking
+            yield number, letter, why
             del self._coming[number]
             with suppress(httpx.HTTPError):
                 client.ConfirmMessageReceived(

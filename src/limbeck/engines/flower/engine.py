@@ -1,6 +1,7 @@
 """The engine between organisations: the same letters as in one process, carried by Flower and kept in a journal."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from limbeck.protocol.site import Site
 POLL = 0.25  # seconds between two looks for answers
 CONSENT = 10**6  # the turn of a question that is not the algorithm's
 MOST_RELEASES, MOST_QUERIES = 100, 100  # of an answer; for each public row
+CLOSE = 1e-3  # of a calibrated scale: within it, machines calibrate alike
 NOBODY = -1  # the party of an event that concerns none
 _RELEASE = TypeAdapter(Release)
 
@@ -213,8 +215,8 @@ class Flower(Engine):
             said = [json.dumps(dict(row)) for row in answer.releases]
             told = [_RELEASE.validate_json(row, strict=True, extra="forbid") for row in said]
             for row in told:
-                if _kind_of(row) not in self._kinds:
-                    _check_subsample(row)
+                if not any(_is_like(row, planned) for planned in self._planned):
+                    _check_subsample(row, self._planned)
         except (TypeError, ValueError, ArithmeticError) as error:
             raise LimbeckError("rows of a ledger that are none") from error
         most = MOST_QUERIES * max(1, len(self.server.public))
@@ -227,12 +229,12 @@ class Flower(Engine):
             raise LimbeckError("rows of another party's ledger")
 
     @cached_property
-    def _kinds(self) -> set[str]:
+    def _planned(self) -> list[Release]:
         """How a party of this run may protect what leaves: as the algorithm plans it, or not at all."""
-        planned: Any = getattr(self.algorithm, "planned", None)
-        asked = (len(self.server.public), self.server.classes, [ENOUGH] * self.consortium.terms.parties, "secure")
+        plan: Any = getattr(self.algorithm, "planned", None)
+        asked = (len(self.server.public), self.server.classes, [ENOUGH] * self.consortium.terms.parties)
         bare = [release_row("", 0, 0, "", m, "server", Asked()) for m in (Unprotected(), NothingPrivate())]
-        return {_kind_of(row) for row in (*bare, *(planned(*asked) if planned else ()))}
+        return [*bare, *(row for noise in ("secure", "simulated") if plan for row in plan(*asked, noise))]
 
     def _question(self, letter: Letter, party: int) -> Question:
         turn, all_of = letter.header.turn, self.consortium
@@ -255,21 +257,33 @@ class Flower(Engine):
         self.say(f"{type(letter.request).__name__}: {who}: {what}")
 
 
-def _kind_of(row: Release) -> str:
-    """A row's mechanism, all of it but what was asked of it."""
-    about = (row.mechanism, dict(row.parameters), row.unit, row.adjacency, float(row.sensitivity))
-    return json.dumps(about, sort_keys=True)
+def _is_like(row: Release, planned: Release) -> bool:
+    """Whether a row's mechanism is the planned one; calibration may differ between machines in the last digits."""
+    told, meant = dict(row.parameters), dict(planned.parameters)
+    return (
+        (row.mechanism, row.unit, row.adjacency) == (planned.mechanism, planned.unit, planned.adjacency)
+        and told.keys() == meant.keys()
+        and all(_is_close(told[key], value) for key, value in meant.items())
+        and _is_close(row.sensitivity, planned.sensitivity)
+    )
 
 
-def _check_subsample(row: Release) -> None:
+def _is_close(told: Any, meant: Any) -> bool:
+    if type(meant) is float:
+        return type(told) in (int, float) and math.isclose(told, meant, rel_tol=CLOSE)
+    return type(told) is type(meant) and bool(told == meant)
+
+
+def _check_subsample(row: Release, planned: Sequence[Release]) -> None:
     """How many rows were drawn of how many is the party's own: no plan of the server's can know it."""
-    if row.mechanism != Subsample.name or not all(type(row.parameters.get(key)) is int for key in ("rows", "of")):
+    known = row.mechanism == Subsample.name and any(each.mechanism == Subsample.name for each in planned)
+    if not known or not all(type(row.parameters.get(key)) is int for key in ("rows", "of")):
         raise LimbeckError("rows of a ledger that this algorithm does not write")
     drawn: Any = mechanism_from(row.mechanism, dict(row.parameters))
     told = (type(drawn.replacement), drawn.unit, drawn.adjacency)
     if drawn.rows > 1000 * ENOUGH or drawn.of > 1000 * ENOUGH or told != (bool, "example", "any"):
         raise LimbeckError("a subset of rows that nobody draws")
-    if _kind_of(row) != _kind_of(release_row(row.site, 0, 0, "", drawn, row.observer, Asked())):
+    if not _is_like(row, release_row(row.site, 0, 0, "", drawn, row.observer, Asked())):
         raise LimbeckError("a row that does not say what its mechanism says")
 
 

@@ -3,7 +3,9 @@
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -65,7 +67,7 @@ class Node:
             self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
         self._client.close()
 
-    def next_letter(self, largest: int) -> tuple[Any, bytes] | None:
+    def next_letter(self, largest: int, leaving: Callable[[], bool] = bool) -> tuple[Any, bytes] | None:
         """The next message and the letter in it; None where there is none now. A message of another app is an error."""
         from flwr.common.serde import message_from_proto
         from flwr.proto.fleet_pb2 import PullMessagesRequest
@@ -78,7 +80,8 @@ class Node:
         message, tree = message_from_proto(found.messages_list[0]), found.message_object_trees[0]
         run = message.metadata.run_id
         with one_line("a letter cannot be fetched"):
-            letter = letter_in(fetch(tree, lambda piece: self._pull(run, piece), largest))
+            pull = partial(self._pull, run)
+            letter = letter_in(fetch(tree, pull, largest, lambda: leaving() or self._lost))
         self._confirm(run, message.metadata.message_id)
         return message, letter
 

@@ -78,11 +78,11 @@ class Parcel:
             raise LimbeckError(f"a message that is none: {type(error).__name__}") from error
 
 
-def fetch(tree: Any, pull: Callable[[str], bytes], largest: int) -> Any:
-    """The message whose pieces a tree names."""
+def fetch(tree: Any, pull: Callable[[str], bytes], largest: int, leaving: Callable[[], object]) -> Any:
+    """The message whose pieces a tree names; they are waited for until it is time to leave."""
     parcel, until = Parcel(tree, largest), time.monotonic() + PATIENCE
     while (message := parcel.message(pull)) is None:
-        if time.monotonic() > until:
+        if time.monotonic() > until or leaving():
             raise LimbeckError("a part of a message never came")
         time.sleep(0.05)
     return message
