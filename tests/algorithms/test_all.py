@@ -22,7 +22,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-ALIKE = {"fedmd-np", "fedmd-ldp", "fedkt-avg", "fedavgm"}  # of one loop with another that is always checked
+ALIKE = {"fedmd-np", "fedmd-ldp", "fedkt-avg", "fedavgm", "fedprox"}  # of one loop with another that is always checked
 
 
 @pytest.mark.parametrize(

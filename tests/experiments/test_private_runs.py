@@ -171,6 +171,7 @@ privacy = { level = "L2", gamma = 0.1 }
     assert "'low'" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_a_kept_ledger_adds_runs_up_until_its_budget_is_spent(here: Path) -> None:
     settings = ["--set", "ledger=book.sqlite", "--set", "budget={ epsilon = 3.5 }"]
     first, same = (run(here, "--out", name, "--json", *settings) for name in ("a", "b"))
@@ -188,6 +189,7 @@ def test_a_kept_ledger_adds_runs_up_until_its_budget_is_spent(here: Path) -> Non
     assert "gumbel 0.05" in told.stdout
 
 
+@pytest.mark.slow
 def test_the_statement_says_what_holds_and_what_does_not(here: Path) -> None:
     assert run(here, "--out", "l2").returncode == 0
     assert run(here, "--out", "l1", "--set", "algorithm.privacy.level=L1", "--set", "noise=simulated").returncode == 0
