@@ -237,10 +237,10 @@ class Flower(Engine):
         return [*bare, *(row for noise in ("secure", "simulated") if plan for row in plan(*asked, noise))]
 
     def _question(self, letter: Letter, party: int) -> Question:
-        turn, all_of = letter.header.turn, self.consortium
-        if all_of.earlier and turn < all_of.copied:
-            return Question(all_of.earlier, turn, party, all_of.terms, letter.data, counted=all_of.run)
-        return Question(all_of.run, turn, party, all_of.terms, letter.data, after=all_of.earlier)
+        turn, consortium = letter.header.turn, self.consortium
+        if consortium.earlier and turn < consortium.copied:
+            return Question(consortium.earlier, turn, party, consortium.terms, letter.data, counted=consortium.run)
+        return Question(consortium.run, turn, party, consortium.terms, letter.data, after=consortium.earlier)
 
     def _lost(self, letter: Letter, error: LostLineError) -> None:
         self._note(letter, NOBODY, str(error))
