@@ -30,7 +30,6 @@ from limbeck.experiments.overrides import override
 from limbeck.experiments.run import federation_of
 from limbeck.models.choice import trainer_for
 from limbeck.models.sharing import key_of_job
-from limbeck.models.stacked import trainer as trainers
 from limbeck.models.training import Ask, Refit
 from limbeck.protocol.learning import Trainer
 
@@ -138,7 +137,6 @@ def learn_starts(args: argparse.Namespace) -> None:
     """The start of some parties, by a run of no rounds in which the others are silent."""
     file, _ = next(iter(SCENARIOS[args.scenario].values()))
     experiment, table = read(file, [*args.settings, f"seed={args.seed}", "algorithm.rounds=0", "bounds=false"])
-    trainers.PAYS_FROM = 1000  # each program compiles while others train
     starting = Starting(trainer_for(experiment.training, experiment.models), args.starts)
     federation = federation_of(experiment, table, deal(experiment, Path()))
     for party in args.learn:

@@ -1,11 +1,11 @@
 #!/bin/sh
 # All that docs/results.md and docs/skew.md need a GPU for, one step after the other.
 # What a step has finished is kept in FOLDER and not run again. LIMBECK_DATA names the folder with the data sets.
-#   sh benchmarks/on_a_gpu.sh FOLDER [STEP ...]      steps: mnist vote cifar femnist fedkd1 fedkd01
+#   sh benchmarks/on_a_gpu.sh FOLDER [STEP ...]      steps: mnist vote cifar fedmd fedkd1 fedkd01
 set -eu
 kept=$1
 shift
-steps=${*:-mnist vote cifar femnist fedkd1 fedkd01}
+steps=${*:-mnist vote cifar fedmd fedkd1 fedkd01}
 mkdir -p "$kept"
 
 mnist() { # FedKT's Table 1: FedAvg and its kin at 50 rounds, and FedKT as their start
@@ -23,9 +23,11 @@ cifar() { # every method beside every other
         --with "fedprox,fedavgm,feddf,fedgen,solo,fedmd:start=none:settle={epochs=10,batch=64}:revisit={batch=64},fedkd:noise=none:local={epochs=20,batch=64}:distil={epochs=20}"
 }
 
-femnist() { # FedMD's and FedMD-NFDP's own scenarios
-    python benchmarks/fedmd_papers.py femnist --starts "$kept/starts" --set training.precision=tf32 --learn 0 1 2 3 4 5 6 7 8 9
-    python benchmarks/fedmd_papers.py femnist --starts "$kept/starts" --set training.precision=tf32 --kept "$kept/femnist.jsonl"
+fedmd() { # FedMD's and FedMD-NFDP's own scenarios
+    for scenario in femnist cifar; do
+        python benchmarks/fedmd_papers.py $scenario --starts "$kept/starts-$scenario" --set training.precision=tf32 \
+            --kept "$kept/$scenario.jsonl" --only '^(?!.*(cifar n|cifar softmax))'
+    done
 }
 
 fedkd1() { # FedKD's Tables 1 and 2 and Figure 2
