@@ -20,7 +20,8 @@ vote() { # the vote by default beside the printed one, at the paper's full sched
 
 cifar() { # every method beside every other
     limbeck compare examples/cifar_iterative.toml --seeds 1 --out "$kept/results" \
-        --with "fedprox,fedavgm,feddf,fedgen,solo,fedmd:start=none:settle={epochs=10,batch=64}:revisit={batch=64},fedkd:noise=none:local={epochs=20,batch=64}:distil={epochs=20}"
+        --set 'model={name="resnet-8",recipe={epochs=20,batch=64}}' --set training.precision=bfloat16 \
+        --with "fedprox,fedavgm,feddf,fedgen,solo,fedmd:start=none:settle={epochs=10,batch=64}:revisit={epochs=1,batch=64},fedkd:noise=none:local={epochs=20,batch=64}:distil={epochs=20}"
 }
 
 fedmd() { # FedMD's and FedMD-NFDP's own scenarios

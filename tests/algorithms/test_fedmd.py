@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from limbeck.algorithms.fedmd import FedMD, FedMDLDP, FedMDNFDP, FedMDNP, Scores, aligned, usable
+from limbeck.algorithms.fedmd import Begin, FedMD, FedMDLDP, FedMDNFDP, FedMDNP, Scores, aligned, usable
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.data.draw import Draw, cut
@@ -185,9 +185,10 @@ def test_a_party_that_missed_the_start_starts_when_it_is_back() -> None:
     assert [exchange.missing for exchange in ran.traffic.exchanges][:2] == [(1,), ()]
 
 
-def test_scores_that_are_no_numbers_are_left_out_and_the_record_says_so(tests_on_path: None) -> None:
+@pytest.mark.parametrize("exchange", ["logits", "softmax", "argmax"])
+def test_scores_that_are_no_numbers_are_left_out_and_the_record_says_so(exchange: Any, tests_on_path: None) -> None:
     models = [NETWORKS[0], {"name": "python:factories:speechless", "recipe": {"epochs": 1}}, NETWORKS[2]]
-    algorithm = FedMD(**QUICK)
+    algorithm = FedMD(exchange=exchange, **QUICK)
     parties = federation(algorithm, models)
     ran = engine(algorithm, models=models)
     told = parties.finish(ran, Clock()).record
@@ -205,8 +206,11 @@ def test_a_pretrained_network_is_handed_to_networks_alone(tests_on_path: None) -
     assert None not in models_of(ran)
     handed = [row for row in ran.server.ledger.rows if row.what == "Begin"]
     assert [row.mechanism for row in handed] == ["nothing-private"]
+    with pytest.raises(LimbeckError, match="fedmd hands out weights: party 1 has another network"):
+        federation(algorithm)
+    silo = engine(FedMD(**QUICK)).silos[2]  # elsewhere, a party's model is its own affair until it is asked
     with pytest.raises(LimbeckError, match='party 2 has a decision-tree: start = "pretrained" hands out'):
-        engine(algorithm).run()
+        algorithm.answer(Begin(b"weights"), silo)
 
 
 def test_without_labels_no_public_start() -> None:
@@ -234,14 +238,17 @@ def test_wrong_settings(settings: dict[str, Any], told: str) -> None:
 def test_wrong_privacy_settings() -> None:
     with pytest.raises(LimbeckError, match="sampled must be a number of rows from 1"):
         FedMDNFDP(sampled=0)
-    with pytest.raises(LimbeckError, match="cannot draw 500 of 25 rows without replacement"):
+    with pytest.raises(LimbeckError, match=r"algorithm\.sampled: party 0 has 25 rows, of which 500 cannot"):
         federation(FedMDNFDP(sampled=500, replacement=False)).run(PoolTrainer(1))
     for wrong in ({"exchange": "argmax"}, {"weights": "accuracy"}):
         with pytest.raises(LimbeckError, match="fedmd-ldp noises scores"):
             FedMDLDP(**wrong)  # type: ignore[arg-type]
     with pytest.raises(LimbeckError, match="bound must be above 0 and finite"):
         FedMDLDP(bound=float("inf"))
-    with pytest.raises(LimbeckError, match="weights has 2 entries for 3 parties"):
+    for wrong in ({"epsilon": 0.0}, {"epsilon": float("nan")}, {"delta": 1.0}):
+        with pytest.raises(LimbeckError, match=f"^{next(iter(wrong))} must be"):
+            FedMDLDP(**wrong)
+    with pytest.raises(LimbeckError, match=r"algorithm\.weights has 2 entries for 3 parties"):
         engine(FedMD(weights=[1.0, 2.0], **QUICK)).run()
 
 
@@ -431,6 +438,14 @@ def test_bounds_are_for_simulations() -> None:
         replace(federation(FedMD(**QUICK)), noise="secure").bounds(PoolTrainer(1))
     with pytest.raises(LimbeckError, match='there is none for start = "pretrained"'):
         federation(FedMD(start="pretrained", **QUICK)).bounds(PoolTrainer(1))
+
+
+def test_a_share_of_the_rows_says_nothing_of_a_row_more_or_less() -> None:
+    """Of 30 rows a half is 15, of 31 it is 16: whoever sees the subset knows how many rows there were."""
+    for sampled, covered in ((12, {"replace", "add-remove"}), (0.5, {"replace"})):
+        record = federation(FedMDNFDP(sampled=sampled, **{**QUICK, "rounds": 1})).run(PoolTrainer(1)).record
+        finite = {f["adjacency"] for f in record.privacy if f["unit"] == "example" and f["epsilon"] < float("inf")}
+        assert finite == covered
 
 
 def test_labels_out_of_range_and_scores_of_another_shape_are_left_out() -> None:

@@ -262,7 +262,7 @@ def test_a_party_that_was_silent_comes_back(algorithm: Algorithm) -> None:
 @pytest.mark.parametrize(
     ("models", "told"),
     [
-        ([{"name": "decision-tree"}] * 4, "fedavg averages the weights of networks: a decision-tree has none"),
+        ([{"name": "decision-tree"}] * 4, "fedavg hands out the weights of a network: a decision-tree has none"),
         (
             [{"name": "torch-mlp", "hidden": [8]}] * 2
             + [{"name": "torch-mlp", "hidden": [9]}, {"name": "torch-mlp", "hidden": [8]}],

@@ -115,6 +115,9 @@ def test_ones_own_network_in_a_table() -> None:
     rehearse(model, (28, 28), 16)
     with pytest.raises(LimbeckError, match="two to four numbers of filters, not"):
         conv_net((1, 28, 28), 10, filters=[4])
+    for wrong in (4, ["a", "b"], [4, 0]):
+        with pytest.raises(LimbeckError, match="two to four numbers of filters"):
+            conv_net((1, 28, 28), 10, filters=wrong)  # type: ignore[arg-type]
 
 
 def test_a_shrunk_layer_has_the_gradient_of_an_l2_penalty() -> None:

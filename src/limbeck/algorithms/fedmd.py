@@ -20,7 +20,7 @@ from limbeck.algorithms.study import ask, begin, digest, revisit, settle
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.robust import Rule, check_trimmed, robust_mean
 from limbeck.knowledge.scores import Exchange, consensus, shown
-from limbeck.models.training import Blank, Refit, takes_steps
+from limbeck.models.training import Blank, Refit
 from limbeck.privacy.mechanisms import ClippedGaussian, NothingPrivate, Subsample, Unprotected
 from limbeck.privacy.planner import clipped_gaussian
 from limbeck.protocol.messages import Done, Reply, Request, check_shape, check_share
@@ -46,8 +46,8 @@ class Scores(Reply):
     def check(self, request: Request[Any], public: int, classes: int) -> None:
         rows = len(request.rows) if isinstance(request, Score) else public
         check_shape(self.values, [(rows, classes), (rows,)])
-        if self.values.ndim == 1 and not ((self.values >= 0) & (self.values < classes)).all():
-            raise LimbeckError(f"labels other than 0 to {classes - 1}")
+        if self.values.ndim == 1 and not ((self.values >= 0) & (self.values <= classes)).all():
+            raise LimbeckError(f"labels other than 0 to {classes - 1}, and {classes} for none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,10 @@ class FedMD:
     def needs_public_labels(self) -> bool:
         return self.start != "none"
 
+    @property
+    def one_network(self) -> bool:
+        return self.start == "pretrained"
+
     def lead(self, parties: Parties, site: Site) -> Outcome:
         begun = parties.ask(self._begin(site)).at_least(1)
         weights, remarks = self._weights(parties, begun), list[str]()
@@ -192,7 +196,7 @@ class FedMD:
 
     def _check_weights(self, parties: int) -> None:
         if isinstance(self.weights, list) and len(self.weights) != parties:
-            raise LimbeckError(f"weights has {len(self.weights)} entries for {parties} parties")
+            raise LimbeckError(f"algorithm.weights has {len(self.weights)} entries for {parties} parties")
 
     def upper_bound(self) -> Pooled:
         """What the same models would be if all private rows were everybody's."""
@@ -203,8 +207,6 @@ class FedMD:
     def _begin(self, site: Site) -> Request[Done]:
         weights = b""
         if self.start == "pretrained":
-            if not takes_steps(site.model):
-                raise LimbeckError(f'start = "pretrained" needs a network at the server, not a {site.model.name}')
             assert site.public.y is not None
             model = cast(Any, site.model)
             [first] = site.train([Blank(model, site.public.x.shape[1:])])
@@ -286,20 +288,24 @@ class FedMDNFDP(FedMDNP):
         self._check_weights(len(rows))
         asked = Asked(noise=noise)
         return [
-            release_row(f"party {party}", 0, 0, "rows", self._subset(count), "public", asked)
+            release_row(f"party {party}", 0, 0, "rows", self._subset(count, f"party {party}"), "public", asked)
             for party, count in enumerate(rows)
         ]
 
     def _touched(self, silo: Silo) -> Array:
         if SUBSET not in silo.memory:
             count = len(silo.private)
-            drawn = silo.release(np.arange(count), self._subset(count), observer="public")
+            drawn = silo.release(np.arange(count), self._subset(count, silo.name), observer="public")
             silo.memory[SUBSET] = np.sort(drawn)
         return cast(Array, silo.memory[SUBSET])
 
-    def _subset(self, count: int) -> Subsample:
-        number = self.sampled if isinstance(self.sampled, int) else max(1, round(self.sampled * count))
-        return Subsample(number, count, self.replacement)
+    def _subset(self, count: int, whose: str) -> Subsample:
+        """A share's number of rows follows that of all, so that the theorems do not cover a row more or less."""
+        if isinstance(self.sampled, float):
+            return Subsample(max(1, round(self.sampled * count)), count, self.replacement, adjacency="replace")
+        if self.sampled > count and not self.replacement:
+            raise LimbeckError(f"algorithm.sampled: {whose} has {count} rows, of which {self.sampled} cannot be drawn")
+        return Subsample(self.sampled, count, self.replacement)
 
     def _told_is(self) -> Any:
         return NothingPrivate()
@@ -328,6 +334,10 @@ class FedMDLDP(FedMDNP):
             raise LimbeckError("fedmd-ldp takes sigma or epsilon, not both")
         if self.sigma is not None and not 0 <= self.sigma < math.inf:
             raise LimbeckError(f"sigma must be at least 0 and finite, not {self.sigma}")
+        if self.epsilon is not None and not 0 < self.epsilon < math.inf:
+            raise LimbeckError(f"epsilon must be above 0 and finite, not {self.epsilon}")
+        if not self.is_bare and not 0 < self.delta < 1:
+            raise LimbeckError(f"delta must be between 0 and 1, not {self.delta}")
         if not self.is_bare and not 0 < self.bound < math.inf:
             raise LimbeckError(f"bound must be above 0 and finite, not {self.bound}")
 

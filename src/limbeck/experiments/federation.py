@@ -234,13 +234,13 @@ class Federation:
 
 
 def check_one_network(algorithm: str, models: Sequence[Any], server_model: Any) -> None:
-    """Refuse, for an algorithm that averages weights, models that have none or others than the server's."""
+    """Refuse, for an algorithm that hands out weights, models that have none or others than the server's."""
     if not takes_steps(server_model):
-        raise LimbeckError(f"{algorithm} averages the weights of networks: a {server_model.name} has none")
+        raise LimbeckError(f"{algorithm} hands out the weights of a network: a {server_model.name} has none")
     for party, model in enumerate(models):
         if not takes_steps(model) or model.architecture != server_model.architecture:
             raise LimbeckError(
-                f"{algorithm} averages weights: party {party} has another network ({_told(model)}) than the server "
+                f"{algorithm} hands out weights: party {party} has another network ({_told(model)}) than the server "
                 f"({_told(server_model)})"
             )
 

@@ -13,14 +13,19 @@ LEAST = 1e-2  # a probability below it has the logit of this one, lest a tree's 
 
 
 def shown(logits: Array, exchange: Exchange) -> Array:
-    """Logits [rows, classes] as they are exchanged: float32 scores, or labels in as few bytes as there are classes."""
+    """Logits [rows, classes] as they are exchanged: float32 scores, or labels in as few bytes as there are classes.
+
+    A row whose logits are not finite has no label: it gets one beyond the last.
+    """
     match exchange:
         case "logits":
             return np.asarray(logits, np.float32)
         case "softmax":
             return np.asarray(softmax(logits), np.float32)
         case "argmax":
-            return np.asarray(logits.argmax(axis=1), np.min_scalar_type(logits.shape[1] - 1))
+            classes = logits.shape[1]
+            labels = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), classes)
+            return np.asarray(labels, np.min_scalar_type(classes))
 
 
 def consensus(said: Sequence[Array], weights: Sequence[float], exchange: Exchange, classes: int) -> Array:

@@ -116,9 +116,10 @@ def conv_net(
     they are asked than when they are trained, and each round's consensus is louder than the last. With torch's haste it
     would know nothing but a few private rows after every revisit.
     """
+    numbers = filters if isinstance(filters, Sequence) else []
+    if not (2 <= len(numbers) <= 4 and all(isinstance(number, int) and number >= 1 for number in numbers)):
+        raise LimbeckError(f"conv-net takes two to four numbers of filters, not {filters}")
     channels, height, width = _image(shape, "conv-net", least=8 if len(filters) == 2 else 12)
-    if not 2 <= len(filters) <= 4:
-        raise LimbeckError(f"conv-net takes two to four numbers of filters, not {list(filters)}")
     kinds = [
         (3, 1, 1),
         *([(2, 2, 0)] if len(filters) > 2 else []),

@@ -104,6 +104,11 @@ def _together(ledger: Sequence[Figure], delta: float) -> str:
 def _words(record: RunRecord) -> str:
     """What the first finite figure, the public's where there is one, means; a party's comes before a row's."""
     finite = [f for f in record.privacy if 0 < f["epsilon"] < math.inf]
+    if all(f["epsilon"] == 0 for f in record.privacy):
+        return (
+            "Epsilon is 0 towards everybody: what is seen is as likely as it would be had any row been another, but "
+            f"for a chance of {record.delta:g}."
+        )
     if not finite:
         return "No finite guarantee holds towards anybody who sees something private."
     told = next((f for f in finite if f["observer"] == "public"), finite[0])
