@@ -4,8 +4,8 @@ python benchmarks/liars.py [--seeds 5] [--parties 10] [--liars 2] [--beta 0.5] [
 
 On digits, dealt evenly, or by Dirichlet with a beta. FedMD's liars send noise (random), or ten times the opposite of
 what they think of the public rows (adversarial); FedKT's train students on random labels, or pool their rows, learn
-each public row's second-best class and all send that one student, so that they always agree with each other. The
-others' models are scored.
+each public row's second-best class and all send that one student, so that they always agree with each other. By the
+default vote they say so, and claim a billion rows of two classes besides. The others' models are scored.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import numpy as np
 
 from limbeck.algorithms.fedkt import FedKT, Students, TrainStudents
 from limbeck.algorithms.fedmd import FedMD, Scores
+from limbeck.algorithms.poll import LARGEST, Said
 from limbeck.data.draw import Draw, cut
 from limbeck.data.sets import load
 from limbeck.data.splits import Dirichlet, Iid
@@ -63,10 +64,22 @@ class Liar:
         if isinstance(request, TrainStudents):
             silo.private = Rows(silo.private.x, silo.rng.integers(silo.classes, size=len(silo.private)))
         reply: Reply = self.algorithm.answer(request, silo)
+        if isinstance(reply, Said):
+            return self._false_ballot(reply, silo)
         if not isinstance(reply, Scores):
             return reply
         values = -10 * reply.values if self.how == "adversarial" else 10 * silo.rng.normal(size=reply.values.shape)
         lie: Reply = silo.release(Scores(values.astype(np.float32)), Unprotected(), observer="server")
+        return lie
+
+    def _false_ballot(self, said: Said, silo: Silo) -> Reply:
+        votes, counts = silo.rng.dirichlet(np.ones(silo.classes), size=len(said.votes)), said.counts
+        if self.how == "adversarial":
+            votes = np.eye(silo.classes)[PackedModel(self.student).vote(silo.public.x[: len(said.votes)])]
+            counts = np.where(np.arange(silo.classes) < 2, LARGEST, 0.0)
+        lie: Reply = silo.release(
+            Said(votes.astype(np.float16), 1.0, said.belief, counts), Unprotected(), observer="server"
+        )
         return lie
 
 
@@ -124,7 +137,8 @@ def main() -> None:
     warnings.simplefilter("ignore", LimbeckWarning)
     methods: dict[str, Any] = {
         **{f"fedmd consensus={rule}": FedMD(rounds=3, alignment=400, start="none", consensus=rule) for rule in RULES},
-        **{f"fedkt consensus={rule}": FedKT.paper(partitions=2, subsets=3, consensus=rule) for rule in VOTES},
+        **{f"fedkt consensus={rule}": FedKT(partitions=2, subsets=3, consensus=rule) for rule in VOTES},
+        **{f"printed consensus={rule}": FedKT.paper(partitions=2, subsets=3, consensus=rule) for rule in VOTES},
     }
     liars = tuple(range(args.liars))
     print(f"{'':26}" + "".join(f"{kind:>14}" for kind in KINDS) + f"   ({args.seeds} seeds)")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -127,6 +128,7 @@ def test_private_labels_need_named_classes() -> None:
         ({"split": {"kind": "dirichlet", "bta": 1.0}}, "split: unknown key 'bta'; did you mean 'beta'"),
         ({"algorithm__consensus": "medain"}, "consensus = 'medain'"),
         ({"classes": [0, 1, 2, 2]}, "classes names one twice"),
+        ({"classes": [0, 1]}, "classes does not name 2, which y holds"),
         ({"public_share": 1.5}, "public_share must be a share between 0 and 1"),
         ({"split": {"kind": "dirichle"}}, "split: unknown kind 'dirichle'; did you mean 'dirichlet'"),
         ({"algorithm__partition": 1}, "algorithm__partition: fedkt has no such parameter; did you mean 'partitions'"),
@@ -136,6 +138,20 @@ def test_private_labels_need_named_classes() -> None:
 def test_bad_parameters_get_one_clear_line(changed: dict[str, Any], told: str) -> None:
     with pytest.raises(LimbeckError, match=told):
         classifier().set_params(**changed).fit(X, Y)
+
+
+def test_what_failed_to_fit_is_not_fitted() -> None:
+    fitted = classifier().fit(X, Y)
+    with pytest.raises(LimbeckError, match="hands out the weights of a network"):
+        fitted.set_params(algorithm=FedAvg()).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        fitted.predict(X)
+
+
+def test_classes_stand_in_order_however_they_were_named() -> None:
+    plain, named = classifier().fit(X, Y), classifier(classes=[2, 0, 1]).fit(X, Y)
+    assert named.classes_.tolist() == [0, 1, 2]
+    assert (named.predict_proba(X) == plain.predict_proba(X)).all()
 
 
 def test_groups_of_another_length_are_refused() -> None:

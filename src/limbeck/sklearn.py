@@ -75,14 +75,18 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Let the parties learn; `groups` names the party of each row."""
         X, y = validate_data(self, X, y, allow_nd=True)
         check_classification_targets(y)
-        self.classes_ = np.unique(y) if self.classes is None else np.asarray(self.classes)
+        if hasattr(self, "result_"):
+            del self.result_  # what fails to fit is not fitted
+        self.classes_ = np.unique(y if self.classes is None else self.classes)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         chance = stream(seed, "estimator")
         algorithm = FedKT() if self.algorithm is None else self.algorithm
         if isinstance(algorithm, type) or not hasattr(algorithm, "lead"):
             raise LimbeckError(f"algorithm must be an algorithm such as FedKT(), not {algorithm!r}")
-        if len(set(self.classes_.tolist())) < len(self.classes_):
-            raise LimbeckError(f"classes names one twice: {self.classes_.tolist()}")
+        if self.classes is not None and len(self.classes_) < len(self.classes):
+            raise LimbeckError(f"classes names one twice: {list(self.classes)}")
+        if unnamed := set(y.tolist()) - set(self.classes_.tolist()):
+            raise LimbeckError(f"classes does not name {min(unnamed)!r}, which y holds")
         if self.classes is None and protects(algorithm) and self.noise != "simulated":
             raise LimbeckError("classes: name them, for they would be read off private labels and be public")
         rows, public = self._set_aside(X, y, algorithm, chance)
@@ -93,8 +97,8 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             held = [np.flatnonzero(names[rows] == name) for name in np.unique(names)]
             if lacking := [str(name) for name, own in zip(np.unique(names), held, strict=True) if not len(own)]:
                 raise LimbeckError(f"group {lacking[0]}: all its rows are set aside as public; give public rows")
-        self.result_: Any = None
         if len(self.classes_) < 2:  # nothing to tell apart
+            self.result_: Any = None
             return self
         with warnings.catch_warnings():
             if self.public is None:
@@ -120,7 +124,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """[rows, classes] in the order of `classes_`."""
-        check_is_fitted(self)
+        check_is_fitted(self, "result_")
         X = validate_data(self, X, reset=False, allow_nd=True)
         if self.result_ is None:
             return np.ones((len(X), 1))
@@ -171,8 +175,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if parties < self.parties:
             told = f"{len(y)} rows are dealt to {parties} parties, not to {self.parties}: each needs at least {fewest}"
             warnings.warn(told, LimbeckWarning, stacklevel=2)
-        order = np.argsort(self.classes_)
-        numbers = order[np.searchsorted(self.classes_, y, sorter=order)]
+        numbers = np.searchsorted(self.classes_, y)
         held: list[Array] = self._split().deal(numbers, {}, parties, chance)
         return [own for own in held if len(own)]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from limbeck.algorithms.fedkt import FedKT, Students, TrainStudents
+from limbeck.algorithms.poll import Said, Say
 from limbeck.checks import small_federation
 from limbeck.data.draw import Draw, cut
 from limbeck.data.sets import load
@@ -125,9 +126,14 @@ def test_a_class_that_one_party_alone_holds_and_a_party_of_one_class() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lying(FedKT):
-    """Parties 0 and 1 teach each label one class too high, and always agree with themselves."""
+    """Parties 0 and 1 teach each label one class too high, and always agree with themselves; or vote so and miscount."""
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        if silo.party < 2 and isinstance(request, Say):
+            told: Any = FedKT.answer(self, request, silo)
+            lie = Said(np.roll(told.votes, 1, axis=1), 1.0, told.belief, 1e9 * np.eye(silo.classes)[0])
+            said: Reply = silo.release(lie, Unprotected(), observer="server")
+            return said
         if silo.party > 1 or not isinstance(request, TrainStudents):
             return FedKT.answer(self, request, silo)
         [liar] = silo.train([Fit(silo.model, silo.private.x, (silo.private.y + 1) % silo.classes)])
@@ -149,6 +155,20 @@ def ten_parties(algorithm: FedKT) -> Federation:
         public=parts.public,
         test=parts.test,
     )
+
+
+@pytest.mark.parametrize("votes", ["filtered", "median", "trimmed"])
+def test_two_liars_of_ten_who_miscount_hardly_hurt_robust_votes_by_default(votes: Any) -> None:
+    cases: list[tuple[type[FedKT], Any]] = [(Lying, votes), (FedKT, votes), (Lying, "count")]
+    lied, honest, plain = (
+        ten_parties(algorithm(partitions=1, subsets=2, consensus=rule)).run(PoolTrainer(1)).accuracy
+        for algorithm, rule in cases
+    )
+    assert lied is not None
+    assert honest is not None
+    assert plain is not None
+    assert lied > honest - 0.03
+    assert plain < 0.5
 
 
 @pytest.mark.slow

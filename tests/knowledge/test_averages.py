@@ -35,3 +35,5 @@ def test_weights_of_another_network_are_not_like() -> None:
     }
     assert not any(are_like(save(other), ONE) for other in others.values())
     assert not are_like(b"no safetensors", ONE)
+    header = b'{"w":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}'
+    assert not are_like(len(header).to_bytes(8, "little") + header + bytes(4), ONE)

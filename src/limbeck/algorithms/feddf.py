@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from limbeck.algorithms.fedavg import FedAvg, Memory, Updates, averaged
+from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, bytes_of
 from limbeck.models.training import Ask, Refit
 from limbeck.protocol.recipe import Recipe
@@ -24,6 +25,11 @@ class FedDF(FedAvg):
     needs_public_rows: ClassVar[bool] = True
 
     distil: Recipe | None = Recipe(epochs=20, batch=128, schedule="cosine", patience=3)  # its loss is KL
+
+    def __post_init__(self) -> None:
+        FedAvg.__post_init__(self)
+        if self.distil is not None and self.distil.loss not in (Recipe().loss, "kl"):
+            raise LimbeckError(f'distil.loss: feddf distils by "kl", not "{self.distil.loss}"')
 
     def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         mean = bytes_of(averaged(updates), weights)

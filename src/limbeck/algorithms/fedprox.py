@@ -1,5 +1,6 @@
 """FedProx (Li et al. 2020): FedAvg whose parties are held near the weights that they were sent."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,8 +19,8 @@ class FedProx(FedAvg):
 
     def __post_init__(self) -> None:
         FedAvg.__post_init__(self)
-        if not self.mu >= 0:
-            raise LimbeckError(f"mu must be at least 0, not {self.mu}")
+        if not 0 <= self.mu < math.inf:
+            raise LimbeckError(f"mu must be at least 0 and finite, not {self.mu}")
         if self.local.proximal:
             raise LimbeckError("local.proximal: fedprox says it as mu")
 

@@ -40,7 +40,7 @@ def are_like(weights: bytes, like: Mapping[str, Array]) -> bool:
     """Whether these are finite weights of the same network."""
     try:
         found = load(weights)
-    except SafetensorError:
+    except (SafetensorError, KeyError):  # KeyError: numbers of a type that NumPy lacks
         return False
     return found.keys() == like.keys() and all(
         found[name].shape == like[name].shape
