@@ -95,6 +95,27 @@ def plain_linear(shape: tuple[int, ...], classes: int) -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(int(np.prod(shape)), classes))
 
 
+@pytest.mark.parametrize("algorithm", [FedAvg, Scaffold])
+def test_one_party_alone_takes_the_steps_that_torch_takes(algorithm: Any) -> None:
+    """Whole batches, so that no order matters: three rounds of one epoch are three steps of torch's own SGD."""
+    local = Recipe(epochs=1, batch=1000, optimiser="sgd", momentum=0.0, learning_rate=0.05)
+    model = TorchModel(plain_linear)
+    made = replace(alone(algorithm()), models=[model], server_model=model)
+    found = load(weights_of(algorithm(rounds=3, local=local), made))
+    server, _ = made.sites(PoolTrainer(1))
+    x, y = torch.from_numpy(made.private[0].x), torch.from_numpy(made.private[0].y)
+    [first] = server.train([Blank(model, x.shape[1:])])
+    network = plain_linear(tuple(x.shape[1:]), len(made.classes))
+    network.load_state_dict({name: torch.from_numpy(values) for name, values in load(first).items()})
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.05)
+    for _ in range(3):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(network(x), y).backward()
+        optimiser.step()
+    for name, values in network.state_dict().items():
+        np.testing.assert_allclose(found[name], values.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_scaffold_is_what_its_authors_write() -> None:
     """Whole batches, so that no order matters: option II by hand, in double precision, for three rounds."""
     rate, steps, rounds = 0.05, 4, 3

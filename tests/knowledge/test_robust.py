@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.robust import Rule, agreeing, check_trimmed, robust_mean
+from limbeck.knowledge.robust import Rule, agreeing, check_trimmed, plausible_counts, robust_mean
 
 
 def test_by_hand() -> None:
@@ -53,3 +53,14 @@ def test_nobody_is_left_out_where_all_agree_alike() -> None:
     labels = np.zeros((4, 1, 50), int)
     assert agreeing(labels, np.zeros(50, int)).all()
     assert agreeing(labels, np.ones(50, int)).all()
+
+
+def test_two_liars_of_ten_hardly_move_the_counts_of_all() -> None:
+    """However many rows they claim, and of whatever class; where nobody lies, equal parties are simply added up."""
+    honest = np.random.default_rng(0).multinomial(200, [0.5, 0.3, 0.2], size=8).astype(float)
+    lies = np.array([[1e9, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    found = plausible_counts(np.concatenate([honest, lies]))
+    assert found / found.sum() == pytest.approx(honest.sum(axis=0) / honest.sum(), abs=0.02)
+    alike = np.tile([3.0, 4.0, 5.0], (4, 1))
+    assert plausible_counts(alike).tolist() == [12.0, 16.0, 20.0]
+    assert plausible_counts(np.zeros((2, 3))).tolist() == [0.0, 0.0, 0.0]

@@ -13,7 +13,7 @@ from limbeck.errors import LimbeckError
 from limbeck.knowledge.ballots import abstaining, drawn_to, hard_ballot, in_units, rare_class_weight, soft_ballot
 from limbeck.knowledge.bases import directions, groups, heard
 from limbeck.knowledge.matching import label_shift, matched
-from limbeck.knowledge.robust import Rule, agreeing, robust_mean
+from limbeck.knowledge.robust import agreeing, plausible_counts, robust_mean
 from limbeck.knowledge.scores import class_shares, contrasts
 from limbeck.knowledge.spreading import spread_labels
 from limbeck.knowledge.votes import winners
@@ -322,7 +322,7 @@ class Poll(Rules):
     def _together(self, words: Mapping[int, Array], remarks: list[str]) -> Array:
         stacked = np.stack(list(words.values()))
         if self.consensus in ("median", "trimmed"):
-            return robust_mean(stacked, self._rule, self.trimmed)
+            return robust_mean(stacked, self.consensus, self.trimmed)
         if self.consensus == "filtered":
             agreed = winners(robust_mean(stacked, "median", self.trimmed))
             kept = agreeing(stacked.argmax(axis=2)[:, None], agreed)
@@ -380,7 +380,7 @@ class Poll(Rules):
         alike = np.full(site.classes, 1 / site.classes)
         if self.privacy.level != "L1":
             robust = self.consensus in ("median", "trimmed", "filtered")
-            told = [self._robust_mix(counts)] if robust else counts.values()
+            told = [plausible_counts(np.stack(list(counts.values())))] if robust else counts.values()
             total = np.maximum(sum(told, np.zeros(site.classes)), 0.0)
             return np.asarray(total / total.sum()) if total.sum() > 0 else alike
         mechanism = self.means(queries, site.classes, everyone, site.noise).median
@@ -396,16 +396,6 @@ class Poll(Rules):
             values[party] = value
         second = float(site.release(values, mechanism, observer="public")[0])
         return np.array([1 - second, second])
-
-    def _robust_mix(self, counts: Mapping[int, Array]) -> Array:
-        """Where parties may lie, each one's own mix is worth the same, however many rows it claims to have."""
-        held = [each for each in (np.maximum(each, 0.0) for each in counts.values()) if each.sum() > 0]
-        mixes = [each / each.sum() for each in held]
-        return robust_mean(np.stack(mixes), self._rule, self.trimmed) if mixes else np.zeros(1)
-
-    @property
-    def _rule(self) -> Rule:
-        return "trimmed" if self.consensus == "trimmed" else "median"
 
     @staticmethod
     def _counts_told(replies: Replies[Counts], classes: int) -> dict[int, Array]:

@@ -38,6 +38,23 @@ def agreeing(labels: Array, agreed: Array) -> Array:
     return np.asarray(often >= middle - FAR * spread)
 
 
+def plausible_counts(counts: Array) -> Array:
+    """[parties, classes] counts become those of all together, of which a few liars can move little.
+
+    Nobody counts for more rows than half of the parties have, and who has quite another mix of classes than most, three
+    times as far from the median as half of them are, for none.
+    """
+    held = np.maximum(counts, 0.0)
+    held = held[held.sum(axis=1) > 0]
+    if not len(held):
+        return np.zeros(counts.shape[1])
+    totals = held.sum(axis=1)
+    mixes = held / totals[:, None]
+    away = np.abs(mixes - np.median(mixes, axis=0)).sum(axis=1)
+    rows = np.minimum(totals, np.median(totals)) * (away <= 3 * np.median(away))
+    return np.asarray(rows @ mixes)
+
+
 def check_trimmed(trimmed: float) -> None:
     if not 0 <= trimmed < 0.5:
         raise LimbeckError(f"trimmed must be a share from 0, below one half, not {trimmed}")
