@@ -439,7 +439,7 @@ def test_bounds_are_for_simulations() -> None:
     with pytest.raises(LimbeckError, match="bounds = true pools all private rows"):
         replace(federation(FedMD(**QUICK)), noise="secure").bounds(PoolTrainer(1))
     with pytest.raises(LimbeckError, match='there is none for start = "pretrained"'):
-        federation(FedMD(start="pretrained", **QUICK)).bounds(PoolTrainer(1))
+        federation(FedMD(start="pretrained", **QUICK), [NETWORKS[0]] * 3).bounds(PoolTrainer(1))
 
 
 def test_a_share_of_the_rows_says_nothing_of_a_row_more_or_less() -> None:

@@ -302,7 +302,7 @@ def test_who_has_another_network_is_named_before_anyone_trains(models: Any, told
     [
         (lambda: FedAvg(rounds=0), "rounds must be at least 1, not 0"),
         (lambda: FedAvg(sampled=0.0), "sampled must be a share of the parties above 0, up to 1, not 0.0"),
-        (lambda: FedProx(mu=-1.0), "mu must be at least 0, not -1.0"),
+        (lambda: FedProx(mu=-1.0), "mu must be at least 0 and finite, not -1.0"),
         (lambda: FedProx(local=Recipe(proximal=1.0)), "local.proximal: fedprox says it as mu"),
         (lambda: FedAvgM(momentum=1.0), "momentum must be at least 0 and below 1, not 1.0"),
         (lambda: Scaffold(local=ADAM), "scaffold's variates are means of gradients"),

@@ -58,7 +58,7 @@ WRONG: list[tuple[str, Reply]] = [
     ("scores", Scores(np.zeros((5, CLASSES, 1), np.float32))),
     ("scores", Scores(np.zeros((0, CLASSES), np.float32))),
     ("scores", Scores(np.array(1.0, np.float32))),
-    ("labels", Scores(np.full(5, CLASSES))),
+    ("labels", Scores(np.full(5, CLASSES + 1))),
     ("labels", Scores(np.full(5, -1))),
     ("labels", Scores(np.full(6, 0))),
     ("scores", Accuracy(0.5)),
