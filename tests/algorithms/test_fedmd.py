@@ -448,6 +448,8 @@ def test_a_share_of_the_rows_says_nothing_of_a_row_more_or_less() -> None:
         record = federation(FedMDNFDP(sampled=sampled, **{**QUICK, "rounds": 1})).run(PoolTrainer(1)).record
         finite = {f["adjacency"] for f in record.privacy if f["unit"] == "example" and f["epsilon"] < float("inf")}
         assert finite == covered
+    whole = FedMDNFDP(sampled=0.5)._subset(30, "party 0")
+    assert [whole.curve(epsilon) for epsilon in (0.0, 1.0, 10.0)] == [whole.guarantee()[1]] * 3
 
 
 def test_labels_out_of_range_and_scores_of_another_shape_are_left_out() -> None:
@@ -456,6 +458,12 @@ def test_labels_out_of_range_and_scores_of_another_shape_are_left_out() -> None:
     assert list(usable(Replies(labels), "argmax", (2, 3), 0, remarks)) == [0]
     assert list(usable(Replies(labels), "logits", (2, 3), 1, remarks)) == [2]
     assert len(remarks) == 4
+
+
+def test_the_statement_of_a_run_in_which_nobody_said_anything_private() -> None:
+    told = statement(federation(FedMD(**{**QUICK, "rounds": 0})).run(PoolTrainer(1)).record)
+    assert "Epsilon is 0 towards everybody" in told
+    assert "No finite guarantee" not in told
 
 
 def test_the_statement_says_that_own_models_are_not_covered() -> None:

@@ -401,7 +401,12 @@ class Subsample:
         return 1
 
     def curve(self, epsilon: float) -> float:
-        """The exact delta at an epsilon from 0, seen directly: a removed row was in the subset, or it was not."""
+        """The exact delta at an epsilon from 0, seen directly: a removed row was in the subset, or it was not.
+
+        Of a replaced row it is the chance that the row was drawn, whatever epsilon is.
+        """
+        if self.adjacency == "replace":
+            return self.guarantee()[1]
         kept = (self.of / (self.of + 1)) ** self.rows if self.replacement else 1 - self.rows / (self.of + 1)
         return max(self.guarantee()[1], 1 - math.exp(epsilon) * kept)
 
