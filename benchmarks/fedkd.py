@@ -1,7 +1,8 @@
-"""FedKD's tables from one local phase: what the parties say of public rows is kept, and only distilled again.
+"""FedKD's tables from one local phase a split: what the parties say of public rows is kept, and only distilled again.
 
-python benchmarks/fedkd.py local  --kept FOLDER [--seed 0] [--set data.split.beta=0.1 ...]
-python benchmarks/fedkd.py distil --kept FOLDER [--only REGEX] [--seed 0] [--set ...]
+python benchmarks/fedkd.py local  --kept FOLDER [--betas 1.0 0.1] [--seed 0] [--set KEY=VALUE ...]
+python benchmarks/fedkd.py distil --kept FOLDER [--only REGEX] [--seed 0] [--set KEY=VALUE ...]
+python benchmarks/fedkd.py draw   --kept FOLDER [--picture FILE]
 """
 
 import argparse
@@ -9,7 +10,8 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,111 +25,156 @@ from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
 from limbeck.experiments.run import federation_of
 from limbeck.models.choice import trainer_for
+from limbeck.models.place import Place
 from limbeck.models.torch import TorchModel
 from limbeck.models.training import Ask, Blank, Fit, Pack, Refit
 from limbeck.privacy.accounting import epsilon_towards
 from limbeck.protocol.learning import Trainer
-from limbeck.protocol.rows import content_hash
+from limbeck.protocol.rows import Array, content_hash
 
 DELTA = 1e-5
 FILE = Path(__file__).parents[1] / "examples" / "fedkd_cifar.toml"
+SHORT = 20  # epochs over all public rows; fewer of them are learned in as many steps
+SHARES, GAMMAS, SCALES = (0.2, 0.5, 1.0), (1.0, 0.2, 0.1), (2, 20, 200)
+
+
+def short(share: float = 1.0, **changed: Any) -> list[str]:
+    changed = {"queries": share, "distil.epochs": round(SHORT / share), **changed}
+    return [f"algorithm.{key}={value}" for key, value in changed.items()]
+
+
 VARIANTS = {
-    "as printed": [],
-    "equal weights": ["algorithm.weights=equal"],
-    "kl at 3": ["algorithm.temperature=3.0"],
-    "50 views": ["algorithm.views=50"],
-    "no noise": ["algorithm.noise=none"],
+    "table 1, alpha 1": [],
+    "table 1, alpha 0.1": ["data.split.beta=0.1"],
+    "table 2, equal weights": short(weights="equal"),
+    "table 2, kl at 3": short(temperature=3.0),
+    "table 2, 50 views of a fifth": short(0.2, views=50),
     **{
-        f"figure 2, public {share:g}, {key} {value:g}": [f"algorithm.queries={share}", f"algorithm.{key}={value}"]
-        for share in (0.2, 0.5, 1.0)
-        for key, value in (("gamma", 1.0), ("gamma", 0.2), ("gamma", 0.1), ("scale", 2), ("scale", 20))
+        f"figure 2, public {share:g}, gamma {gamma:g}, scale {scale}": short(share, gamma=gamma, scale=scale)
+        for share in SHARES
+        for gamma, scale in [(1.0, 200), *((gamma, 200) for gamma in GAMMAS[1:]), *((1.0, s) for s in SCALES[:-1])]
     },
+    "no noise": short(noise="none"),
+    **{f"gaussian {epsilon:g}": short(noise="gaussian", epsilon=epsilon, weights="equal") for epsilon in (1e3, 1e5)},
     **{
-        f"gaussian {epsilon:g}": ["algorithm.noise=gaussian", f"algorithm.epsilon={epsilon}", "algorithm.weights=equal"]
-        for epsilon in (1e3, 1e4, 1e5)
-    },
-    **{
-        f"labels {epsilon:g}": [
-            "algorithm.transfer=labels",
-            f'algorithm.privacy={{ level = "L1", epsilon = {epsilon} }}',
-        ]
+        f"labels {epsilon:g}": short(transfer="labels", privacy=f'{{ level = "L1", epsilon = {epsilon} }}')
         for epsilon in (1e2, 1e3, 1e4)
     },
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Args:
+    """What the command line says."""
+
+    kept: Path
+    file: Path = FILE
+    seed: int = 0
+    settings: tuple[str, ...] = ()
+
+    def read(self, settings: Sequence[str]) -> tuple[Experiment, Federation]:
+        table, _ = override(read_toml(self.file), [*self.settings, *settings, f"seed={self.seed}"])
+        experiment = check_table(Experiment, table, str(self.file))
+        return experiment, federation_of(experiment, table, deal(experiment, self.file.parent))
+
+    def keep(self, told: Mapping[str, Any]) -> None:
+        with (self.kept / "results.jsonl").open("a") as file:
+            file.write(json.dumps(told, default=str) + "\n")
+        print(json.dumps(told, default=str), flush=True)
+
+    def known(self) -> list[dict[str, Any]]:
+        results = self.kept / "results.jsonl"
+        return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("phase", choices=["local", "distil"])
+    parser.add_argument("phase", choices=["local", "distil", "draw"])
     parser.add_argument("--file", type=Path, default=FILE)
     parser.add_argument("--kept", type=Path, required=True)
+    parser.add_argument("--betas", type=float, nargs="+", default=[1.0, 0.1])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--only", default="")
-    args = parser.parse_args()
+    parser.add_argument("--picture", type=Path, default=Path("figure2.png"))
+    told = parser.parse_args()
+    args = Args(told.kept, told.file, told.seed, tuple(told.settings))
     warnings.simplefilter("ignore", LimbeckWarning)
     args.kept.mkdir(exist_ok=True)
-    if args.phase == "local":
-        local(args)
-        return
-    results = args.kept / "results.jsonl"
-    known = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    trainer: Replayed | None = None
-    for name, settings in VARIANTS.items():
-        what = {"name": name, "seed": args.seed, "settings": [*args.settings, *settings]}
-        if not re.search(args.only, name) or any(what == {key: each[key] for key in what} for each in known):
-            continue
-        experiment, federation = read(args, settings)
-        trainer = trainer or Replayed(trainer_for(experiment.training, experiment.models), args.kept)
-        ran = {**what, **distilled(federation, trainer)}
-        with results.open("a") as file:
-            file.write(json.dumps(ran) + "\n")
-        print(json.dumps(ran), flush=True)
+    if told.phase == "local":
+        local(args, told.betas)
+    elif told.phase == "distil":
+        distil(args, [name for name in VARIANTS if re.search(told.only, name)])
+    else:
+        draw(args, told.picture)
 
 
-def read(args: argparse.Namespace, settings: list[str]) -> tuple[Experiment, Federation]:
-    table, _ = override(read_toml(args.file), [*args.settings, *settings, f"seed={args.seed}"])
-    experiment = check_table(Experiment, table, str(args.file))
-    return experiment, federation_of(experiment, table, deal(experiment, args.file.parent))
-
-
-def local(args: argparse.Namespace) -> None:
-    """Every party's training to completion, what it says of the public rows, and how good it is alone."""
-    experiment, federation = read(args, [])
-    trainer = trainer_for(experiment.training, experiment.models, base=args.kept)
-    _, silos = federation.sites(trainer)
-    classes, test, recipe = len(federation.classes), federation.test, getattr(experiment.algorithm, "local", None)
-    assert test is not None
-    assert federation.public is not None
-    seeds = list(range(len(silos)))
+def local(args: Args, betas: Sequence[float], trainer: Trainer | None = None) -> None:
+    """Every party's training to completion, all splits in one stack; what it says, and how good it is alone."""
+    splits = [f"data.split.beta={beta}" for beta in betas]
+    dealt = [args.read([split]) for split in splits]
+    experiment = dealt[0][0]
+    trainer = trainer or trainer_for(experiment.training, experiment.models, base=args.kept)
     began = time.perf_counter()
-    models: list[Any] = [silo.model for silo in silos]
-    first = trainer.run([Blank(model, test.x.shape[1:]) for model in models], classes, seeds)
-    jobs = [Refit(model, s.private.x, s.private.y, w, recipe) for model, s, w in zip(models, silos, first, strict=True)]
-    weights = trainer.run(jobs, classes, seeds)
-    trained = time.perf_counter() - began
-    accuracy = []
-    for party, (silo, model, found) in enumerate(zip(silos, models, weights, strict=True)):
-        [said] = trainer.run([Ask(model, found, test.x)], classes, [0])
-        [logits] = trainer.run([Ask(model, found, federation.public.x)], classes, [0])
-        accuracy.append(float((said.argmax(axis=1) == test.y).mean()))
-        np.save(args.kept / f"logits-{content_hash(silo.private.x)[:16]}.npy", logits)
-        (args.kept / f"weights-{content_hash(silo.private.x)[:16]}").write_bytes(found)
-        print(f"party {party}: {len(silo.private)} rows, {100 * accuracy[-1]:.2f} %", flush=True)
-    told = {"name": "local", "seed": args.seed, "settings": args.settings, "standalone": accuracy, "seconds": trained}
-    with (args.kept / "results.jsonl").open("a") as file:
-        file.write(json.dumps({**told, "training": dict(trainer.said)}, default=str) + "\n")
-    print(f"standalone {100 * np.mean(accuracy):.2f} ± {100 * np.std(accuracy):.2f} %, {trained:.0f} s", flush=True)
+    weights = iter(trainer.run(*first_jobs([federation for _, federation in dealt], experiment.algorithm)))
+    seconds = time.perf_counter() - began
+    for split, (_, federation) in zip(splits, dealt, strict=True):
+        assert federation.test is not None
+        assert federation.public is not None
+        accuracy = []
+        for rows, model, found in zip(federation.private, federation.models, weights, strict=False):
+            name, network = content_hash(rows.x)[:16], asked_of(model, found, federation.test.x.shape[1:])
+            accuracy.append(float((network(federation.test.x).argmax(axis=1) == federation.test.y).mean()))
+            np.save(args.kept / f"logits-{name}.npy", network(federation.public.x))
+            (args.kept / f"weights-{name}").write_bytes(found)
+        told = {"name": "local", "seed": args.seed, "settings": [*args.settings, split], "standalone": accuracy}
+        args.keep({**told, "seconds": seconds, "training": dict(trainer.said)})
+        print(f"{split}: standalone {100 * np.mean(accuracy):.2f} ± {100 * np.std(accuracy):.2f} %", flush=True)
+
+
+def first_jobs(federations: Sequence[Federation], algorithm: Any) -> tuple[list[Any], int, list[int]]:
+    """All parties' trainings, the number of classes, and the seeds: those of a split do not depend on the others."""
+    jobs, seeds = [], []
+    for federation in federations:
+        for party, (rows, model) in enumerate(zip(federation.private, federation.models, strict=True)):
+            assert isinstance(model, TorchModel)
+            first = Blank(model, rows.x.shape[1:]).run(len(federation.classes), party)
+            jobs.append(Refit(model, rows.x, rows.y, first, algorithm.local))
+            seeds.append(party)
+    return jobs, len(federations[0].classes), seeds
+
+
+def asked_of(model: Any, weights: bytes, row: tuple[int, ...], classes: int = 10) -> Callable[[Array], Array]:
+    """A network that is asked where there is a GPU, its products rounded to TF32."""
+    import torch
+
+    place = Place("cuda" if torch.cuda.is_available() else "cpu", "tf32")
+    fitted = model.with_weights(weights, row, classes)
+    fitted.network.to(place.device)
+    return lambda rows: fitted.logits(rows, place)
+
+
+def distil(args: Args, names: Sequence[str], trainer: "Replayed | None" = None) -> None:
+    known = args.known()
+    for name in names:
+        what = {"name": name, "seed": args.seed, "settings": [*args.settings, *VARIANTS[name]]}
+        if any(what == {key: each.get(key) for key in what} for each in known):
+            continue
+        experiment, federation = args.read(VARIANTS[name])
+        trainer = trainer or Replayed(trainer_for(experiment.training, experiment.models), args.kept)
+        args.keep({**what, **distilled(federation, trainer)})
 
 
 class Replayed:
-    """Answers the parties' jobs by what was kept, by their weights where those are there, and hands on the others.
+    """Answers the parties' jobs by what was kept, about other rows by their weights, and hands on the others.
 
     The central network's weights are kept aside: where it was trained, test rows are asked about faster.
     """
 
     def __init__(self, trainer: Trainer, folder: Path) -> None:
         self.trainer, self.folder, self.central = trainer, folder, b""
+        self.public: Array | None = None
+        self.networks: dict[str, Callable[[Array], Array]] = {}
 
     @property
     def said(self) -> Mapping[str, Any]:
@@ -141,13 +188,11 @@ class Replayed:
             case Blank():
                 return b""
             case Refit():
-                name = content_hash(job.rows)[:16]
-                weights = self.folder / f"weights-{name}"
-                return weights.read_bytes() if weights.exists() else name.encode()
+                return content_hash(job.rows)[:16].encode()
             case Pack():
                 return b"alone"
             case Ask() if len(job.start) == 16:
-                return np.load(self.folder / f"logits-{job.start.decode()}.npy")[: len(job.asked)]
+                return self._said(job, classes)
             case Fit(model=TorchModel() as model):
                 [first] = self.trainer.run([Blank(model, job.rows.shape[1:])], classes, [seed])
                 fit = Refit(model, job.rows, job.targets, first, job.recipe)
@@ -155,14 +200,24 @@ class Replayed:
                 job = Pack(model, self.central, job.rows.shape[1:])
         return self.trainer.run([job], classes, [seed])[0]
 
+    def _said(self, job: Ask, classes: int) -> Array:
+        name = job.start.decode()
+        if self.public is not None and np.may_share_memory(job.asked, self.public):
+            return np.asarray(np.load(self.folder / f"logits-{name}.npy"))[: len(job.asked)]
+        if name not in self.networks:
+            weights = (self.folder / f"weights-{name}").read_bytes()
+            self.networks[name] = asked_of(job.model, weights, job.asked.shape[1:], classes)
+        return self.networks[name](job.asked)
+
 
 def distilled(federation: Federation, trainer: Replayed) -> dict[str, Any]:
     began = time.perf_counter()
-    engine = InProcess(federation.algorithm, *federation.sites(trainer), trainer)
+    server, silos = federation.sites(trainer)
+    trainer.public = server.public.x
+    engine = InProcess(federation.algorithm, server, silos, trainer)
     outcome = engine.run()
     assert federation.test is not None
-    central: Any = federation.server_model
-    [said] = trainer.run([Ask(central, trainer.central, federation.test.x)], len(federation.classes), [0])
+    said = asked_of(federation.server_model, trainer.central, federation.test.x.shape[1:])(federation.test.x)
     rows = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
     return {
         "accuracy": float((said.argmax(axis=1) == federation.test.y).mean()),
@@ -172,6 +227,27 @@ def distilled(federation: Federation, trainer: Replayed) -> dict[str, Any]:
         "remarks": list(outcome.remarks),
         "seconds": time.perf_counter() - began,
     }
+
+
+def draw(args: Args, picture: Path) -> None:
+    """Figure 2: accuracy by noise and by levels, a line for each number of public rows."""
+    from matplotlib.figure import Figure
+
+    found = {each["name"]: 100 * each["accuracy"] for each in args.known() if "accuracy" in each}
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    by_noise, by_levels = figure.subplots(1, 2, sharey=True)
+    for share in SHARES:
+        at = f"figure 2, public {share:g}"
+        noise = {1 / g: found.get(f"{at}, gamma {g:g}, scale {SCALES[-1]}") for g in GAMMAS}
+        levels = {s: found.get(f"{at}, gamma {GAMMAS[0]:g}, scale {s}") for s in SCALES}
+        for axes, points in ((by_noise, noise), (by_levels, levels)):
+            there = [(x, y) for x, y in points.items() if y is not None]
+            axes.plot(*zip(*there, strict=True), "o-", label=f"{share:.0%} of the public rows") if there else None
+    by_noise.set(xlabel="noise, 1 / gamma", ylabel="accuracy, %", title=f"{SCALES[-1]} levels")
+    by_levels.set(xlabel="levels S", xscale="log", title="gamma 1")
+    by_levels.set_xticks(SCALES, [str(scale) for scale in SCALES])
+    by_levels.legend()
+    figure.savefig(picture, dpi=120)
 
 
 if __name__ == "__main__":

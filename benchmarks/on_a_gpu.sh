@@ -1,11 +1,11 @@
 #!/bin/sh
 # All that docs/results.md and docs/skew.md need a GPU for, one step after the other.
 # What a step has finished is kept in FOLDER and not run again. LIMBECK_DATA names the folder with the data sets.
-#   sh benchmarks/on_a_gpu.sh FOLDER [STEP ...]      steps: mnist vote cifar fedmd fedkd1 fedkd01
+#   sh benchmarks/on_a_gpu.sh FOLDER [STEP ...]      steps: mnist vote cifar fedmd fedkd
 set -eu
 kept=$1
 shift
-steps=${*:-mnist vote cifar fedmd fedkd1 fedkd01}
+steps=${*:-mnist vote cifar fedmd fedkd}
 mkdir -p "$kept"
 
 mnist() { # FedKT's Table 1: FedAvg and its kin at 50 rounds, and FedKT as their start
@@ -31,14 +31,10 @@ fedmd() { # FedMD's and FedMD-NFDP's own scenarios
     done
 }
 
-fedkd1() { # FedKD's Tables 1 and 2 and Figure 2
-    python benchmarks/fedkd.py local --kept "$kept/fedkd1" --set training.checkpoint="$kept/checkpoint1"
-    python benchmarks/fedkd.py distil --kept "$kept/fedkd1"
-}
-
-fedkd01() { # Table 1 at alpha 0.1
-    python benchmarks/fedkd.py local --kept "$kept/fedkd01" --set data.split.beta=0.1 --set training.checkpoint="$kept/checkpoint01"
-    python benchmarks/fedkd.py distil --kept "$kept/fedkd01" --set data.split.beta=0.1 --only 'as printed|no noise'
+fedkd() { # FedKD's Tables 1 and 2 and Figure 2
+    python benchmarks/fedkd.py local --kept "$kept/fedkd" --set training.checkpoint="$kept/checkpoint"
+    python benchmarks/fedkd.py distil --kept "$kept/fedkd" --set training.compile=always --only '^(table|figure|no noise)'
+    python benchmarks/fedkd.py draw --kept "$kept/fedkd" --picture "$kept/figure2.png"
 }
 
 for step in $steps; do
