@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from limbeck.algorithms.fedkd import FedKD
+from limbeck.algorithms.fedkd import FedKD, Told
 from limbeck.checks import check_algorithm, small_federation
 from limbeck.engines.fresh_process import FreshProcess
 from limbeck.engines.in_process import InProcess, ThroughBytes
 from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.run import run_file
+from limbeck.knowledge.quantise import packed
 from limbeck.models.named import model_from
 from limbeck.models.training import Ask, Blank, Fit, PoolTrainer, Refit
 from limbeck.privacy.accountants import epsilon_by
@@ -168,8 +169,8 @@ def test_nan_logits_are_left_out_and_told(how: dict[str, Any], tests_on_path: No
     trainer = Kept()
     outcome = InProcess(algorithm, *federation(algorithm, models).sites(trainer), trainer).run()
     assert outcome.model
-    assert outcome.remarks == ("party 1 gave no finite score for every row and was left out",)
-    with pytest.raises(LimbeckError, match="no party gave a finite score"):
+    assert outcome.remarks == ("party 1 gave no score within the bound for every row and was left out",)
+    with pytest.raises(LimbeckError, match="no party gave a score within the bound"):
         ran(algorithm, models=[models[1]] * 3)
 
 
@@ -179,6 +180,26 @@ def test_who_noises_its_own_scores_does_not_say_that_they_were_none(tests_on_pat
     algorithm = FedKD(**QUICK, noised_by="party")
     outcome = InProcess(algorithm, *federation(algorithm, models).sites(trainer), trainer).run()
     assert outcome.remarks == ()
+
+
+@pytest.mark.parametrize("how", [{}, {"scale": None}, {"noise": "laplace", "gamma": 1e6}, {"transfer": "labels"}])
+def test_who_says_more_than_the_bound_allows_is_left_out(how: dict[str, Any], tests_on_path: None) -> None:
+    """One liar among three: the central model learns what it would have learned without him."""
+    algorithm = FedKD(**{**BARE, "weights": "equal", **how})
+    _, without, _ = ran(algorithm, models=[NETWORK] * 3, silent=[1])
+    engine = InProcess(algorithm, *federation(algorithm, [NETWORK] * 3).sites(PoolTrainer(1)), PoolTrainer(1))
+    far, nothing = np.full((len(engine.server.public), 1 if "transfer" in how else 3), 2**29), np.empty(0)
+    lies = Told(b"", 0, 0, far.astype(np.float32), nothing) if "scale" in how else Told(*packed(far), nothing, nothing)
+    honest = engine.answer
+
+    def answer(letter: Any, silo: Any) -> Any:
+        told = honest(letter, silo)
+        return replace(told, reply=lies) if silo.party == 1 and isinstance(told.reply, Told) else told
+
+    engine.answer = answer  # type: ignore[method-assign]
+    outcome = engine.run()
+    assert outcome.remarks == ("party 1 gave no score within the bound for every row and was left out",)
+    assert outcome.model == without or algorithm.noise != "none"
 
 
 def test_a_tree_at_the_server_learns_the_largest_sum(tests_on_path: None) -> None:
@@ -197,9 +218,12 @@ def test_a_tree_at_the_server_learns_the_largest_sum(tests_on_path: None) -> Non
         ({"gamma": -1.0}, "gamma must be above 0"),
         ({"views": 0}, "views must be at least 1"),
         ({"bound": 0.0}, "bound must be above 0"),
-        ({"gamma": math.inf}, "gamma must be above 0 and finite"),
+        ({"gamma": math.inf}, "gamma must be above 0 and at most 1e\\+09"),
+        ({"bound": 1e300}, "bound must be above 0 and at most"),
+        ({"transfer": "labels", "gamma": 0.1}, 'are for transfer = "logits"'),
+        ({"transfer": "labels", "noised_by": "party"}, 'are for transfer = "logits"'),
         ({"noise": "gaussian", "epsilon": 0.0}, "epsilon must be above 0"),
-        ({"noise": "gaussian", "sigma": math.inf}, "sigma must be above 0 and finite"),
+        ({"noise": "gaussian", "sigma": math.inf}, "sigma must be above 0 and at most"),
         ({"scale": 2**31}, "scale must be from 1 to"),
         ({"weights": "equal", "weights_release": "noisy"}, 'is for weights = "class-share"'),
         ({"queries": 0}, "queries must be"),
@@ -293,7 +317,7 @@ def test_what_is_planned_is_what_is_released(how: dict[str, Any], tests_on_path:
 
     def told(rows: Any) -> list[Any]:
         kept = [r for r in rows if r.mechanism != "nothing-private"]
-        return sorted((r.site, r.what, r.mechanism, r.observer, r.sensitivity, r.unit) for r in kept)
+        return sorted((r.site, r.what, r.mechanism, r.observer, r.sensitivity, r.unit, r.queries) for r in kept)
 
     assert told(planned) == told(released)
 
@@ -357,6 +381,19 @@ def test_calibrated_noise_keeps_to_its_epsilon_and_a_budget_is_checked_first(tes
     with pytest.raises(LimbeckError, match="would bring epsilon towards public to 8, but 2 of 2 is left"):
         tight.run(trainer)
     assert trainer.jobs == []
+
+
+@pytest.mark.parametrize("noised_by", ["party", "server"])
+def test_noisy_counts_are_within_the_epsilon_that_was_asked_for(noised_by: Any, tests_on_path: None) -> None:
+    algorithm = FedKD(**QUICK, noise="gaussian", epsilon=8.0, weights_release="noisy", noised_by=noised_by)
+    record = federation(algorithm).run(PoolTrainer(1)).record
+    assert 7.9 < record.epsilon["public"] <= 8.0
+    with pytest.raises(LimbeckError, match=r"epsilon = 1: laplace-counts alone takes 2"):
+        federation(replace(algorithm, epsilon=1.0)).run(Kept())
+
+
+def test_the_statement_says_that_the_printed_noise_is_no_protection(tests_on_path: None) -> None:
+    assert "That is no protection." in statement(federation(FedKD(**QUICK)).run(PoolTrainer(1)).record)
 
 
 def test_the_record_has_the_bytes_beside_their_floor(tests_on_path: None) -> None:

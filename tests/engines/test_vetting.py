@@ -46,7 +46,8 @@ RIGHT: dict[str, tuple[Request[Any], Reply]] = {
     "labels": (Score(np.arange(5)), Scores(np.zeros(5, np.uint8))),
     "said": (Say(ROWS, ROWS, 3), Said(VOTES, 1.0, float("nan"), np.ones(CLASSES))),
     "counts": (Count(ROWS, 3), Counts(np.array([1.0, 2.0, 3.0]))),
-    "told": (Tell(ROWS, 0), Told(b"", 0, 0, np.zeros((ROWS, CLASSES)), np.ones(CLASSES))),
+    "views": (Tell(ROWS, 50, 0), Told(bytes(50 * ROWS * CLASSES), 8, -99, np.empty(0), np.ones(CLASSES))),
+    "told": (Tell(ROWS, 1, 0), Told(b"", 0, 0, np.zeros((ROWS, CLASSES)), np.ones(CLASSES))),
     "improved": (Improve(b""), Improved(save({"w": np.ones(2, np.float32)}), 4)),
     "rows": (HandOver(), PrivateRows(np.zeros((6, 4), np.float32), np.zeros(6, np.uint8))),
 }
@@ -82,6 +83,8 @@ WRONG: list[tuple[str, Reply]] = [
     ("counts", Counts(np.ones(CLASSES + 1))),
     ("counts", Counts(np.ones((CLASSES, 1)))),
     ("told", Told(b"x" * 10_000, 2, 0, np.empty(0), np.ones(CLASSES))),
+    ("told", Told(b"x" * 50 * ROWS * CLASSES, 8, 0, np.empty(0), np.ones(CLASSES))),
+    ("told", Told(b"x" * ROWS * CLASSES, 8, 10**30, np.empty(0), np.ones(CLASSES))),
     ("told", Told(b"", -4, 0, np.empty(0), np.ones(CLASSES))),
     ("told", Told(b"", 1000, 0, np.empty(0), np.ones(CLASSES))),
     ("told", Told(b"", 0, 0, np.full((ROWS, CLASSES), np.nan), np.ones(CLASSES))),

@@ -1,6 +1,8 @@
 """Quantised scores: the printed function, packed and read back without loss, never far above the floor."""
 
 import math
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.quantise import (
     compressed_size,
+    ends,
     entropy_bytes,
     nearest_levels,
     packed,
@@ -21,17 +24,30 @@ from limbeck.knowledge.quantise import (
 scores = st.lists(st.floats(-30, 30), min_size=1, max_size=60)
 
 
-@given(scores, st.integers(1, 1000), st.floats(0.1, 20))
-def test_packed_levels_decode_to_exactly_the_printed_function(values: list[float], scale: int, bound: float) -> None:
-    """Q(z) = ceil(S z / 2B) 2B / S (Equation 4), of scores clipped to (-B, B]."""
-    z = np.array(values)[:, None]
+@given(scores, st.integers(1, 1000), st.floats(0.1, 20), st.sampled_from([np.float32, np.float64]))
+def test_packed_levels_decode_to_exactly_the_printed_function(
+    values: list[float], scale: int, bound: float, kind: type[np.floating[Any]]
+) -> None:
+    """Q(z) = ceil(S z / 2B) 2B / S (Equation 4), of scores clipped to (-B, B], in fractions without rounding.
+
+    On the border of two levels, to within rounding, it may be either.
+    """
+    z = np.array(values, kind)[:, None]
     levels = quantised(z, bound, scale)
-    back = unpacked(*packed(levels), *z.shape)
-    clipped = np.clip(z, -bound, bound)
-    printed = np.ceil(clipped * (scale / (2 * bound))) * (2 * bound / scale)
-    at_the_edge = np.ceil(clipped * (scale / (2 * bound))) <= -scale / 2  # where Equation 4 has a level more
-    assert np.array_equal(scores_of(back, bound, scale)[~at_the_edge], printed[~at_the_edge])
-    assert (np.abs(scores_of(back, bound, scale) - clipped) <= 2 * bound / scale * (1 + 1e-9)).all()
+    assert np.array_equal(unpacked(*packed(levels), *z.shape), levels)
+    for score, level in zip(z[:, 0].tolist(), levels[:, 0].tolist(), strict=True):
+        exact = Fraction(min(score, bound)) * scale / (2 * Fraction(bound))
+        printed = max(math.ceil(exact), math.floor(-scale / 2) + 1)  # at -B Equation 4 has a level more
+        assert level == printed or abs(exact - round(exact)) < 1e-9
+    assert np.array_equal(scores_of(levels, bound, scale), levels * (2 * bound / scale))
+
+
+@given(st.integers(1, 1000), st.floats(0.1, 20), st.sampled_from([np.float32, np.float64]))
+def test_no_score_has_a_level_beyond_the_last(scale: int, bound: float, kind: type[np.floating[Any]]) -> None:
+    far = quantised(np.array([-1e9, -bound, bound, 1e9], kind), bound, scale)
+    lowest, highest = ends(scale)
+    assert far.tolist() == [lowest, lowest, highest, highest]
+    assert highest - lowest + 1 == scale + scale % 2
 
 
 @pytest.mark.parametrize(("scale", "levels", "bits"), [(1, 2, 1), (2, 2, 1), (3, 4, 2), (200, 200, 8), (256, 256, 8)])
@@ -63,6 +79,12 @@ def test_bytes_that_are_something_else_are_refused(bits: int, rows: int) -> None
     assert right in (3, 8)
     with pytest.raises(LimbeckError, match="levels of"):
         unpacked(data, bits, least, rows, 1)
+
+
+def test_levels_begin_where_there_are_some() -> None:
+    data, bits, _ = packed(np.arange(6)[:, None])
+    with pytest.raises(LimbeckError, match="levels that begin where none are"):
+        unpacked(data, bits, 10**30, 6, 1)
 
 
 def test_entropy_is_the_floor() -> None:

@@ -7,8 +7,8 @@ into one central model by L1 on logits (Equation 7, tau = infinity); L2, or KL a
 Other than printed: scores are clipped to a public `bound` instead of z_max, which is itself private; noise is drawn
 once for each public row, where the authors' code draws it in every batch and averages it away. A class that no
 answering party holds is weighed equally, where Equation 1 is 0/0. A central model that takes no gradient steps learns
-the class with the largest sum. Several `views` are told of augmented rows, and the student learns those, in as many
-steps as of one.
+the class with the largest sum. Several `views` are told of augmented rows, and the student learns those: each at least
+once, otherwise in as many steps as of one.
 
 What the printed noise is worth, its ledger says: with gamma 1, epsilon is in the millions, for one party may move every
 score of every row. Sound in the same shot: `noise = "gaussian"` with an epsilon, or `transfer = "labels"`, where
@@ -32,6 +32,7 @@ from limbeck.knowledge.ballots import drawn_to
 from limbeck.knowledge.quantise import (
     MOST_LEVELS,
     compressed_size,
+    ends,
     entropy_bytes,
     nearest_levels,
     packed,
@@ -46,6 +47,7 @@ from limbeck.models.views import views
 from limbeck.privacy.accountants import check_delta
 from limbeck.privacy.mechanisms import LaplaceCounts, LaplaceLogits, NothingPrivate, Unprotected
 from limbeck.privacy.planner import L0, Privacy, clipped_gaussian
+from limbeck.privacy.spends import Spend
 from limbeck.protocol.messages import Adopt, Reply, Request, check_shape
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.recipe import Loss, Recipe
@@ -55,6 +57,7 @@ from limbeck.protocol.site import Silo, Site
 from limbeck.tables import check_fields
 
 NOBODY = np.empty(0)
+LARGEST = 1e9  # of a number that makes noise, or bounds scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +77,19 @@ class Told(Reply):
         check_shape(self.counts, [(classes,), (0,)])
         if self.scores.size:
             check_shape(self.scores, [(len(self.scores), classes)])
-        if not 0 <= self.bits <= 32 or 8 * len(self.packed) > (self.bits + 1) * (public + 1) * max(classes, 1) + 64:
+        rows = request.queries * request.views if isinstance(request, Tell) else public
+        if not 0 <= self.bits <= 32 or 8 * len(self.packed) > (self.bits + 1) * (rows + 1) * max(classes, 1) + 64:
             raise LimbeckError(f"{len(self.packed)} bytes of levels of {self.bits} bits")
+        if abs(self.least) > MOST_LEVELS:
+            raise LimbeckError("levels that begin where none are")
 
 
 @dataclass(frozen=True, slots=True)
 class Tell(Request[Told]):
-    """Train your model, and say what it makes of the first `queries` public rows, in views that the seed gives."""
+    """Train your model, and say what it makes of the first `queries` public rows, in `views` that the seed gives."""
 
     queries: int
+    views: int
     seed: int
 
 
@@ -146,8 +153,8 @@ class FedKD:
         check_queries(self.queries)
         check_delta(self.delta)
         for key in ("gamma", "weights_gamma", "bound", "temperature", "sigma", "epsilon"):
-            if (value := getattr(self, key)) is not None and not 0 < value < math.inf:
-                raise LimbeckError(f"{key} must be above 0 and finite, not {value:g}")
+            if (value := getattr(self, key)) is not None and not 0 < value <= LARGEST:
+                raise LimbeckError(f"{key} must be above 0 and at most {LARGEST:g}, not {value:g}")
         if self.views < 1:
             raise LimbeckError(f"views must be at least 1, not {self.views}")
         if self.scale is not None and not 1 <= self.scale <= MOST_LEVELS:
@@ -161,6 +168,8 @@ class FedKD:
             assert self._poll
         if self.transfer == "labels" and self.privacy.level == "L2":
             raise LimbeckError("privacy: a party has one model and no teachers to noise; level L1, or fedkt for L2")
+        if self.transfer == "labels" and (self.gamma != 1.0 or self.noised_by != "server"):
+            raise LimbeckError('gamma and noised_by are for transfer = "logits"; the noise of labels is in privacy')
         if self.transfer == "logits" and self.privacy.level != "L0":
             raise LimbeckError('privacy is for transfer = "labels"; logits have noise, gamma, sigma and epsilon')
         gaussian = self.transfer == "logits" and self.noise == "gaussian"
@@ -188,7 +197,7 @@ class FedKD:
         if self._poll:
             return self._by_vote(self._poll, queries, parties, site)
         rows, remarks = np.concatenate(list(views(site.public.x[:queries], self.views, seed))), list[str]()
-        replies = parties.ask(Tell(queries, seed)).at_least(1)
+        replies = parties.ask(Tell(queries, self.views, seed)).at_least(1)
         levels = self._levels(replies, len(rows), site.classes, remarks)
         if self.transfer == "labels":
             targets = self._winners(levels, len(replies) + len(replies.missing), site)
@@ -212,7 +221,7 @@ class FedKD:
         match request:
             case Count() | Say() if self._poll:
                 return self._poll.answer(request, silo)
-            case Tell(queries, seed):
+            case Tell(queries, self.views, seed):
                 begin(silo, None)
                 settle(silo, silo.private, self.local)
                 seen = views(silo.public.x[:queries], self.views, seed)
@@ -300,21 +309,31 @@ class FedKD:
             try:
                 found[party] = self._read(replies.by_party[party], rows, classes)
             except LimbeckError:
-                remarks.append(f"party {party} gave no finite score for every row and was left out")
+                remarks.append(f"party {party} gave no score within the bound for every row and was left out")
         if not found:
-            raise LimbeckError("no party gave a finite score for every row")
+            raise LimbeckError("no party gave a score within the bound for every row")
         return found
 
     def _read(self, told: Told, rows: int, classes: int) -> Array:
         columns = 1 if self.transfer == "labels" else classes
         if told.packed:
-            levels = unpacked(told.packed, told.bits, told.least, rows, columns)
-            if self.transfer == "labels" and not ((levels >= 0) & (levels < classes)).all():
-                raise LimbeckError("labels that are no classes")
-            return levels
-        if told.scores.shape != (rows, columns) or not np.isfinite(told.scores).all():
+            said = unpacked(told.packed, told.bits, told.least, rows, columns)
+        elif told.scores.shape != (rows, columns) or not np.isfinite(told.scores).all():
             raise LimbeckError("scores that are none")
-        return told.scores
+        else:
+            said = told.scores
+        lowest, highest = self._range(classes)
+        if not ((said >= lowest) & (said <= highest)).all():
+            raise LimbeckError("scores such as nobody says")
+        return said
+
+    def _range(self, classes: int) -> tuple[float, float]:
+        """What a party may say: classes, levels, or scores; beyond the bound only where it has noised them."""
+        if self.transfer == "labels":
+            return 0, classes - 1
+        if self._noised_at("party"):
+            return -math.inf, math.inf
+        return (-self.bound, self.bound) if self.scale is None else ends(self.scale)
 
     def _ensemble(self, levels: dict[int, Array], replies: Replies[Told], site: Site) -> Array:
         """Equation 2: the weighed sum of what parties say, with noise where the server adds it.
@@ -401,5 +420,6 @@ class FedKD:
         reach = self.bound * (1 + 1 / self.scale) if self.scale and self.scale % 2 else self.bound
         if self.noise == "laplace":
             return LaplaceLogits(reach, self.gamma, asked.classes, "party", "replace", share)
-        found = clipped_gaussian(reach * share, self.sigma, self.epsilon, self.delta, asked)
+        counted = (Spend(LaplaceCounts(self.weights_gamma), 1, noise=asked.noise),) if self._counts_are_noisy else ()
+        found = clipped_gaussian(reach * share, self.sigma, self.epsilon, self.delta, asked, counted)
         return replace(found, bound=reach, unit="party", adjacency="replace", share=share)

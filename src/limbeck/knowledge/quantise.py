@@ -14,8 +14,13 @@ MOST_LEVELS = 2**30
 
 def quantised(scores: Array, bound: float, scale: int) -> Array:
     """Levels ceil(S z / 2B) of scores clipped to (-B, B]: S of them, one more where S is odd."""
-    levels = np.ceil(np.clip(scores, -bound, bound) * (scale / (2 * bound)))
-    return np.maximum(levels, math.floor(-scale / 2) + 1).astype(np.int32)
+    levels = np.ceil(np.asarray(scores, np.float64) * (scale / (2 * bound)))
+    return np.clip(levels, *ends(scale)).astype(np.int32)
+
+
+def ends(scale: int) -> tuple[int, int]:
+    """The lowest and the highest level."""
+    return math.floor(-scale / 2) + 1, math.ceil(scale / 2)
 
 
 def scores_of(levels: Array, bound: float, scale: int) -> Array:
@@ -44,7 +49,9 @@ def packed(levels: Array) -> tuple[bytes, int, int]:
 
 
 def unpacked(data: bytes, bits: int, least: int, rows: int, classes: int) -> Array:
-    """The levels that were packed, or an error where the bytes are not so many."""
+    """The levels that were packed, or an error where the bytes are not so many, or no levels."""
+    if abs(least) > MOST_LEVELS:
+        raise LimbeckError("levels that begin where none are")
     if not 1 <= bits <= WHOLE_BYTES[-1] or len(data) != math.ceil(bits * rows * classes / 8):
         raise LimbeckError(f"{len(data)} bytes are not {rows} x {classes} levels of {bits} bits")
     return (_unpack(data, bits, rows * classes).astype(np.int64) + least).reshape(classes, rows).T

@@ -123,9 +123,15 @@ def calibrated(
 
 @lru_cache(maxsize=256)
 def clipped_gaussian(
-    bound: float, sigma: float | None, epsilon: float | None, delta: float, asked: Asked
+    bound: float,
+    sigma: float | None,
+    epsilon: float | None,
+    delta: float,
+    asked: Asked,
+    beside: tuple[Spend, ...] = (),
 ) -> ClippedGaussian:
-    """Noise on all clipped scores of a run: of scale `sigma`, or the least that keeps their queries to `epsilon`."""
+    """Noise on all clipped scores of a run: of scale `sigma`, or the least that keeps them, and what is spent
+    `beside`, to `epsilon`."""
     check_delta(delta)
     if sigma is not None:
         return ClippedGaussian(bound, sigma, asked.classes)
@@ -134,8 +140,10 @@ def clipped_gaussian(
 
     def excess(x: float) -> float:
         spend = Spend(ClippedGaussian(bound, math.exp(x), asked.classes), asked.queries, noise=asked.noise)
-        return best_epsilon([spend], delta)[0] - epsilon
+        return best_epsilon([spend, *beside], delta)[0] - epsilon
 
+    if beside and (spent := best_epsilon(beside, delta)[0]) >= epsilon:
+        raise LimbeckError(f"epsilon = {epsilon:g}: {beside[0].mechanism.name} alone takes {spent:.3g}")
     first = math.log(2 * bound * math.sqrt(asked.classes * asked.queries))
     found = _least_noise(excess, first, f"{asked.queries} scores to epsilon = {epsilon:g}")
     return ClippedGaussian(bound, math.exp(found), asked.classes)

@@ -11,7 +11,7 @@ from limbeck.protocol.messages import Message
 
 WHO = {"server": "the server", "parties": "the other parties", "public": "the public"}
 UNITS = {"example": "one row", "party": "a whole party"}
-LARGE = 10.0
+WORTH = {100.0: " **That is no protection.**", 10.0: " That is little protection."}  # from such an epsilon on
 BARE = ("unprotected", "nothing-private")
 RELATIONS = {"replace": "replaced by another", "add-remove": "added or removed"}
 
@@ -114,7 +114,7 @@ def _words(record: RunRecord) -> str:
     told = next((f for f in finite if f["observer"] == "public"), finite[0])
     factor = math.exp(min(told["epsilon"], 100.0))
     times = f"{factor:.3g}" if factor < 1e6 else f"e^{told['epsilon']:.4g}"
-    worth = "" if told["epsilon"] < LARGE else " That is little protection."
+    worth = next((words for large, words in WORTH.items() if told["epsilon"] >= large), "")
     return (
         f"Towards {WHO[told['observer']]}, epsilon {_number(told['epsilon'])} at delta {record.delta:g} means: what is "
         f"seen is at most {times} times as likely as it would be had {UNITS[told['unit']]} been "

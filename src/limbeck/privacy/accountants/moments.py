@@ -23,8 +23,9 @@ def moments(spends: Sequence[Spend], delta: float, orders: int = ORDERS, votes: 
 
 
 def _of(spend: Spend, order: Array, votes: Array | None) -> Array:
-    pure = spend.pure
-    plain = np.minimum(pure**2 * order * (order + 1) / 2, pure * order)
+    pure = np.float64(spend.pure)
+    with np.errstate(over="ignore"):
+        plain = np.minimum(pure**2 * order * (order + 1) / 2, pure * order)
     if votes is None:
         return np.asarray(spend.queries * plain)
     return np.asarray(np.minimum(plain, order * pure_data_dependent(spend, order, votes)).sum(axis=0))
