@@ -149,6 +149,15 @@ def test_a_class_is_told_by_those_who_know_it(tests_on_path: None) -> None:
     assert np.allclose(targets[:, 2], np.mean([z[:, 2] for z in logits], axis=0), atol=1e-4)
 
 
+@pytest.mark.parametrize("noise", ["none", "laplace"])
+def test_parties_that_share_no_class_are_told_of_where_nothing_is_protected(noise: Any, tests_on_path: None) -> None:
+    algorithm = FedKD(**{**QUICK, "noise": noise})
+    whole = federation(algorithm, [NETWORK] * 3)
+    rows = [Rows(p.x[(p.y == 0) == (i == 0)], p.y[(p.y == 0) == (i == 0)]) for i, p in enumerate(whole.private)]
+    remarks = InProcess(algorithm, *replace(whole, private=rows).sites(PoolTrainer(1)), PoolTrainer(1)).run().remarks
+    assert any("do not compare" in remark for remark in remarks) == (noise == "none")
+
+
 def test_equal_weights_ask_for_no_counts(tests_on_path: None) -> None:
     engine, _, trainer = ran(FedKD(**BARE, scale=None, bound=1000.0, weights="equal"), models=[NETWORK] * 3)
     assert np.allclose(trainer.lesson.targets, np.mean(logits_of_parties(engine), axis=0), atol=1e-5)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from limbeck.knowledge.scores import consensus, contrasts, labels_of, logits_of, shown, softmax
+from limbeck.knowledge.scores import consensus, contrasts, fall_apart, labels_of, logits_of, shown, softmax
 from limbeck.protocol.rows import Array
 
 logits = arrays(np.float64, (5, 4), elements=st.floats(-30, 30, width=32))
@@ -54,3 +54,16 @@ def test_a_row_in_the_wrong_shape_is_no_consensus() -> None:
 
 def test_who_has_nothing_to_tell_a_class_from_has_no_contrast() -> None:
     assert contrasts(np.array([[9, 0, 0], [6, 2, 1], [-1, 4, 4]])).tolist() == [[0, 0, 0], [3, 2, 1], [0, 4, 4]]
+
+
+@pytest.mark.parametrize(
+    ("counts", "apart"),
+    [
+        ([[1, 2, 0, 0], [0, 0, 3, 1]], True),
+        ([[1, 2, 0, 0], [0, 1, 3, 0], [0, 0, 2, 2]], False),  # a chain
+        ([[1, 0, 0, 0], [2, 0, 0, 0]], False),  # classes that nobody holds are none
+        ([[1, 0], [0, 1]], True),
+    ],
+)
+def test_classes_fall_apart_where_nobody_holds_both(counts: list[list[int]], apart: bool) -> None:
+    assert fall_apart(np.array(counts, float)) == apart

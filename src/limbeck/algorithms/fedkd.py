@@ -40,7 +40,7 @@ from limbeck.knowledge.quantise import (
     scores_of,
     unpacked,
 )
-from limbeck.knowledge.scores import class_shares, labels_of, softmax
+from limbeck.knowledge.scores import class_shares, fall_apart, labels_of, softmax
 from limbeck.knowledge.votes import tally, winners
 from limbeck.models.training import Fit, takes_steps
 from limbeck.models.views import views
@@ -203,7 +203,7 @@ class FedKD:
             targets = self._winners(levels, len(replies) + len(replies.missing), site)
             rows, targets = answered(rows, targets, site)
         else:
-            targets = self._ensemble(levels, replies, site)
+            targets = self._ensemble(levels, replies, site, remarks)
         [final] = site.train([self._lesson(rows, targets, site)])
         if self._result_is_bare:
             parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
@@ -335,7 +335,7 @@ class FedKD:
             return -math.inf, math.inf
         return (-self.bound, self.bound) if self.scale is None else ends(self.scale)
 
-    def _ensemble(self, levels: dict[int, Array], replies: Replies[Told], site: Site) -> Array:
+    def _ensemble(self, levels: dict[int, Array], replies: Replies[Told], site: Site, remarks: list[str]) -> Array:
         """Equation 2: the weighed sum of what parties say, with noise where the server adds it.
 
         How much noise there is must not depend on who has finite scores, which is private: equal weights then are those
@@ -343,7 +343,13 @@ class FedKD:
         """
         everyone, noised = len(replies) + len(replies.missing), self._noised_at("server")
         if self._wants_counts:
-            shares = class_shares(np.stack([self._counts_in(replies.by_party[p], site.classes) for p in levels]))
+            counts = np.stack([self._counts_in(replies.by_party[p], site.classes) for p in levels])
+            shares = class_shares(counts)
+            if self._result_is_bare and fall_apart(counts):
+                remarks.append(
+                    "no party holds rows of both of two groups of classes, so that their logits do not compare; "
+                    'transfer = "labels" may do better'
+                )
         else:
             shares = np.full((len(levels), 1), 1 / (everyone if noised else len(levels)))
         total = np.zeros(next(iter(levels.values())).shape)

@@ -49,6 +49,15 @@ def class_shares(counts: Array) -> Array:
     return np.where(total > 0, held / np.where(total > 0, total, 1.0), 1 / len(held))
 
 
+def fall_apart(counts: Array) -> bool:
+    """Whether there are two groups of classes such that nobody holds rows of both: [parties, classes] counts."""
+    held = counts[:, counts.any(axis=0)] > 0
+    near = held.T.astype(np.int64) @ held  # classes that one party holds
+    for _ in range(len(near).bit_length()):
+        near = np.minimum(near @ near, 1)
+    return bool((near == 0).any())
+
+
 def contrasts(counts: Array) -> Array:
     """[parties, classes] rows by class become the fewer of a party's rows of a class and its rows of all others."""
     held = np.maximum(counts, 0.0)

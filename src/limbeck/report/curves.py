@@ -14,6 +14,7 @@ from limbeck.experiments.plan import Plan, split_outside
 from limbeck.experiments.record import RunRecord
 
 SIZE = (7, 4.2)
+LONG = 40  # letters in a name
 MOST_TICKS = 12
 FEWEST_POINTS = 2  # of a curve
 TICKS = (0, 50, 80, 90, 95, 98, 99, 100)  # percent; of curves that end close to each other and to 100
@@ -195,6 +196,16 @@ def _drawn(draw: Callable[[Any], None]) -> bytes:
     axes.set(ylabel="accuracy, %")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize="small")
+    _explain(figure, *axes.get_legend_handles_labels())
     figure.savefig(file, dpi=110, format="png")
     return file.getvalue()
+
+
+def _explain(figure: Any, lines: list[Any], names: list[str]) -> None:
+    """The legend: beside the curves, or below them where names are long, for it takes its width from theirs."""
+    if max(map(len, names), default=0) <= LONG:
+        figure.legend(lines, names, loc="outside right center", frameon=False, fontsize="small")
+        return
+    width, height = SIZE
+    figure.set_size_inches(width, height + 0.2 * len(names))
+    figure.legend(lines, names, loc="outside lower left", frameon=False, fontsize="small")
