@@ -15,6 +15,7 @@ from limbeck.experiments.record import RunRecord
 
 SIZE = (7, 4.2)
 LONG = 40  # letters in a name
+DECADE = 10  # from which on bytes are drawn by their logarithm
 MOST_TICKS = 12
 FEWEST_POINTS = 2  # of a curve
 TICKS = (0, 50, 80, 90, 95, 98, 99, 100)  # percent; of curves that end close to each other and to 100
@@ -39,12 +40,18 @@ def save_pictures(plan: Plan, summaries: Sequence[Summary], stem: Path) -> list[
 def _against(axes: Any, summaries: Sequence[Summary], cost: Sequence[str], label: str) -> None:
     for summary in summaries:
         accuracy = summary.figures["accuracy"]
-        spent = sum(summary.figures[part].mean for part in cost)
         axes.errorbar(
-            spent, 100 * accuracy.mean, 100 * (accuracy.deviation or 0), fmt="o", capsize=3, label=_name(summary)
+            sum(summary.figures[part].mean for part in cost),
+            100 * accuracy.mean,
+            100 * (accuracy.deviation or 0),
+            fmt="o",
+            capsize=3,
+            label=_name(summary),
         )
     if "up" in cost:
-        axes.set_xscale("symlog", linthresh=1000)
+        spent = [sum(summary.figures[part].mean for part in cost) for summary in summaries]
+        if max(spent) > DECADE * min(spent):
+            axes.set_xscale("symlog", linthresh=1000)
     else:
         axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel=label)
@@ -192,6 +199,7 @@ def _drawn(draw: Callable[[Any], None]) -> bytes:
         raise LimbeckError("pictures need: pip install 'limbeck[plot]'") from error
     figure, file = Figure(figsize=SIZE, layout="constrained"), io.BytesIO()
     axes = figure.subplots()
+    axes.set_prop_cycle(color=_colours())
     draw(axes)
     axes.set(ylabel="accuracy, %")
     axes.grid(alpha=0.3)
@@ -199,6 +207,14 @@ def _drawn(draw: Callable[[Any], None]) -> bytes:
     _explain(figure, *axes.get_legend_handles_labels())
     figure.savefig(file, dpi=110, format="png")
     return file.getvalue()
+
+
+def _colours() -> list[Any]:
+    """Ten strong ones, then ten pale ones."""
+    from matplotlib import colormaps
+
+    pairs = colormaps["tab20"].colors  # type: ignore[attr-defined]
+    return [*pairs[::2], *pairs[1::2]]
 
 
 def _explain(figure: Any, lines: list[Any], names: list[str]) -> None:
