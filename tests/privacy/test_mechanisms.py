@@ -210,3 +210,9 @@ def test_secure_noise_wants_whole_counts() -> None:
 def test_wrong_parameters_are_told(wrong: Any) -> None:
     with pytest.raises(LimbeckError):
         wrong()
+
+
+def test_noise_too_fine_for_exact_sampling_is_refused() -> None:
+    pytest.importorskip("opendp")
+    with pytest.raises(LimbeckError, match="too fine for numbers as large"):
+        Secure().laplace(np.array([1e9]), 1e-9)

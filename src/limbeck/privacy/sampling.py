@@ -99,7 +99,7 @@ def _on_a_grid(kind: str, values: Array, scale: float) -> Array:
     step = grid_of(scale)
     steps = np.rint(np.asarray(values, np.float64) / step)
     if np.abs(steps).max(initial=0) > MOST_STEPS:
-        raise LimbeckError(f"noise of scale {scale:g} is too fine for values of up to {np.abs(values).max():g}")
+        raise LimbeckError(f"noise of scale {scale:g} is too fine for numbers as large as these")
     steps = steps.astype(np.int64)
     return _discrete(kind, steps, scale / step) * step
 
