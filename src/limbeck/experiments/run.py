@@ -126,23 +126,11 @@ def run(
     any, unless told to be simulated; then the `classes` must be named, for labels are private. A `ledger` is a file
     that outlives the run. `training` says on what device and by which trainer networks learn.
     """
-    if not parties:
-        raise LimbeckError("parties is empty: give at least one (X, y) pair")
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise LimbeckError(f"seed must be a whole number from 0, not {seed!r}")
-    if processes is not None and processes < 1:
-        raise LimbeckError(f"processes must be at least 1, not {processes}")
+    _check_numbers(parties, seed, processes)
     sides = {f"party {i}": pair for i, pair in enumerate(parties)}
     sides |= {"test": test} if test else {}
     sides |= {"public": public} if isinstance(public, tuple) else {}
-    labels = {where: _labels(pair, where) for where, pair in sides.items()}
-    if len({each.dtype.kind == "U" for each in labels.values()}) > 1:
-        text = next(where for where, each in labels.items() if each.dtype.kind == "U")
-        raise LimbeckError(f"{text}: y holds text, others hold numbers")
-    found = np.unique(np.concatenate(list(labels.values())))
-    names = found if classes is None else np.asarray(classes)
-    if unknown := sorted(set(found.tolist()) - set(names.tolist())):
-        raise LimbeckError(f"classes does not name {unknown[0]!r}, which y holds")
+    names = _class_names(sides, classes)
     private = [_rows(x, y, names, f"party {index}") for index, (x, y) in enumerate(parties)]
     shape = private[0].x.shape[1:]
     for index, rows in enumerate(private):
@@ -175,6 +163,28 @@ def run(
     result = federation.run(trainer)
     finish(trainer)
     return result
+
+
+def _check_numbers(parties: Sequence[Any], seed: Any, processes: int | None) -> None:
+    if not parties:
+        raise LimbeckError("parties is empty: give at least one (X, y) pair")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise LimbeckError(f"seed must be a whole number from 0, not {seed!r}")
+    if processes is not None and processes < 1:
+        raise LimbeckError(f"processes must be at least 1, not {processes}")
+
+
+def _class_names(sides: Mapping[str, tuple[Any, Any]], classes: Sequence[Any] | None) -> Array:
+    """The classes that were named, or all that anybody's labels hold."""
+    labels = {where: _labels(pair, where) for where, pair in sides.items()}
+    if len({each.dtype.kind == "U" for each in labels.values()}) > 1:
+        text = next(where for where, each in labels.items() if each.dtype.kind == "U")
+        raise LimbeckError(f"{text}: y holds text, others hold numbers")
+    found = np.unique(np.concatenate(list(labels.values())))
+    names = found if classes is None else np.asarray(classes)
+    if unknown := sorted(set(found.tolist()) - set(names.tolist())):
+        raise LimbeckError(f"classes does not name {unknown[0]!r}, which y holds")
+    return names
 
 
 def _run_key(algorithm: Algorithm, seed: int, private: Sequence[Rows], models: Sequence[Model]) -> str:
