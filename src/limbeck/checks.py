@@ -42,7 +42,7 @@ class _Trace:
     traffic: Any
 
 
-def check_algorithm(algorithm: Algorithm, seed: int = 0) -> None:
+def check_algorithm(algorithm: Algorithm, seed: int = 0, federation: Federation | None = None) -> None:
     """Raise AlgorithmError unless the algorithm behaves.
 
     It is a frozen dataclass; every engine gives the same result to the bit, with one process or two and whatever
@@ -51,7 +51,7 @@ def check_algorithm(algorithm: Algorithm, seed: int = 0) -> None:
     """
     _must(is_dataclass(algorithm), "an algorithm is a dataclass of its hyper-parameters")
     _must(type(algorithm).__dataclass_params__.frozen, "an algorithm is frozen: nothing is hidden on it")  # type: ignore[attr-defined]
-    federation = small_federation(algorithm, seed)
+    federation = federation or small_federation(algorithm, seed)
     plain = _trace(_in_process(federation))
     _must(_trace(_in_process(federation)) == plain, "the same seed gives the same result")
     _must(_trace(_in_process(federation, processes=2)) == plain, "the number of processes changes nothing")
@@ -128,7 +128,7 @@ def _check_silence(federation: Federation) -> None:
         "with a silent party, the others still end with a model",
     )
     with suppress(LimbeckError):
-        _in_process(federation, silent=range(len(MODELS))).run()
+        _in_process(federation, silent=range(len(federation.private))).run()
         raise AlgorithmError("when nobody answers, the run ends with a LimbeckError")
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from limbeck.algorithms.fedkd import FedKD
-from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedkd import FedKD, Tell
+from limbeck.algorithms.fedkt import FedKT, TrainStudents
 from limbeck.algorithms.pate import Pate
-from limbeck.algorithms.poll import Poll, Said, SayTowards
+from limbeck.algorithms.poll import Count, Poll, Said, SayTowards
 from limbeck.algorithms.voting import Voting
 from limbeck.checks import check_algorithm, small_federation
 from limbeck.data.draw import Draw, cut
@@ -93,11 +93,61 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Any, A
         yield found
 
 
+@pytest.mark.parametrize("ask", ["rows", "active"])
+@pytest.mark.parametrize("noise", ["simulated", "secure"])
+def test_a_vote_that_must_be_whole_is_made_so(ask: Any, noise: Any) -> None:
+    """One party's fractions neither end the run nor break what whole votes rest on; nor does a weight nobody asked for."""
+    pytest.importorskip("opendp")
+    poll = Poll(Voting(votes="hard", weights="equal", ask=ask), Privacy("L1", "gaussian", epsilon=60.0), 1, 1)
+    made = replace(two_classes(FedKT()), noise=noise)
+    rows = made.public.x  # type: ignore[union-attr]
+    said = {p: Said(np.tile([0.4, 0.3], (len(rows), 1)), 0.5, math.nan, np.empty(0)) for p in range(6)}
+    sound = poll._sound(Replies(said, ()), len(rows), len(rows), 2, noise, [])
+    assert all((each.votes == [1.0, 0.0]).all() and each.weight == 1.0 for each in sound.values())
+    labels = poll.verdict(sound, 6, rows, len(rows), None, made.sites(PoolTrainer(1))[0], [])
+    assert set(labels.tolist()) <= {0, 1}
+
+
+@pytest.mark.parametrize("asked", [10**12, 0, -1])
+def test_a_party_answers_for_as_many_queries_as_were_agreed_on(asked: int) -> None:
+    """Noise is calibrated to their number: who may choose it could have bare counts."""
+    voting = Voting(teachers="prior-corrected", ask="rows")
+    algorithm = FedKT(1, 2, queries=30, privacy=Privacy("L2", "gaussian", sigma=20.0), voting=voting)
+    silo = small_federation(algorithm).sites(PoolTrainer(1))[1][0]
+    for request in (Count(asked, 3), SayTowards(30, asked, 3, np.ones(3) / 3)):
+        with pytest.raises(LimbeckError, match=f"party 0 was asked about {asked} public rows, not about 30 as agreed"):
+            algorithm.answer(request, silo)
+    with pytest.raises(LimbeckError, match="on behalf of -5 parties"):
+        algorithm.answer(Count(30, -5), silo)
+    with pytest.raises(LimbeckError, match="not about 30 as agreed"):
+        FedKT.paper(queries=30).answer(TrainStudents(asked), silo)
+    with pytest.raises(LimbeckError, match="not about 30 as agreed"):
+        FedKD(queries=30).answer(Tell(asked, 1, 0), silo)
+    assert silo.ledger.rows == []
+
+
+@pytest.mark.parametrize(("sigma", "asks"), [(5.0, False), (0.2, True)])
+def test_a_median_takes_no_more_than_the_sums_where_only_noise_is_named(sigma: float, asks: bool) -> None:
+    algorithm = FedKT(1, 2, privacy=Privacy("L1", "gaussian", sigma=sigma), voting=Voting(ask="directions"))
+    planned = algorithm.planned(120, 2, [60] * 6, "simulated")
+    assert any(row.mechanism == "noisy-median" for row in planned) == asks
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("labels", ["matched", "leader"])
 @pytest.mark.parametrize(("level", "voting"), some_quick(combinations(), 1))
 def test_every_combination_behaves(level: str, voting: Voting, labels: Any) -> None:
     check_algorithm(fedkt(level, replace(voting, labels=labels)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("teachers", "ask"), list(product(["plain", "prior-corrected"], ASKS)))
+@pytest.mark.parametrize("level", ["L1", "L2"])
+def test_a_vote_of_two_classes_whose_mix_is_asked_for_behaves(level: Any, teachers: Any, ask: Any) -> None:
+    """The small federation has three classes, of which no median is taken."""
+    voting = Voting(teachers=teachers, ask=ask)
+    algorithm = FedKT(1, 2, queries=30, privacy=Privacy(level, "gaussian", epsilon=60.0), voting=voting)
+    check_algorithm(algorithm, federation=two_classes(algorithm))
 
 
 @pytest.mark.parametrize(("level", "voting"), some_quick(combinations(), 11))
@@ -168,18 +218,22 @@ def test_a_replaced_or_silent_party_moves_what_is_released_by_no_more_than_its_m
 
     herd = {party: anything() for party in range(6)}
     for other in ({**herd, 3: anything()}, {p: s for p, s in herd.items() if p != 3}):
+        stages = 0
         for (_, one, mechanism), (_, two, again) in zip(taken(herd), taken(other), strict=True):
             assert mechanism == again
             if mechanism.name == "noisy-median":
                 continue
             if mechanism.name == "gaussian-sum":
                 assert np.linalg.norm(one - two) <= mechanism.sensitivity + 1e-9
-            elif ask == "rows":
+                continue
+            stages += 1
+            if stages == 1:  # what is asked about later depends on what was released before
                 assert np.linalg.norm(one - two, axis=1).max() <= mechanism.sensitivity + 1e-9
+        assert stages == {"rows": 1, "active": 4}.get(ask, 0)
 
 
 @pytest.mark.parametrize(
-    ("ask", "weights", "teachers"), some_quick(product(ASKS[:3], WEIGHTS, ["plain", "prior-corrected"]), 7)
+    ("ask", "weights", "teachers"), some_quick(product(ASKS, WEIGHTS, ["plain", "prior-corrected"]), 7)
 )
 def test_a_replaced_example_moves_what_its_party_releases_by_no_more_than_its_mechanism_says(
     ask: Any, weights: Any, teachers: Any, monkeypatch: pytest.MonkeyPatch
@@ -200,9 +254,13 @@ def test_a_replaced_example_moves_what_its_party_releases_by_no_more_than_its_me
     for changed in (0, 17, 31):
         x, y = own.x.copy(), own.y.copy()
         x[changed], y[changed] = made.private[5].x[0], 1 - y[changed]
+        stages = 0
         for (_, one, mechanism), (_, two, again) in zip(said(own), said(Rows(x, y)), strict=True):
             assert mechanism == again
             rows = None if mechanism.name == "gaussian-sum" else 1
+            stages += rows is not None
+            if ask == "active" and stages > 1:
+                break  # what is asked about later depends on what was released before
             apart = float(np.max(np.linalg.norm(one - two, axis=rows)))
             assert apart <= mechanism.sensitivity + 1e-9
             moved = max(moved, apart)
@@ -432,7 +490,8 @@ def test_a_party_that_says_nothing_finite_is_left_out() -> None:
 def test_a_party_refuses_a_prior_that_is_none_or_was_not_agreed_on() -> None:
     """It would let a server stretch what one row can change."""
     for teachers, prior in (("prior-corrected", [0.0, 1e6, math.nan]), ("plain", [0.2, 0.3, 0.5])):
-        algorithm = FedKT(1, 2, privacy=EPSILON["L2"], voting=Voting(teachers=teachers, ask="rows"))  # type: ignore[arg-type]
+        voting = Voting(teachers=teachers, ask="rows")  # type: ignore[arg-type]
+        algorithm = FedKT(1, 2, queries=30, privacy=EPSILON["L2"], voting=voting)
         silo = small_federation(algorithm).sites(PoolTrainer(1))[1][0]
         with pytest.raises(LimbeckError, match=r"prior that is none|does not know"):
             algorithm.answer(SayTowards(30, 30, 3, np.array(prior)), silo)

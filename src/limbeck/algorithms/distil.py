@@ -104,3 +104,9 @@ def number_of_queries(queries: int | float, public: int) -> int:
     if number > public:
         raise LimbeckError(f"queries = {number}, but there are {public} public rows")
     return number
+
+
+def check_asked(asked: int, queries: int | float, silo: Silo) -> None:
+    """Refuse a request about another number of rows than was agreed on: noise and what it is worth follow from it."""
+    if asked != (agreed := number_of_queries(queries, len(silo.public))):
+        raise LimbeckError(f"{silo.name} was asked about {asked} public rows, not about {agreed} as agreed")

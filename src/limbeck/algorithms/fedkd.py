@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from limbeck.algorithms.distil import answered, check_queries, hand_out, number_of_queries
+from limbeck.algorithms.distil import answered, check_asked, check_queries, hand_out, number_of_queries
 from limbeck.algorithms.poll import Count, Counts, Poll, Say
 from limbeck.algorithms.study import ask, begin, settle
 from limbeck.algorithms.voting import Voting
@@ -219,9 +219,11 @@ class FedKD:
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
-            case Count() | Say() if self._poll:
+            case Count(queries) | Say(_, queries) if self._poll:
+                check_asked(queries, self.queries, silo)
                 return self._poll.answer(request, silo)
             case Tell(queries, self.views, seed):
+                check_asked(queries, self.queries, silo)
                 begin(silo, None)
                 settle(silo, silo.private, self.local)
                 seen = views(silo.public.x[:queries], self.views, seed)

@@ -16,7 +16,15 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from limbeck.algorithms.distil import answered, check_enough, check_queries, hand_out, number_of_queries, students
+from limbeck.algorithms.distil import (
+    answered,
+    check_asked,
+    check_enough,
+    check_queries,
+    hand_out,
+    number_of_queries,
+    students,
+)
 from limbeck.algorithms.poll import Count, Poll, Say
 from limbeck.algorithms.voting import Voting
 from limbeck.errors import LimbeckError
@@ -122,13 +130,15 @@ class FedKT:
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case TrainStudents(queries):
+                check_asked(queries, self.queries, silo)
                 asked = silo.public.x[:queries]
                 models = Students(students(silo, asked, self.partitions, self.subsets, self.privacy))
                 seen = NothingPrivate() if self.privacy.level == "L2" else Unprotected()
                 return silo.release(models, seen, observer="server", queries=queries)
             case Adopt(model):
                 return silo.adopt(model)
-            case Count() | Say() if self._poll:
+            case Count(queries) | Say(_, queries) if self._poll:
+                check_asked(queries, self.queries, silo)
                 return self._poll.answer(request, silo)
             case _:
                 raise unanswerable(request, silo)

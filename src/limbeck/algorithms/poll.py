@@ -187,6 +187,8 @@ class Poll(Rules):
         return labels
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        if isinstance(request, Count | Say) and request.parties < 1:
+            raise LimbeckError(f"{silo.name} was asked on behalf of {request.parties} parties")
         match request:
             case Count(queries, parties):
                 check_subsets(silo, self.subsets, self.privacy)
@@ -418,7 +420,9 @@ class Poll(Rules):
             right = said.votes.shape == (lines, classes) and said.counts.shape == (counted,)
             if right and np.isfinite(said.votes).all() and np.isfinite(said.counts).all() and 0 <= said.weight <= 1:
                 votes = np.asarray(said.votes, np.float64)
-                found[party] = replace(said, votes=votes if sums else soft_ballot(votes))
+                if not sums:
+                    votes = hard_ballot(votes) if self.whole else soft_ballot(votes)
+                found[party] = replace(said, votes=votes, weight=said.weight if self.wants_weight else 1.0)
             else:
                 remarks.append(f"party {party} said no finite vote for every row and was left out")
         if not found:

@@ -32,6 +32,7 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.bases import MOST, number_of_directions
 from limbeck.knowledge.robust import Votes
+from limbeck.privacy.accountants.composition import gaussian_epsilon
 from limbeck.privacy.mechanisms import GaussianCounts, GaussianSum, NoisyMedian, Unprotected
 from limbeck.privacy.planner import Privacy, gaussian_mu, gaussian_sums
 from limbeck.privacy.spends import Spend
@@ -265,9 +266,16 @@ class Rules:
         if self.privacy.level != "L1" or not self.estimates or classes != 2 or not can_tell:
             return None
         width = MEDIAN_RANGE / everyone
-        if self.privacy.epsilon is not None and width > MEDIAN_SHARE * self.privacy.epsilon:
-            return None
-        return NoisyMedian(width / 2)
+        return NoisyMedian(width / 2) if width <= MEDIAN_SHARE * self._worth else None
+
+    @property
+    def _worth(self) -> float:
+        """The epsilon of a run that asks for a median; where only the noise is named, if it takes its whole share."""
+        if self.privacy.epsilon is not None:
+            return self.privacy.epsilon
+        if not self.in_sums or not self.privacy.sigma:
+            return 0.0
+        return gaussian_epsilon(2 / self.privacy.sigma, self.privacy.delta) / (1 - MEDIAN_SHARE)
 
     def planned(self, rows: int, queries: int, classes: int, everyone: int, noise: Noise) -> list[Release]:
         """What a run will release, in the ledger's words."""
