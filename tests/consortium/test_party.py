@@ -62,7 +62,7 @@ def question(method: FedKT = PLAIN, request: Message | None = None, turn: int = 
         **{k: changes.pop(k) for k in ("run", "party", "counted", "after") if k in changes},
     }
     terms = Terms(**{**about, **shared, **changes})
-    asked = request or (TrainStudents(20) if method.voting == "paper" else Say(30, 30, 3))
+    asked = request or (TrainStudents(30) if method.voting == "paper" else Say(30, 30, 3))
     data = encode(asked, Header(turn, terms.public))
     return Question(turn=turn, terms=terms, request=data, **letter)
 
