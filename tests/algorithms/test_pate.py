@@ -25,7 +25,7 @@ def of_one_party(algorithm: FedKT | Pate, seed: int) -> Federation:
 
 @pytest.mark.parametrize(("seed", "teachers", "queries"), [(0, 5, 45), (1, 2, 20), (2, 9, 45)])
 def test_with_one_party_fedkts_student_is_pates_to_the_bit(seed: int, teachers: int, queries: int) -> None:
-    fedkt = FedKT.paper(partitions=1, subsets=teachers)
+    fedkt = FedKT.paper(partitions=1, subsets=teachers, queries=queries)
     _, [silo] = of_one_party(fedkt, seed).sites(PoolTrainer(1))
     [student] = fedkt.answer(TrainStudents(queries), silo).models  # type: ignore[attr-defined]
     pate = of_one_party(Pate(teachers=teachers, queries=queries), seed).run(PoolTrainer(1)).model
