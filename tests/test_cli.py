@@ -121,6 +121,7 @@ def test_nan_rows_get_one_line(here: Path, save: Callable[..., Path]) -> None:
     check_refused(limbeck(here, "run", "e.toml", "--set", "data.name=holes", "--processes", "1"), str(path), "row 7")
 
 
+@pytest.mark.slow
 def test_a_full_disk_keeps_nothing(here: Path) -> None:
     """A real one: a file system of 16 kB, where mounting is allowed."""
     tiny = here / "tiny"
@@ -161,6 +162,7 @@ def test_ctrl_c_leaves_nothing(here: Path, after: float) -> None:
     assert [path.name for path in here.iterdir()] == ["e.toml"]
 
 
+@pytest.mark.slow
 def test_a_polite_kill_leaves_nothing(here: Path) -> None:
     """It is heard as Ctrl-C is, with the same two ways to end."""
     command = [sys.executable, "-m", "limbeck", "run", "e.toml", "--set", "model.n_estimators=20000"]
@@ -173,6 +175,7 @@ def test_a_polite_kill_leaves_nothing(here: Path) -> None:
     assert [path.name for path in here.iterdir()] == ["e.toml"]
 
 
+@pytest.mark.slow
 def test_what_a_model_prints_is_not_our_answer(here: Path) -> None:
     done = limbeck(
         here,

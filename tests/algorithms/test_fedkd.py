@@ -331,7 +331,14 @@ def test_what_is_planned_is_what_is_released(how: dict[str, Any], tests_on_path:
     assert told(planned) == told(released)
 
 
-@pytest.mark.parametrize("how", [{}, {"noise": "gaussian", "epsilon": 5.0}, {"noise": "gaussian", "sigma": 1.0}])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"noise": "gaussian", "epsilon": 5.0},
+        pytest.param({"noise": "gaussian", "sigma": 1.0}, marks=pytest.mark.slow),
+    ],
+)
 def test_equal_weights_with_noise_behave(how: dict[str, Any]) -> None:
     check_algorithm(FedKD(**QUICK, weights="equal", **how))
 

@@ -93,8 +93,7 @@ def released(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Any, A
         yield found
 
 
-@pytest.mark.parametrize("ask", ["rows", "active"])
-@pytest.mark.parametrize("noise", ["simulated", "secure"])
+@pytest.mark.parametrize(("ask", "noise"), [("rows", "secure"), ("active", "simulated")])
 def test_a_vote_that_must_be_whole_is_made_so(ask: Any, noise: Any) -> None:
     """One party's fractions neither end the run nor break what whole votes rest on; nor does a weight nobody asked for."""
     pytest.importorskip("opendp")

@@ -31,6 +31,7 @@ def test_the_same_values_in_one_file(tmp_path: Path) -> None:
     assert not (tmp_path / "unused").exists()
 
 
+@pytest.mark.slow
 def test_processes_read_the_file_instead_of_a_copy(tmp_path: Path) -> None:
     shared = mapped(X, tmp_path)
     files = PoolTrainer(2).run([WhereIs(shared[:400]), WhereIs(shared[:300])], 2, [0, 0])

@@ -64,6 +64,7 @@ def test_shared_work_gives_what_each_run_alone_gives(file: Path, tmp_path: Path)
         assert (kept.up, kept.down) == (alone.record.bytes["up"], alone.record.bytes["down"])
 
 
+@pytest.mark.slow
 def test_cells_side_by_side_give_the_same(file: Path, tmp_path: Path) -> None:
     planned = plan(file, METHODS[1:4], seeds=2)
     one, two = (compare(planned, Results(tmp_path / str(n)), processes=n) for n in (1, 2))
