@@ -381,6 +381,7 @@ def test_epsilon_by_every_accountant(here: Path) -> None:
     assert "1.178" in shown
 
 
+@pytest.mark.slow
 def test_epsilon_from_votes_is_marked_as_private(here: Path) -> None:
     np.save(here / "votes.npy", np.array([[50, 0]] * 30 + [[45, 5]] * 40 + [[35, 15]] * 30))
     arguments = ["privacy", "epsilon", "--mechanism", "laplace", "--gamma", "0.1", "--votes", "votes.npy"]

@@ -106,6 +106,7 @@ def test_a_failing_fit_names_its_party(make: Make, tests_on_path: None) -> None:
         make(algorithm, server, silos).run()
 
 
+@pytest.mark.slow
 def test_a_nursery_that_died_while_idle_costs_no_party_its_voice(tmp_path: Path) -> None:
     """The process that children are forked off is really killed between two runs."""
     for name in ("first", "second"):

@@ -80,6 +80,7 @@ def test_only_what_is_missing_runs(file: Path, tmp_path: Path) -> None:
     assert counted.cells == [2, 4]
 
 
+@pytest.mark.slow
 def test_mean_and_deviation_are_the_samples(file: Path, tmp_path: Path) -> None:
     [fedkt] = compare(plan(file, seeds=3), Results(tmp_path / "r"), 1)
     values = [run_file(file, [f"seed={seed}"], processes=1).accuracy or 0 for seed in range(3)]
