@@ -123,7 +123,10 @@ def local(args: Args, betas: Sequence[float], trainer: Trainer | None = None) ->
         assert federation.public is not None
         accuracy = []
         for rows, model, found in zip(federation.private, federation.models, weights, strict=False):
-            name, network = content_hash(rows.x)[:16], asked_of(model, found, federation.test.x.shape[1:])
+            name, network = (
+                content_hash(rows.x)[:16],
+                asked_of(model, found, federation.test.x.shape[1:], len(federation.classes)),
+            )
             accuracy.append(float((network(federation.test.x).argmax(axis=1) == federation.test.y).mean()))
             np.save(args.kept / f"logits-{name}.npy", network(federation.public.x))
             (args.kept / f"weights-{name}").write_bytes(found)
@@ -144,7 +147,7 @@ def first_jobs(federations: Sequence[Federation], algorithm: Any) -> tuple[list[
     return jobs, len(federations[0].classes), seeds
 
 
-def asked_of(model: Any, weights: bytes, row: tuple[int, ...], classes: int = 10) -> Callable[[Array], Array]:
+def asked_of(model: Any, weights: bytes, row: tuple[int, ...], classes: int) -> Callable[[Array], Array]:
     """A network that is asked where there is a GPU, its products rounded to TF32."""
     import torch
 
@@ -217,7 +220,8 @@ def distilled(federation: Federation, trainer: Replayed) -> dict[str, Any]:
     engine = InProcess(federation.algorithm, server, silos, trainer)
     outcome = engine.run()
     assert federation.test is not None
-    said = asked_of(federation.server_model, trainer.central, federation.test.x.shape[1:])(federation.test.x)
+    test, classes = federation.test.x, len(federation.classes)
+    said = asked_of(federation.server_model, trainer.central, test.shape[1:], classes)(test)
     rows = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
     return {
         "accuracy": float((said.argmax(axis=1) == federation.test.y).mean()),

@@ -80,8 +80,6 @@ class Told(Reply):
         rows = request.queries * request.views if isinstance(request, Tell) else public
         if not 0 <= self.bits <= 32 or 8 * len(self.packed) > (self.bits + 1) * (rows + 1) * max(classes, 1) + 64:
             raise LimbeckError(f"{len(self.packed)} bytes of levels of {self.bits} bits")
-        if abs(self.least) > MOST_LEVELS:
-            raise LimbeckError("levels that begin where none are")
 
 
 @dataclass(frozen=True, slots=True)
