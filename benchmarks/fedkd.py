@@ -164,6 +164,8 @@ def distil(args: Args, names: Sequence[str], trainer: "Replayed | None" = None) 
         if any(what == {key: each.get(key) for key in what} for each in known):
             continue
         experiment, federation = args.read(VARIANTS[name])
+        if not (args.kept / f"logits-{content_hash(federation.private[0].x)[:16]}.npy").exists():
+            raise SystemExit(f"{args.kept} holds no logits of the parties of {name!r}: run the phase local first")
         trainer = trainer or Replayed(trainer_for(experiment.training, experiment.models), args.kept)
         args.keep({**what, **distilled(federation, trainer)})
 
