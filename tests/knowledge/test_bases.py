@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from limbeck.data.sets import load
-from limbeck.knowledge.bases import FEWEST, MOST, directions, groups, heard, number_of_directions
+from limbeck.knowledge.bases import FEWEST, LANDMARKS, MOST, components, directions, groups, heard, number_of_directions
 from limbeck.knowledge.spreading import spread_labels
 
 X = load("digits").x[:300]
@@ -31,6 +31,37 @@ def test_directions_are_those_of_the_svd() -> None:
     wide = X[:20]
     assert directions(wide, 40).shape == (20, 19)  # no more are there
     assert directions(np.ones((5, 3)), 4).shape == (5, 0)
+
+
+def test_where_columns_are_few_directions_bend() -> None:
+    x = np.random.default_rng(0).normal(size=(2 * LANDMARKS, 4))
+    found = directions(x, 30)
+    assert np.allclose(found.T @ found, np.eye(30))
+    assert np.allclose(found.sum(axis=0), 0)
+    assert np.array_equal(found[:, :4], directions(x, 4))
+    for nothing_straight in ((x**2).sum(axis=1), x[:, 0] * x[:, 1]):
+        said = nothing_straight - nothing_straight.mean()
+        heard_before, now = (np.linalg.norm(found[:, :end].T @ said) / np.linalg.norm(said) for end in (4, 30))
+        assert heard_before < 0.15 < 0.9 < now
+
+
+def test_bends_are_kernel_principal_components() -> None:
+    """With a landmark on every row they are those of the whole kernel matrix, the straight part taken out of it."""
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    x = components(np.random.default_rng(1).normal(size=(60, 3)), 3)
+    x /= x.std(axis=0)
+    known = np.linalg.qr(np.column_stack([np.ones(60), x]))[0]
+    away = np.eye(60) - known @ known.T
+    apart = ((x[:, None] - x) ** 2).sum(axis=2).mean()
+    strongest = np.linalg.eigh(away @ rbf_kernel(x, gamma=1 / (2 * apart)) @ away)[1][:, ::-1][:, :5]
+    assert np.allclose(np.abs(strongest.T @ directions(x, 8)[:, 3:]), np.eye(5), atol=1e-4)
+
+
+def test_columns_of_few_values_have_few_bends() -> None:
+    corners = np.array([[a, b] for a in (0, 1) for b in (0, 1)] * 25)
+    assert directions(corners, 40).shape == (100, 3)  # both columns, and whether they are alike
+    assert directions(corners[:, :1], 40).shape == (100, 1)
 
 
 def test_no_more_groups_than_there_are_different_rows() -> None:

@@ -9,6 +9,8 @@ import numpy as np
 from limbeck.protocol.rows import Array, flat
 
 FEWEST, MOST = 5, 40
+LANDMARKS = 500  # rows that have a bump around them
+ROUNDING = 1e-9  # what is weaker than that beside the strongest may be rounding
 
 
 def number_of_directions(voters: float, mu: float, classes: int) -> int:
@@ -18,25 +20,35 @@ def number_of_directions(voters: float, mu: float, classes: int) -> int:
 
 def components(x: Array, number: int) -> Array:
     """[rows, number]: the rows in their principal components, each as long as it is strong; fewer where no more are."""
-    values = _standardised(x)
-    if not values.shape[1]:
-        return np.zeros((len(values), 0))
-    if values.shape[1] <= len(values):
-        strength, vectors = np.linalg.eigh(values.T @ values)
-        found = values @ vectors
-    else:
-        strength, vectors = np.linalg.eigh(values @ values.T)
-        found = vectors * np.sqrt(np.maximum(strength, 0.0))
-    kept = np.argsort(strength)[::-1][:number]
-    kept = kept[strength[kept] > 1e-9 * strength.max()]
-    heaviest = np.abs(found[:, kept]).argmax(axis=0)
-    return np.asarray(found[:, kept] * np.sign(found[heaviest, kept]))
+    return _strongest(_standardised(x), number)
 
 
 def directions(x: Array, number: int) -> Array:
-    """[rows, number]: the principal components of the standardised rows, each of length 1."""
-    found = components(x, number)
-    return np.asarray(found / np.linalg.norm(found, axis=0))
+    """[rows, number]: the principal components of standardised rows, each of length 1; where they are fewer, bends.
+
+    What parts classes along a plane is heard first, and with few columns also what parts them otherwise.
+    """
+    straight = _of_length_one(components(x, number))
+    missing = number - straight.shape[1]
+    return np.hstack([straight, bends(x, straight, missing)]) if missing and straight.shape[1] else straight
+
+
+def bends(x: Array, straight: Array, number: int) -> Array:
+    """[rows, number]: the strongest of what bumps around the rows are made of, once all that is straight is taken out.
+
+    Kernel principal components (Schoelkopf et al. 1998) of a Gaussian kernel as wide as rows are apart on average, by
+    Nystroem's approximation from some of the rows.
+    """
+    values = _standardised(x)
+    landmarks = values[np.linspace(0, len(values) - 1, min(len(values), LANDMARKS)).astype(int)]
+    width = _apart(landmarks, landmarks).mean()
+    among, onto = (np.exp(-_apart(rows, landmarks) / (2 * width)) for rows in (landmarks, values))
+    strength, vectors = np.linalg.eigh(among)
+    used = strength > ROUNDING * strength.max()
+    bumps = onto @ (vectors[:, used] / np.sqrt(strength[used]))
+    known = np.column_stack([np.full(len(values), 1 / np.sqrt(len(values))), straight])
+    bent = bumps - known @ (known.T @ bumps)
+    return _of_length_one(_strongest(bent - known @ (known.T @ bent), number, float((bumps**2).sum())))
 
 
 def groups(x: Array, number: int) -> Array:
@@ -68,3 +80,31 @@ def _standardised(x: Array) -> Array:
     spread = values.std(axis=0)
     used = spread > 1e-9 * np.abs(values).max(initial=1.0)
     return np.asarray((values[:, used] - values[:, used].mean(axis=0)) / spread[used])
+
+
+def _strongest(values: Array, number: int, least: float = 0.0) -> Array:
+    """The principal components of columns of mean 0, each as long as it is strong.
+
+    Left out are those that rounding may have made: next to nothing beside the first, or beside a strength of `least`.
+    """
+    if not values.shape[1]:
+        return np.zeros((len(values), 0))
+    if values.shape[1] <= len(values):
+        strength, vectors = np.linalg.eigh(values.T @ values)
+        found = values @ vectors
+    else:
+        strength, vectors = np.linalg.eigh(values @ values.T)
+        found = vectors * np.sqrt(np.maximum(strength, 0.0))
+    kept = np.argsort(strength)[::-1][:number]
+    kept = kept[strength[kept] > ROUNDING * max(strength.max(), least)]
+    heaviest = np.abs(found[:, kept]).argmax(axis=0)
+    return np.asarray(found[:, kept] * np.sign(found[heaviest, kept]))
+
+
+def _apart(some: Array, others: Array) -> Array:
+    """Squared distances."""
+    return np.asarray((some**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * some @ others.T)
+
+
+def _of_length_one(columns: Array) -> Array:
+    return np.asarray(columns / np.linalg.norm(columns, axis=0))
