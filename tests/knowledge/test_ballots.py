@@ -1,11 +1,20 @@
 """Ballots keep to what a hard vote could say, whatever a model gives."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from limbeck.knowledge.ballots import abstaining, drawn_to, hard_ballot, in_units, rare_class_weight, soft_ballot
+from limbeck.knowledge.ballots import (
+    abstaining,
+    class_weights,
+    drawn_to,
+    hard_ballot,
+    in_units,
+    rare_class_weight,
+    soft_ballot,
+)
 from limbeck.protocol.release import UNITS
 
 scores = arrays(np.float32, (4, 3), elements=st.floats(width=32))
@@ -49,3 +58,12 @@ def test_rows_are_drawn_towards_a_prior() -> None:
     assert len(drawn_to(rare, np.array([0.5, 0.5]), 0)) < 3.1 * 1000
     assert np.array_equal(drawn_to(np.zeros(5, int), np.array([0.0, 1.0]), 0), np.arange(5))
     assert np.array_equal(drawn_to(np.zeros(5, int), np.array([0.7, 0.3]), 0), np.arange(5))
+    assert np.array_equal(drawn_to(np.array([0, 0, 1]), np.array([0.0, 1.0]), 0), [2])
+    assert len(drawn_to(np.empty(0, int), np.array([0.5, 0.5]), 0)) == 0
+
+
+def test_weights_of_rows_give_classes_the_priors_shares() -> None:
+    labels = np.repeat([0, 1, 2], [90, 10, 0])
+    weights = class_weights(labels, np.array([0.2, 0.3, 0.5]))
+    assert np.bincount(labels, weights) / 100 == pytest.approx([0.4, 0.6])
+    assert class_weights(labels[:5], np.array([0.0, 0.5, 0.5])).tolist() == [1.0] * 5

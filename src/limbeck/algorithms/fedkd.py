@@ -24,11 +24,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from limbeck.algorithms.distil import answered, check_asked, check_queries, hand_out, number_of_queries
-from limbeck.algorithms.poll import Count, Counts, Poll, Say
+from limbeck.algorithms.poll import Count, Counts, Poll, Say, corrected
 from limbeck.algorithms.study import ask, begin, settle
 from limbeck.algorithms.voting import Voting
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.ballots import drawn_to
 from limbeck.knowledge.quantise import (
     MOST_LEVELS,
     compressed_size,
@@ -106,12 +105,9 @@ class ModelsPoll(Poll):
         self, silo: Silo, asked: Array, prior: Array | None, believes: bool
     ) -> tuple[Array, Array, float]:
         y, chance = silo.private.y, int(silo.rng.integers(2**63))
-        own = silo.private
-        if prior is not None:
-            drawn = drawn_to(y, prior, chance)
-            own = Rows(own.x[drawn], y[drawn])
+        own, targets, recipe = corrected(silo, np.arange(len(y)), prior, chance, self.local)
         begin(silo, None)
-        settle(silo, own, self.local)
+        settle(silo, Rows(own, targets), recipe)
         counts = np.bincount(y, minlength=silo.classes)
         ballot = self._ballot(softmax(np.nan_to_num(ask(silo, asked))), counts, prior)
         return ballot[None], np.array([self._weight(counts, ballot, y[:0])]), math.nan

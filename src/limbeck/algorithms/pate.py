@@ -71,7 +71,7 @@ class Pate:
         ]
         if poll := self._poll(self.teachers or len(rows)):
             queries = number_of_queries(self.queries, public)
-            planned = poll.planned(public if poll.ask == "active" else queries, queries, classes, 1, noise)
+            planned = poll.planned(public if poll.ask == "active" else queries, queries, classes, 1, noise, True)
             return [*bare, *(replace(row, site="server") for row in planned)]
         if self.privacy.level == "L0":
             return [*bare, release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]

@@ -10,7 +10,15 @@ import numpy as np
 from limbeck.algorithms.distil import check_subsets, cut
 from limbeck.algorithms.voting import Means, Rules
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.ballots import abstaining, drawn_to, hard_ballot, in_units, rare_class_weight, soft_ballot
+from limbeck.knowledge.ballots import (
+    abstaining,
+    class_weights,
+    drawn_to,
+    hard_ballot,
+    in_units,
+    rare_class_weight,
+    soft_ballot,
+)
 from limbeck.knowledge.bases import directions, groups, heard
 from limbeck.knowledge.matching import label_shift, matched
 from limbeck.knowledge.robust import agreeing, plausible_counts, robust_mean
@@ -18,10 +26,11 @@ from limbeck.knowledge.scores import class_shares, contrasts
 from limbeck.knowledge.spreading import spread_labels
 from limbeck.knowledge.votes import winners
 from limbeck.models.onnx import PackedModel
-from limbeck.models.training import Fit, FitAndScore
+from limbeck.models.training import Fit, FitAndScore, takes_steps, weighed
 from limbeck.privacy.mechanisms import UNANSWERED, GaussianSum, NothingPrivate, Unprotected
 from limbeck.protocol.messages import Reply, Request, check_shape, check_share
 from limbeck.protocol.parties import Parties, Replies, unanswerable
+from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
@@ -241,11 +250,10 @@ class Poll(Rules):
         ]
         jobs = []
         for rows, held, chance in zip(places, helds, chances, strict=True):
-            used = np.setdiff1d(rows, held)
-            used = used if prior is None else used[drawn_to(y[used], prior, chance)]
             more = x if believes else x[held]
             all_asked = np.concatenate([asked, more]) if len(more) else asked
-            jobs.append(FitAndScore(silo.model, x[used], y[used], all_asked))
+            own, targets, recipe = corrected(silo, np.setdiff1d(rows, held), prior, chance)
+            jobs.append(FitAndScore(silo.model, own, targets, all_asked, recipe))
         votes, weights, beliefs = [], [], []
         for rows, held, scores in zip(places, helds, silo.train(jobs), strict=True):
             said, rest = scores[: len(asked)], scores[len(asked) :]
@@ -367,6 +375,11 @@ class Poll(Rules):
             capped = np.clip(counts / self.voting.cap, 0.0, 1.0)
             counts = site.release(capped, cast(GaussianSum, means.counts), observer="public")
         shares = class_shares(contrasts(counts) if self.weights == "contrast" else counts)
+        remarks += [
+            f'party {party} has no say: weights = "{self.weights}" gives none to rows of one class alone'
+            for party in said
+            if not shares[party].any()
+        ]
         return {party: own[party] * shares[party] / shares.max() for party in said}
 
     def _mix(
@@ -434,3 +447,19 @@ class Poll(Rules):
         number = self.number(means, everyone, classes)
         basis = (groups if self.ask == "groups" else directions)(asked, number)
         return np.pad(basis, ((0, 0), (0, number - basis.shape[1])))
+
+
+def corrected(
+    silo: Silo, rows: Array, prior: Array | None, chance: int, recipe: Recipe | None = None
+) -> tuple[Array, Array, Recipe | None]:
+    """Rows, targets and a recipe from which the silo's model learns as if classes had the prior's shares.
+
+    A network's loss is weighed; other models see rows of rare classes several times.
+    """
+    x, y = silo.private.x, silo.private.y
+    if prior is not None and takes_steps(silo.model) and len(np.unique(y[rows])) > 1:
+        weights = class_weights(y[rows], prior)
+        return x[rows], *weighed(silo.model, y[rows], weights, silo.classes, recipe)
+    if prior is not None and not takes_steps(silo.model):
+        rows = rows[drawn_to(y[rows], prior, chance)]
+    return x[rows], y[rows], recipe

@@ -23,6 +23,7 @@ no more than by a hard vote (`knowledge.ballots`); in groups and directions a vo
 replaced one is 2 apart. At L1 a voter is a party, at L2 a teacher, and an example is in s of them.
 """
 
+import json
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -39,6 +40,7 @@ from limbeck.privacy.spends import Spend
 from limbeck.protocol.release import Asked, Noise, Release, Unit, release_row
 from limbeck.tables import check_fields
 
+CAP = 20
 STAGES = 4  # of active asking
 WHOLE = 'ask = "rows" with votes = "hard", weights = "equal" and plain teachers, at level L1 one a party'
 COUNTS_SHARE = 0.05  # of what Gaussian noise may tell, for class counts
@@ -58,7 +60,7 @@ class Voting:
     directions: int | None = None  # or groups; a rule says how many
     labels: Literal["matched", "leader"] = "matched"
     prior: Literal["estimated", "uniform"] | list[float] = "estimated"
-    cap: int = 20  # rows of its rarest class at which a teacher counts fully
+    cap: int = CAP  # rows of its rarest class at which a teacher counts fully
     unanswered: Literal["left-out", "spread"] = "spread"  # public rows without an answer get one from their like
 
     def __post_init__(self) -> None:
@@ -93,6 +95,7 @@ class Rules:
 
     def __post_init__(self) -> None:
         level = self.privacy.level
+        self._refuse_what_does_nothing()
         if self.in_sums and self.consensus not in ("count", "mean"):
             raise LimbeckError(f'voting: consensus = "{self.consensus}" is of rows: ask = "rows"')
         if self.consensus != "count" and self.weighs_classes:
@@ -111,10 +114,21 @@ class Rules:
                 f'voting: mechanism = "{self.privacy.mechanism}" is for whole votes: voting = "paper", or {WHOLE}; '
                 'others take mechanism = "gaussian", or an epsilon and ask = "directions"'
             )
-        if level == "L1" and self.weighs_classes and not self.in_sums:
-            raise LimbeckError(f'voting: at level L1 weights = "{self.weights}" is for ask = "groups" or "directions"')
         if level == "L1" and self.consensus != "count":
             raise LimbeckError(f'level L1 noises sums: consensus = "count", not "{self.consensus}"')
+
+    def _refuse_what_does_nothing(self) -> None:
+        voting = self.voting
+        if voting.directions is not None and not self.in_sums:
+            raise LimbeckError(f'voting: directions = {voting.directions} does nothing where ask = "{self.ask}"')
+        capped = self.weights == "rare-class" or (self.weighs_classes and self.privacy.level == "L1")
+        if voting.cap != CAP and not capped:
+            raise LimbeckError(f'voting: cap = {voting.cap} does nothing where weights = "{self.weights}"')
+        if voting.prior != "estimated" and not self.reads_prior and not self.corrects:
+            raise LimbeckError(
+                f"voting: prior = {json.dumps(voting.prior)} does nothing where teachers are plain and labels are not "
+                f'matched: labels = "matched"' + ', ask = "directions"' * (self.privacy.level == "L1")
+            )
 
     @property
     def ask(self) -> str:
@@ -143,9 +157,13 @@ class Rules:
 
     @property
     def whole(self) -> bool:
-        """Whether a voter's ballot is one vote or none: a teacher's at L2, at L1 that of a party's only one."""
+        """Whether a voter's ballot is one vote or none: a teacher's at L2, at L1 that of a party's only one.
+
+        At L2 classes are weighed once noise was added.
+        """
         hard = self.voting.votes == "hard" and not self.corrects and not self.wants_weight
-        return hard and (self.privacy.level == "L2" or self.partitions * self.subsets == 1)
+        one_vote = self.partitions * self.subsets == 1 and not self.weighs_classes
+        return hard and (self.privacy.level == "L2" or one_vote)
 
     @property
     def reads_prior(self) -> bool:
@@ -277,14 +295,16 @@ class Rules:
             return 0.0
         return gaussian_epsilon(2 / self.privacy.sigma, self.privacy.delta) / (1 - MEDIAN_SHARE)
 
-    def planned(self, rows: int, queries: int, classes: int, everyone: int, noise: Noise) -> list[Release]:
-        """What a run will release, in the ledger's words."""
+    def planned(
+        self, rows: int, queries: int, classes: int, everyone: int, noise: Noise, alone: bool = False
+    ) -> list[Release]:
+        """What a run will release, in the ledger's words; `alone`, all teachers are the server's own."""
         self.given_prior(classes)
         if self.in_sums and (self.voting.directions or 0) > rows:
             raise LimbeckError(f"voting: directions = {self.voting.directions}, but {rows} public rows are asked about")
         means, one = self.means(queries, classes, everyone, noise), Asked(1, classes, noise=noise)
         first, one_more = self.counts_first(classes, everyone), self.wants_counts(classes, everyone)
-        said = int(first)  # the turn in which parties speak
+        said = int(first and not alone)  # the turn in which parties speak
         found = []
         for party in (f"party {number}" for number in range(everyone)):
             if self.privacy.level == "L2":
@@ -292,7 +312,7 @@ class Rules:
                 turns = [0 if first and place == 0 else said for place in range(len(told))]
                 found += _rows(party, turns, told)
                 continue
-            found += [release_row(party, 0, 0, "Counts", Unprotected(), "server", one)] * first
+            found += [release_row(party, 0, 0, "Counts", Unprotected(), "server", one)] * (first and not alone)
             bare = ["Counts"] * one_more + ["Weight"] * self.wants_weight
             bare += ["Belief"] * self.believes(classes, everyone)
             found += [release_row(party, said, n, w, Unprotected(), "server", one) for n, w in enumerate(bare)]
@@ -301,7 +321,7 @@ class Rules:
         if self.privacy.level == "L0":
             mix = [release_row("server", 1, 0, "SayTowards", Unprotected(), "parties", Asked(1, classes, noise=noise))]
             adopt = release_row("server", said + 1, 0, "Adopt", Unprotected(), "parties", Asked())
-            return [*found, *mix * self.tells_mix, adopt]
+            return [*found, *mix * (self.tells_mix and not alone), adopt]
         if self.privacy.level == "L1":
             told = self._noised(means, queries, classes, everyone, noise)
             turns = [1 if what == "median" else said + 1 for what, _, _ in told]

@@ -40,15 +40,19 @@ def in_units(ballot: Array) -> Array:
     return np.asarray(np.floor(ballot * UNITS) / UNITS)
 
 
+def class_weights(labels: Array, prior: Array) -> Array:
+    """Of each row, such that classes weigh as the prior says; 1 on average, and where the prior knows none of them."""
+    counts = np.bincount(labels, minlength=len(prior))
+    weights = np.where(counts > 0, prior / np.maximum(counts, 1), 0.0)[labels]
+    return np.asarray(weights / weights.mean()) if weights.any() else np.ones(len(labels))
+
+
 def drawn_to(labels: Array, prior: Array, seed: int) -> Array:
     """Rows of a subset, some several times, such that its classes have about the prior's shares.
 
     No row is left out, unless the subset would grow beyond MOST_DRAWN times its size.
     """
-    counts = np.bincount(labels, minlength=len(prior))
-    weight = np.where(counts > 0, prior / np.maximum(counts, 1), 0.0)[labels]
-    if not weight.any():
-        return np.arange(len(labels))
-    times = weight / max(weight[weight > 0].min(), weight.sum() / (MOST_DRAWN * len(labels)))
+    weights = class_weights(labels, prior)
+    times = weights / max(weights[weights > 0].min(initial=np.inf), 1 / MOST_DRAWN)
     chance = np.random.default_rng(seed).random(len(labels))
     return np.repeat(np.arange(len(labels)), np.floor(times + chance).astype(int))

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
@@ -182,6 +182,15 @@ class Ask:
 def takes_steps(model: Model) -> bool:
     """Whether a model is trained in steps and can go on from where it is; others are fitted anew."""
     return hasattr(model, "with_weights")
+
+
+def weighed(
+    model: Model, labels: Array, weights: Array, classes: int, recipe: Recipe | None = None
+) -> tuple[Array, Recipe]:
+    """Targets, and a recipe of a network that takes them, such that the loss of each row counts as it weighs."""
+    targets = np.zeros((len(labels), classes), np.float32)
+    targets[np.arange(len(labels)), labels] = weights
+    return targets, replace(recipe or cast("TorchModel", model).recipe, loss="soft-cross-entropy")
 
 
 def _told(job: Any) -> str:
