@@ -4,16 +4,16 @@ FedKT as printed lets every party's students vote alike and takes the class with
 class mixes than the whole lean to their own: they rank rows well, but draw the line elsewhere. Here each part of a vote
 is chosen for itself:
 
-- `teachers`: plain; or prior-corrected, fitted to rows drawn such that classes have the prior's shares. On a class that
-  its subset lacks, such a teacher gives the prior's share.
+- `teachers`: plain; or prior-corrected, as if classes had the prior's shares: a network by a weighted loss, others by
+  rows drawn. On a class that its subset lacks, such a teacher gives the prior's share.
 - `votes`: soft, a teacher's probabilities; or hard, the class it says.
 - `weights`: of a teacher, from 0 to 1, from its own subset alone: its accuracy on a fifth of it, held out, or how many
   rows it has of its rarest class, up to `cap`. Or of a party, for each class, from class counts that are a release of
   their own: class-share, its share of all rows of the class voted for (FedKD's Equation 1); contrast, the same of its
   rows of the class or of all others, whichever are fewer, for who has nothing to tell a class from cannot tell it.
-- `ask`: rows; or groups of similar public rows, or directions (the public rows' principal components), of which the sum
-  of all voters' words is noised, and all public rows read off it; or active: rows in stages, each time those of which
-  a model of the answers so far is least sure.
+- `ask`: rows; or groups of similar public rows, or directions (the public rows' principal components, and bends where
+  those are few), of which the sum of all voters' words is noised, and all public rows read off it; or active: rows in
+  stages, each time those of which a model of the answers so far is least sure.
 - `labels`: the leader; or matched, such that classes have the prior's shares among the public rows.
 - `prior`: given, uniform, or estimated: from class counts; at L1, where a whole party is hidden, the noisy median of
   what parties believe of the public rows, for two classes (more are taken as alike).
