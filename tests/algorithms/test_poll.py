@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from electorate import (
-    EPSILON,
-    two_classes,
-)
+from electorate import EPSILON, fedkt, two_classes
 from limbeck.algorithms.fedkd import FedKD, Tell
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
-from limbeck.algorithms.poll import Count, Poll, Said, SayTowards, corrected
+from limbeck.algorithms.poll import Count, Poll, Said, Say, SayIn, SayTowards, corrected
 from limbeck.algorithms.voting import Voting
 from limbeck.checks import small_federation
 from limbeck.errors import LimbeckError
@@ -47,7 +44,7 @@ def test_a_party_answers_for_as_many_queries_as_were_agreed_on(asked: int) -> No
     voting = Voting(teachers="prior-corrected", ask="rows")
     algorithm = FedKT(1, 2, queries=30, privacy=Privacy("L2", "gaussian", sigma=20.0), voting=voting)
     silo = small_federation(algorithm).sites(PoolTrainer(1))[1][0]
-    for request in (Count(asked, 3), SayTowards(30, asked, 3, np.ones(3) / 3)):
+    for request in (Count(asked, 3), SayTowards(30, asked, 3, np.empty(0), np.ones(3) / 3)):
         with pytest.raises(LimbeckError, match=f"party 0 was asked about {asked} public rows, not about 30 as agreed"):
             algorithm.answer(request, silo)
     with pytest.raises(LimbeckError, match="on behalf of -5 parties"):
@@ -147,7 +144,7 @@ def test_a_party_refuses_a_prior_that_is_none_or_was_not_agreed_on() -> None:
         algorithm = FedKT(1, 2, queries=30, privacy=EPSILON["L2"], voting=voting)
         silo = small_federation(algorithm).sites(PoolTrainer(1))[1][0]
         with pytest.raises(LimbeckError, match=r"prior that is none|does not know"):
-            algorithm.answer(SayTowards(30, 30, 3, np.array(prior)), silo)
+            algorithm.answer(SayTowards(30, 30, 3, np.empty(0), np.array(prior)), silo)
         assert not silo.ledger.rows
 
 
@@ -182,7 +179,7 @@ def test_a_party_of_one_class_is_told_of() -> None:
     made = small_federation(FedKT(1, 2))
     first, *others = made.private
     record = replace(made, private=[Rows(first.x, np.zeros(len(first), int)), *others]).run(PoolTrainer(1)).record
-    assert record.remarks == ('party 0 has no say: weights = "contrast" gives none to rows of one class alone',)
+    assert record.remarks == ('party 0 has no say: by its class counts weights = "contrast" gives it none',)
 
 
 def network_of(rows: Rows, prior: Any) -> tuple[Any, Any, Any]:
@@ -216,3 +213,46 @@ def test_a_network_of_one_class_learns_as_it_is() -> None:
     _, targets, scores = network_of(rows, np.array([0.5, 0.5]))
     assert targets.tolist() == [1] * 5
     assert (scores == [0.0, 1.0]).all()
+
+
+def test_a_party_answers_what_was_agreed_on_and_nothing_else() -> None:
+    """Counts where the plan has them, the agreed rows, and words in a basis of so many directions."""
+    default = FedKT(1, 2, queries=30, privacy=EPSILON["L2"])
+    silo = small_federation(default).sites(PoolTrainer(1))[1][0]
+    for rows in (45, -5, 0):
+        with pytest.raises(LimbeckError, match=f"asked about {rows} public rows, not about 30 as agreed"):
+            default.answer(Say(rows, 30, 3), silo)
+    for basis in (np.empty(0), np.ones((30, 2)), np.full((30, 40), np.nan)):
+        with pytest.raises(LimbeckError, match="was given a basis of shape"):
+            default.answer(SayIn(30, 30, 3, basis), silo)
+    for level in EPSILON:
+        algorithm = fedkt(level, Voting(weights="equal", labels="leader"))
+        with pytest.raises(LimbeckError, match="does not know"):
+            algorithm.answer(Count(30, 3), silo)
+    assert silo.ledger.rows == []
+
+
+def test_all_parties_speak_in_the_servers_basis() -> None:
+    """On a grid directions are equally strong: how many threads a machine has decides which of them it finds."""
+    grid = np.array([[a, b] for a in range(10) for b in range(10)], np.float32)
+    labels = ((grid[:, 0] > 4.5) != (grid[:, 1] > 4.5)).astype(int)
+    parts = Rows(np.repeat(grid, 4, axis=0), np.repeat(labels, 4))
+    voting = Voting(ask="directions", directions=20, prior="uniform")
+    asked: list[SayIn] = []
+
+    class Watched(FedKT):
+        def answer(self, request: Request[Any], silo: Silo) -> Reply:
+            if isinstance(request, SayIn):
+                asked.append(request)
+                turned = np.linalg.qr(np.random.default_rng(0).normal(size=(20, 20)))[0]
+                request = replace(request, basis=(request.basis @ turned).astype(np.float32))
+            return FedKT.answer(self, request, silo)
+
+    def accuracy(kind: type[FedKT]) -> float:
+        made = two_classes(kind(1, 1, privacy=Privacy("L2", "gaussian", sigma=1e-9), voting=voting))
+        public = Rows(grid, labels)
+        return replace(made, private=[parts] * 6, public=public, test=public).run(PoolTrainer(1)).accuracy or 0.0
+
+    assert accuracy(FedKT) > 0.95
+    assert accuracy(Watched) < 0.8  # words in another basis are not understood
+    assert asked[0].basis.shape == (100, 20)

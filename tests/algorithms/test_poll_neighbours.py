@@ -40,8 +40,9 @@ def test_a_replaced_or_silent_party_moves_what_is_released_by_no_more_than_its_m
     queries = len(rows) // 2 if ask == "active" else len(rows)
 
     def anything() -> Said:
-        votes = rng.random((len(rows), 2)) * rng.choice([1e-3, 1.0, 50.0])
-        return Said(votes, float(rng.random()), float(rng.random()), rng.integers(0, 99, 2).astype(float))
+        extreme = np.eye(2)[rng.integers(0, 2, len(rows))]
+        votes = rng.choice([1e-3, 1.0, 50.0]) * (extreme if rng.random() < 0.5 else rng.random((len(rows), 2)))
+        return Said(votes, float(rng.choice([1.0, rng.random()])), float(rng.random()), rng.choice([0.0, 3.0, 99.0], 2))
 
     def taken(said: dict[int, Said]) -> list[Any]:
         site, _ = made.sites(PoolTrainer(1))
@@ -85,7 +86,8 @@ def test_a_replaced_example_moves_what_its_party_releases_by_no_more_than_its_me
     def said(rows: Rows) -> list[Any]:
         silo = replace(made, private=[rows, *made.private[1:]]).sites(PoolTrainer(1))[1][0]
         with released(monkeypatch) as found:
-            poll.say(silo, silo.public.x, len(silo.public), 6, np.array([0.4, 0.6]))
+            basis = poll._shared_basis(silo.public.x, len(silo.public), 6, silo)
+            poll.say(silo, silo.public.x, len(silo.public), 6, np.array([0.4, 0.6]), basis)
         return found
 
     own, moved = made.private[2], 0.0
@@ -162,7 +164,9 @@ def test_the_row_that_turns_all_its_teachers_moves_as_much_as_a_mechanism_says(
         )
         silo = made.sites(PoolTrainer(1))[1][0]
         with released(monkeypatch) as found:
-            Poll(voting, algorithm.privacy, 3, 1).say(silo, silo.public.x, 20, 6, np.array([0.5, 0.5]))
+            poll = Poll(voting, algorithm.privacy, 3, 1)
+            basis = poll._shared_basis(silo.public.x, 20, 6, silo)
+            poll.say(silo, silo.public.x, 20, 6, np.array([0.5, 0.5]), basis)
         return [each for each in found if ask == "rows" or each[2].gives == "sums"]
 
     axis = 1 if ask == "rows" else None

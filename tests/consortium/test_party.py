@@ -10,7 +10,7 @@ import pytest
 
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
 from limbeck.algorithms.fedmd import Begin, Score
-from limbeck.algorithms.poll import Say
+from limbeck.algorithms.poll import Say, SayIn
 from limbeck.consortium import party
 from limbeck.consortium.answering import Agree, answer, consider
 from limbeck.consortium.joining import Join
@@ -18,6 +18,7 @@ from limbeck.consortium.party import PartyFolder
 from limbeck.data.schema import Number, Schema
 from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
+from limbeck.knowledge.bases import directions
 from limbeck.models.named import model_from
 from limbeck.models.training import Fit, PoolTrainer
 from limbeck.privacy.ledger import read_ledger
@@ -62,7 +63,8 @@ def question(method: FedKT = PLAIN, request: Message | None = None, turn: int = 
         **{k: changes.pop(k) for k in ("run", "party", "counted", "after") if k in changes},
     }
     terms = Terms(**{**about, **shared, **changes})
-    asked = request or (TrainStudents(30) if method.voting == "paper" else Say(30, 30, 3))
+    say = SayIn(30, 30, 3, directions(PUBLIC, 5)) if method.privacy.level == "L2" else Say(30, 30, 3)
+    asked = request or (TrainStudents(30) if method.voting == "paper" else say)
     data = encode(asked, Header(turn, terms.public))
     return Question(turn=turn, terms=terms, request=data, **letter)
 

@@ -62,6 +62,7 @@ def test_columns_of_few_values_have_few_bends() -> None:
     corners = np.array([[a, b] for a in (0, 1) for b in (0, 1)] * 25)
     assert directions(corners, 40).shape == (100, 3)  # both columns, and whether they are alike
     assert directions(corners[:, :1], 40).shape == (100, 1)
+    assert directions(np.arange(2 * LANDMARKS)[:, None] == 1, 40).shape == (2 * LANDMARKS, 1)  # no landmark stands out
 
 
 def test_no_more_groups_than_there_are_different_rows() -> None:

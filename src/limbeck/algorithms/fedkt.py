@@ -95,6 +95,8 @@ class FedKT:
         check_queries(self.queries)
         check_trimmed(self.trimmed)
         if self._poll:
+            if not self.consistent:
+                raise LimbeckError('consistent = false is of students, and for voting = "paper"')
             return
         if self.privacy.level == "L1" and self.consensus != "count":
             raise LimbeckError(f'level L1 noises counts: consensus = "count", not "{self.consensus}"')

@@ -50,7 +50,12 @@ class Pate:
         return self.privacy.left_to_chance
 
     def _poll(self, teachers: int) -> Poll | None:
-        return None if self.voting == "paper" else Poll(self.voting, self.privacy, 1, teachers)
+        if self.voting == "paper":
+            return None
+        if self.voting.weights in ("class-share", "contrast"):
+            raise LimbeckError(f'voting: weights = "{self.voting.weights}" is of parties, and pate has none that vote')
+        voting = replace(self.voting, weights="equal") if self.voting.weights == "auto" else self.voting
+        return Poll(voting, self.privacy, 1, teachers)
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         asked = site.public.x[: number_of_queries(self.queries, len(site.public))]
@@ -71,7 +76,7 @@ class Pate:
         ]
         if poll := self._poll(self.teachers or len(rows)):
             queries = number_of_queries(self.queries, public)
-            planned = poll.planned(public if poll.ask == "active" else queries, queries, classes, 1, noise, True)
+            planned = poll.planned(public if poll.ask == "active" else queries, queries, classes, 1, noise, alone=True)
             return [*bare, *(replace(row, site="server") for row in planned)]
         if self.privacy.level == "L0":
             return [*bare, release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]

@@ -113,8 +113,18 @@ class Say(Request[Said]):
 
 
 @dataclass(frozen=True, slots=True)
-class SayTowards(Say):
-    """The same of teachers that are corrected towards a prior."""
+class SayIn(Say):
+    """The same in a basis of the public rows, at L2, where words are sums: the server's own is everybody's.
+
+    Where some columns are equally strong, two machines would not find the same.
+    """
+
+    basis: Array
+
+
+@dataclass(frozen=True, slots=True)
+class SayTowards(SayIn):
+    """The same of teachers that are corrected towards a prior; without a basis where words are of rows."""
 
     prior: Array
 
@@ -140,9 +150,12 @@ class Poll(Rules):
         return self._lesson(labels, site)
 
     def _request(self, rows: int, queries: int, everyone: int, prior: Array | None, site: Site) -> Say:
-        if not self.corrects:
+        basis = self._shared_basis(site.public.x[:rows], queries, everyone, site)
+        if not self.corrects and not len(basis):
             return Say(rows, queries, everyone)
-        request = SayTowards(rows, queries, everyone, np.asarray(prior))
+        request = SayIn(rows, queries, everyone, basis)
+        if self.corrects:
+            request = SayTowards(rows, queries, everyone, basis, np.asarray(prior))
         if self.tells_mix:
             return site.release(request, Unprotected(), observer="parties")
         return site.release(request, NothingPrivate(), observer="public")
@@ -154,7 +167,8 @@ class Poll(Rules):
             counts = self._counted(silo, queries, 1)
             prior = self._mix({0: counts}, {}, queries, 1, site, remarks)
         asked = site.public.x if self.ask == "active" else site.public.x[:queries]
-        said = self.say(silo, asked, queries, 1, prior if self.corrects else None)
+        basis = self._shared_basis(asked, queries, 1, site)
+        said = self.say(silo, asked, queries, 1, prior if self.corrects else None, basis)
         said = replace(said, counts=counts if len(counts) else said.counts)
         return self._lesson(self.verdict({0: said}, 1, asked, queries, prior, site, remarks), site)
 
@@ -199,29 +213,38 @@ class Poll(Rules):
         if isinstance(request, Count | Say) and request.parties < 1:
             raise LimbeckError(f"{silo.name} was asked on behalf of {request.parties} parties")
         match request:
-            case Count(queries, parties):
+            case Count(queries, parties) if self.counts_first(silo.classes, parties):
                 check_subsets(silo, self.subsets, self.privacy)
                 counts = Counts(self._counted(silo, queries, parties))
                 if self.privacy.level == "L2":
                     return silo.release(counts, NothingPrivate(), observer="public")
                 return silo.release(counts, Unprotected(), observer="server")
-            case SayTowards(rows, queries, parties, prior) if self.corrects:
+            case SayTowards(rows, queries, parties, basis, prior) if self.corrects:
                 if prior.shape != (silo.classes,) or not (prior >= 0).all() or not 0 < prior.sum() < math.inf:
                     raise LimbeckError(f"{silo.name} was given a prior that is none: {prior.tolist()}")
-                return self.say(silo, silo.public.x[:rows], queries, parties, prior / prior.sum())
+                return self._answered(rows, queries, parties, prior / prior.sum(), basis, silo)
             case Say(rows, queries, parties) if not self.corrects and not isinstance(request, SayTowards):
-                return self.say(silo, silo.public.x[:rows], queries, parties, None)
+                basis = request.basis if isinstance(request, SayIn) else NOBODY
+                return self._answered(rows, queries, parties, None, basis, silo)
             case _:
                 raise unanswerable(request, silo)
 
-    def say(self, silo: Silo, asked: Array, queries: int, parties: int, prior: Array | None) -> Said:
+    def _answered(self, rows: int, queries: int, parties: int, prior: Array | None, basis: Array, silo: Silo) -> Said:
+        if rows != (agreed := len(silo.public) if self.ask == "active" else queries):
+            raise LimbeckError(f"{silo.name} was asked about {rows} public rows, not about {agreed} as agreed")
+        return self.say(silo, silo.public.x[:rows], queries, parties, prior, basis)
+
+    def say(
+        self, silo: Silo, asked: Array, queries: int, parties: int, prior: Array | None, basis: Array = NOBODY
+    ) -> Said:
         """What leaves a party: its teachers' mean vote, each thing that goes with it a release of its own."""
+        self._check_basis(basis, asked, queries, parties, silo)
         believes = self.believes(silo.classes, parties)
         votes, weights, belief = self._teachers_say(silo, asked, prior, believes)
         if self.privacy.level == "L2":
             wants_counts = self.wants_counts(silo.classes, parties)
             counts = self._counted(silo, queries, parties) if wants_counts else NOBODY
-            noised = self._noised_votes(votes, weights, asked, queries, parties, silo)
+            noised = self._noised_votes(votes, weights, asked, basis, queries, parties, silo)
             return silo.release(Said(noised, 1.0, math.nan, counts), NothingPrivate(), observer="public")
         shares = weights / weights.sum() if weights.any() else np.full(len(weights), 1 / len(weights))
         mean, counts, weight = np.einsum("t,trc->rc", shares, votes), NOBODY, 1.0
@@ -287,12 +310,11 @@ class Poll(Rules):
         return silo.release(counts, cast(GaussianSum, mechanism), observer="public")
 
     def _noised_votes(
-        self, votes: Array, weights: Array, asked: Array, queries: int, parties: int, silo: Silo
+        self, votes: Array, weights: Array, asked: Array, basis: Array, queries: int, parties: int, silo: Silo
     ) -> Array:
         """At L2: the sum of all teachers' words, or the labels that each partition's teachers give, with noise."""
         means = self.means(queries, silo.classes, parties, silo.noise)
         if means.sums is not None:
-            basis = self._basis(asked, means, parties, silo.classes)
             words = [weight * heard(each, basis) for each, weight in zip(votes, weights, strict=True)]
             return silo.release(np.asarray(sum(words)), means.sums, observer="public")
         answered = np.zeros((len(asked), silo.classes))
@@ -376,7 +398,7 @@ class Poll(Rules):
             counts = site.release(capped, cast(GaussianSum, means.counts), observer="public")
         shares = class_shares(contrasts(counts) if self.weights == "contrast" else counts)
         remarks += [
-            f'party {party} has no say: weights = "{self.weights}" gives none to rows of one class alone'
+            f'party {party} has no say: by its class counts weights = "{self.weights}" gives it none'
             for party in said
             if not shares[party].any()
         ]
@@ -446,7 +468,22 @@ class Poll(Rules):
         """Always of so many columns: where the rows have fewer directions, the last are empty."""
         number = self.number(means, everyone, classes)
         basis = (groups if self.ask == "groups" else directions)(asked, number)
-        return np.pad(basis, ((0, 0), (0, number - basis.shape[1])))
+        return np.pad(basis, ((0, 0), (0, number - basis.shape[1]))).astype(np.float32)
+
+    def _shared_basis(self, asked: Array, queries: int, everyone: int, site: Site) -> Array:
+        """What all parties speak in, where their own words have noise."""
+        if not self.in_sums or self.privacy.level != "L2":
+            return NOBODY
+        return self._basis(asked, self.means(queries, site.classes, everyone, site.noise), everyone, site.classes)
+
+    def _check_basis(self, basis: Array, asked: Array, queries: int, parties: int, silo: Silo) -> None:
+        """Before anyone trains. A word has length 1 in whatever basis: what is checked is that it can be reckoned."""
+        means = self.means(queries, silo.classes, parties, silo.noise)
+        if self.privacy.level != "L2" or means.sums is None:
+            return
+        shape = (len(asked), self.number(means, parties, silo.classes))
+        if basis.shape != shape or not np.isfinite(basis).all():
+            raise LimbeckError(f"{silo.name} was given a basis of shape {basis.shape}, not {shape} finite numbers")
 
 
 def corrected(
@@ -457,9 +494,10 @@ def corrected(
     A network's loss is weighed; other models see rows of rare classes several times.
     """
     x, y = silo.private.x, silo.private.y
-    if prior is not None and takes_steps(silo.model) and len(np.unique(y[rows])) > 1:
+    if prior is None or len(np.unique(y[rows])) < 2:
+        return x[rows], y[rows], recipe
+    if takes_steps(silo.model):
         weights = class_weights(y[rows], prior)
         return x[rows], *weighed(silo.model, y[rows], weights, silo.classes, recipe)
-    if prior is not None and not takes_steps(silo.model):
-        rows = rows[drawn_to(y[rows], prior, chance)]
-    return x[rows], y[rows], recipe
+    drawn = rows[drawn_to(y[rows], prior, chance)]
+    return x[drawn], y[drawn], recipe

@@ -42,9 +42,12 @@ from limbeck.tables import check_fields
 
 CAP = 20
 STAGES = 4  # of active asking
-WHOLE = 'ask = "rows" with votes = "hard", weights = "equal" and plain teachers, at level L1 one a party'
+WHOLE = (
+    'ask = "rows" with votes = "hard", plain teachers and weights that are not theirs; at level L1 weights = "equal" '
+    "and one teacher a party"
+)
 COUNTS_SHARE = 0.05  # of what Gaussian noise may tell, for class counts
-MEDIAN_RANGE = 60.0  # over the number of parties: how wide a range of losses it takes to find their median
+MEDIAN_RANGES = 40.0, 60.0  # over the number of parties: how wide a range of losses it takes to find their median
 MEDIAN_SHARE = 0.5  # of epsilon, the most that goes to it
 MOST_ROWS = 10**9
 
@@ -118,16 +121,19 @@ class Rules:
             raise LimbeckError(f'level L1 noises sums: consensus = "count", not "{self.consensus}"')
 
     def _refuse_what_does_nothing(self) -> None:
-        voting = self.voting
+        voting, level = self.voting, self.privacy.level
         if voting.directions is not None and not self.in_sums:
-            raise LimbeckError(f'voting: directions = {voting.directions} does nothing where ask = "{self.ask}"')
-        capped = self.weights == "rare-class" or (self.weighs_classes and self.privacy.level == "L1")
-        if voting.cap != CAP and not capped:
-            raise LimbeckError(f'voting: cap = {voting.cap} does nothing where weights = "{self.weights}"')
-        if voting.prior != "estimated" and not self.reads_prior and not self.corrects:
             raise LimbeckError(
-                f"voting: prior = {json.dumps(voting.prior)} does nothing where teachers are plain and labels are not "
-                f'matched: labels = "matched"' + ', ask = "directions"' * (self.privacy.level == "L1")
+                f'voting: directions = {voting.directions} is for ask = "directions" or "groups", not for "{self.ask}"'
+            )
+        capped = self.weights == "rare-class" or (self.weighs_classes and level == "L1")
+        if voting.cap != CAP and not capped:
+            raise LimbeckError(f'voting: cap = {voting.cap} is for weights = "rare-class", not for "{self.weights}"')
+        if voting.prior != "estimated" and not self.reads_prior and not self.corrects:
+            reads = 'ask = "directions" or "groups"' if voting.labels == "matched" else 'labels = "matched"'
+            raise LimbeckError(
+                f"voting: prior = {json.dumps(voting.prior)} does nothing here: say {reads}, or teachers = "
+                '"prior-corrected"'
             )
 
     @property
@@ -283,8 +289,9 @@ class Rules:
         can_tell = self.corrects or self.subsets > 1
         if self.privacy.level != "L1" or not self.estimates or classes != 2 or not can_tell:
             return None
-        width = MEDIAN_RANGE / everyone
-        return NoisyMedian(width / 2) if width <= MEDIAN_SHARE * self._worth else None
+        least, most = (width / everyone for width in MEDIAN_RANGES)
+        affordable = MEDIAN_SHARE * self._worth
+        return NoisyMedian(min(most, affordable) / 2) if affordable >= least else None
 
     @property
     def _worth(self) -> float:

@@ -42,6 +42,8 @@ def bends(x: Array, straight: Array, number: int) -> Array:
     values = _standardised(x)
     landmarks = values[np.linspace(0, len(values) - 1, min(len(values), LANDMARKS)).astype(int)]
     width = _apart(landmarks, landmarks).mean()
+    if not width > 0:
+        return np.zeros((len(values), 0))
     among, onto = (np.exp(-_apart(rows, landmarks) / (2 * width)) for rows in (landmarks, values))
     strength, vectors = np.linalg.eigh(among)
     used = strength > ROUNDING * strength.max()

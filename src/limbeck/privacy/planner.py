@@ -59,6 +59,8 @@ class Privacy:
         for name in (wanted, "check"):
             if (value := getattr(self, name)) is not None:
                 check_scale(name, value)
+        if self.sigma == math.inf:
+            raise LimbeckError("sigma must be finite: infinite noise leaves nothing to hear")
         if self.level != "L0" and (getattr(self, wanted) is None) == (self.epsilon is None):
             raise LimbeckError(f"level {self.level} with {self.mechanism} needs one of {wanted} and epsilon")
         if self.mechanism != "confident-gaussian" and (self.check or self.threshold) is not None:

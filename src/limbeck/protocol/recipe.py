@@ -15,11 +15,12 @@ Augmentation = Literal["none", "flip", "crop", "crop-flip", "crop-flip-cutout"]
 class Recipe:
     """Epochs, batches, optimiser and loss.
 
-    Targets are class numbers for `cross-entropy`, class probabilities for `soft-cross-entropy`, logits for `kl` (at
-    the temperature), `mse` and `mae`. With `patience` a share `held_out` of the rows is not trained on; training stops
-    after so many epochs without a lower loss on them and keeps the weights of the best epoch. `augmentation` moves
-    images by up to four pixels (`crop`), mirrors them (`flip`) or greys a square half as wide as they are (`cutout`),
-    anew at every step. `proximal` holds the weights near those that training starts from (FedProx).
+    Targets are class numbers for `cross-entropy`, class probabilities, times what a row weighs, for
+    `soft-cross-entropy`, logits for `kl` (at the temperature), `mse` and `mae`. With `patience` a share `held_out` of
+    the rows is not trained on; training stops after so many epochs without a lower loss on them and keeps the weights
+    of the best epoch. `augmentation` moves images by up to four pixels (`crop`), mirrors them (`flip`) or greys a
+    square half as wide as they are (`cutout`), anew at every step. `proximal` holds the weights near those that
+    training starts from (FedProx).
     """
 
     epochs: int = 10
