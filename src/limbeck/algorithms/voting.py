@@ -47,7 +47,7 @@ WHOLE = (
     "and one teacher a party"
 )
 COUNTS_SHARE = 0.05  # of what Gaussian noise may tell, for class counts
-MEDIAN_RANGES = 40.0, 60.0  # over the number of parties: how wide a range of losses it takes to find their median
+MEDIAN_RANGE = 60.0  # over the number of parties: how wide a range of losses it takes to find their median
 MEDIAN_SHARE = 0.5  # of epsilon, the most that goes to it
 MOST_ROWS = 10**9
 
@@ -289,9 +289,8 @@ class Rules:
         can_tell = self.corrects or self.subsets > 1
         if self.privacy.level != "L1" or not self.estimates or classes != 2 or not can_tell:
             return None
-        least, most = (width / everyone for width in MEDIAN_RANGES)
-        affordable = MEDIAN_SHARE * self._worth
-        return NoisyMedian(min(most, affordable) / 2) if affordable >= least else None
+        width = MEDIAN_RANGE / everyone
+        return NoisyMedian(width / 2) if width <= MEDIAN_SHARE * self._worth else None
 
     @property
     def _worth(self) -> float:
