@@ -222,7 +222,7 @@ def test_a_party_answers_what_was_agreed_on_and_nothing_else() -> None:
     for rows in (45, -5, 0):
         with pytest.raises(LimbeckError, match=f"asked about {rows} public rows, not about 30 as agreed"):
             default.answer(Say(rows, 30, 3), silo)
-    for basis in (np.empty(0), np.ones((30, 2)), np.full((30, 40), np.nan)):
+    for basis in (np.empty(0), np.ones((30, 2)), np.full((30, 5), np.nan), np.full((30, 5), 1e300)):
         with pytest.raises(LimbeckError, match="was given a basis of shape"):
             default.answer(SayIn(30, 30, 3, basis), silo)
     for level in EPSILON:

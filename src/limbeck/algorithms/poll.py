@@ -477,13 +477,13 @@ class Poll(Rules):
         return self._basis(asked, self.means(queries, site.classes, everyone, site.noise), everyone, site.classes)
 
     def _check_basis(self, basis: Array, asked: Array, queries: int, parties: int, silo: Silo) -> None:
-        """Before anyone trains. A word has length 1 in whatever basis: what is checked is that it can be reckoned."""
+        """Before anyone trains. A word has length 1 in whatever basis, as long as its length can be reckoned."""
         means = self.means(queries, silo.classes, parties, silo.noise)
         if self.privacy.level != "L2" or means.sums is None:
             return
         shape = (len(asked), self.number(means, parties, silo.classes))
-        if basis.shape != shape or not np.isfinite(basis).all():
-            raise LimbeckError(f"{silo.name} was given a basis of shape {basis.shape}, not {shape} finite numbers")
+        if basis.shape != shape or not (np.abs(basis) < 1.001).all():
+            raise LimbeckError(f"{silo.name} was given a basis of shape {basis.shape}, not {shape} numbers up to 1")
 
 
 def corrected(
