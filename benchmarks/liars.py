@@ -19,7 +19,7 @@ import numpy as np
 
 from limbeck.algorithms.fedkt import FedKT, Students, TrainStudents
 from limbeck.algorithms.fedmd import FedMD, Scores
-from limbeck.algorithms.poll import LARGEST, Said
+from limbeck.algorithms.questions import LARGEST, Said
 from limbeck.data.draw import Draw, cut
 from limbeck.data.sets import load
 from limbeck.data.splits import Dirichlet, Iid

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from limbeck.algorithms.fedkt import FedKT, Students, TrainStudents
-from limbeck.algorithms.poll import Said, Say
+from limbeck.algorithms.questions import Said, Say
 from limbeck.checks import small_federation
 from limbeck.data.draw import Draw, cut
 from limbeck.data.sets import load

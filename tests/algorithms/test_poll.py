@@ -10,7 +10,8 @@ import pytest
 from electorate import EPSILON, fedkt, two_classes
 from limbeck.algorithms.fedkd import FedKD, Tell
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
-from limbeck.algorithms.poll import Count, Poll, Said, Say, SayIn, SayTowards, corrected
+from limbeck.algorithms.poll import Poll, corrected
+from limbeck.algorithms.questions import Count, Said, Say, SayIn, SayTowards
 from limbeck.algorithms.voting import Voting
 from limbeck.checks import small_federation
 from limbeck.errors import LimbeckError

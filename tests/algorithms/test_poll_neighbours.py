@@ -18,7 +18,8 @@ from electorate import (
     two_classes,
 )
 from limbeck.algorithms.fedkt import FedKT
-from limbeck.algorithms.poll import Poll, Said
+from limbeck.algorithms.poll import Poll
+from limbeck.algorithms.questions import Said
 from limbeck.algorithms.voting import CAP, Voting
 from limbeck.models.named import model_from
 from limbeck.models.training import PoolTrainer

@@ -10,7 +10,7 @@ import pytest
 
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
 from limbeck.algorithms.fedmd import Begin, Score
-from limbeck.algorithms.poll import Say, SayIn
+from limbeck.algorithms.questions import Say, SayIn
 from limbeck.consortium import party
 from limbeck.consortium.answering import Agree, answer, consider
 from limbeck.consortium.joining import Join

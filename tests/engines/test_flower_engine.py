@@ -12,7 +12,7 @@ pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMDNFDP
-from limbeck.algorithms.poll import Count, Counts
+from limbeck.algorithms.questions import Count, Counts
 from limbeck.algorithms.voting import Voting
 from limbeck.engines.engine import Letter
 from limbeck.engines.flower.engine import Consortium, Flower, Patience

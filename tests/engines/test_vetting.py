@@ -19,7 +19,7 @@ from limbeck.algorithms.fedavg import Improve, Improved
 from limbeck.algorithms.fedkd import Tell, Told
 from limbeck.algorithms.fedkt import Students, TrainStudents
 from limbeck.algorithms.fedmd import Accuracy, Score, Scores
-from limbeck.algorithms.poll import Count, Counts, Said, Say
+from limbeck.algorithms.questions import Count, Counts, Said, Say
 from limbeck.engines.vetting import vetted
 from limbeck.errors import LimbeckError
 from limbeck.models.inspection import Limits

@@ -24,7 +24,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from limbeck.algorithms.distil import answered, check_asked, check_queries, hand_out, number_of_queries
-from limbeck.algorithms.poll import Count, Counts, Poll, Say, corrected
+from limbeck.algorithms.poll import Poll, corrected
+from limbeck.algorithms.questions import Count, Counts, Say
 from limbeck.algorithms.study import ask, begin, settle
 from limbeck.algorithms.voting import Voting
 from limbeck.errors import LimbeckError

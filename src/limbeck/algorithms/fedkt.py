@@ -25,7 +25,8 @@ from limbeck.algorithms.distil import (
     number_of_queries,
     students,
 )
-from limbeck.algorithms.poll import Count, Poll, Say
+from limbeck.algorithms.poll import Poll
+from limbeck.algorithms.questions import Count, Say
 from limbeck.algorithms.voting import Voting
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.robust import Votes, agreeing, check_trimmed, robust_mean

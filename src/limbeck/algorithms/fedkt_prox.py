@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 from limbeck.algorithms.fedavg import FedAvg, row_of
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
 from limbeck.algorithms.fedprox import FedProx
-from limbeck.algorithms.poll import Count, Say
+from limbeck.algorithms.questions import Count, Say
 from limbeck.errors import LimbeckError
 from limbeck.models.training import Blank, Refit
 from limbeck.privacy.mechanisms import Unprotected
