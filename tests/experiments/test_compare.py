@@ -31,7 +31,7 @@ n_estimators = 10
 [algorithm]
 name = "fedkt"
 """
-METHODS = ["solo", "ensemble", "pate", "fedkt:partitions=1", "fedkt:consistent=false"]
+METHODS = ["solo", "ensemble", "pate", "fedkt:partitions=1", "fedkt:voting=paper:consistent=false"]
 
 
 @pytest.fixture

@@ -68,6 +68,7 @@ def test_swept_values_are_combined_and_a_method_without_the_key_runs_once(file: 
 
 
 def test_values_may_be_tables_text_and_switches(file: Path) -> None:
+    file.write_text(FILE + 'voting = "paper"\n')
     over = ['data.split={kind="iid"},{kind="dirichlet", beta=0.5, least=2}', "algorithm.consistent=true,false"]
     planned = plan(file, over=over, seeds=1)
     assert [line.swept["algorithm.consistent"] for line in planned.lines] == [True, False, True, False]
