@@ -389,9 +389,9 @@ class Poll(Rules):
 
     def _check_basis(self, basis: Array, asked: Array, queries: int, parties: int, silo: Silo) -> None:
         """Before anyone trains. A word has length 1 in whatever basis, as long as its length can be reckoned."""
-        means = self.means(queries, silo.classes, parties, silo.noise)
-        if self.privacy.level != "L2" or means.sums is None:
+        if not self.in_sums or self.privacy.level != "L2":
             return
+        means = self.means(queries, silo.classes, parties, silo.noise)
         shape = (len(asked), self.number(means, parties, silo.classes))
         if basis.shape != shape or not (np.abs(basis) < 1.001).all():
             raise LimbeckError(f"{silo.name} was given a basis of shape {basis.shape}, not {shape} numbers up to 1")
