@@ -1,32 +1,36 @@
 """What releases cost: epsilon towards each observer, for both units and neighbour relations, where a theorem exists."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon, epsilon_by
 from limbeck.privacy.mechanisms import Subsample, mechanism_from
-from limbeck.privacy.spends import Adjacency, Spend, UnknownSpendError
+from limbeck.privacy.spends import Adjacency, Spend, UnknownSpendError, check_rows_per_person
 from limbeck.protocol.release import Release, Unit
 
 OBSERVERS = ("server", "parties", "public")
 UNITS: tuple[Unit, ...] = ("party", "example")
 ADJACENCIES: tuple[Adjacency, ...] = ("replace", "add-remove")
-HEADLINES: tuple[tuple[Unit, Adjacency], ...] = (
-    ("party", "replace"),
-    ("example", "replace"),
-    ("example", "add-remove"),
-)
+Protects = Literal["row", "party", "both"]
+Relation = tuple[Unit, Adjacency]
+HEADLINES: dict[Protects, tuple[Relation, ...]] = {
+    "row": (("example", "replace"), ("example", "add-remove")),
+    "party": (("party", "replace"),),
+}
 SERVER = "server"
+GROUPS = (1, 2, 5, 10)
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """Epsilon towards one observer for one unit and one neighbour relation.
 
+    `rows` is how many rows of one person it is for; always 1 where the unit is a party, which has all rows of a person.
     `accountant` says whose theorem it is; None where there is none, and epsilon then is infinite. `paper` is what the
     papers' own moments accountant gives, orders 1 to 8, without looking at the votes.
     """
@@ -37,62 +41,100 @@ class Figure:
     epsilon: float
     accountant: str | None
     paper: float | None
+    rows: int = 1
 
 
-def figures(releases: Iterable[Release], delta: float) -> list[Figure]:
+def figures(releases: Iterable[Release], delta: float, rows_per_person: int = 1) -> list[Figure]:
     """Towards each observer who sees anything. What is public is seen by all.
+
+    For the unit example: of a person with up to `rows_per_person` rows in one party.
 
     Releases of one site add up; those of disjoint parties do not, for one neighbour is in one party only; the server's
     are about everybody.
     """
+    check_rows_per_person(rows_per_person)
     rows = list(releases)
     return [
-        _figure([row for row in rows if row.observer in (observer, "public")], observer, unit, adjacency, delta)
+        _figure(seen, observer, unit, adjacency, delta, rows_per_person)
         for observer in OBSERVERS
-        if any(row.observer in (observer, "public") for row in rows)
+        if (seen := _seen(rows, observer))
         for unit in UNITS
         for adjacency in ADJACENCIES
     ]
 
 
-def epsilon_towards(observer: str, releases: Iterable[Release], delta: float) -> float:
-    """The headline towards one observer; 0 where he sees nothing."""
-    rows = [row for row in releases if row.observer in (observer, "public")]
-    if not rows:
+def epsilon_towards(
+    observer: str, releases: Iterable[Release], delta: float, unit: Protects = "row", rows_per_person: int = 1
+) -> float:
+    """The headline towards one observer; 0 where that observer sees nothing.
+
+    `unit` row: for a person with up to `rows_per_person` rows in one party, replaced, or else added or removed. `unit`
+    party: for a replaced party. `unit` both: the larger of the two.
+    """
+    check_rows_per_person(rows_per_person)
+    if not (seen := _seen(releases, observer)):
         return 0.0
-    found = (_figure(rows, observer, unit, adjacency, delta).epsilon for unit, adjacency in HEADLINES)
-    return next(filter(math.isfinite, found), math.inf)
+    return _headline(unit, lambda relation: _figure(seen, observer, *relation, delta, rows_per_person).epsilon)
 
 
-def epsilon_by_observer(found: Iterable[Figure]) -> dict[str, float]:
-    """The headline towards each observer: the strongest relation that there is a guarantee for."""
-    known = {(f.observer, f.unit, f.adjacency): f.epsilon for f in found}
+def epsilon_by_observer(found: Iterable[Figure], unit: Protects = "row") -> dict[str, float]:
+    """The headline towards each observer, as `epsilon_towards` has it."""
+    known: dict[str, dict[Relation, float]] = {}
+    for figure in found:
+        known.setdefault(figure.observer, {})[figure.unit, figure.adjacency] = figure.epsilon
+    return {observer: _headline(unit, relations.__getitem__) for observer, relations in known.items()}
+
+
+def people(releases: Iterable[Release], delta: float, ks: Sequence[int] = GROUPS) -> dict[str, dict[int, float]]:
+    """By observer: epsilon of a person with up to k rows in one party, for each k; infinite where there is none."""
+    rows = list(releases)
     return {
-        observer: next(filter(math.isfinite, (known[observer, *relation] for relation in HEADLINES)), math.inf)
-        for observer in dict.fromkeys(observer for observer, _, _ in known)
+        observer: {k: epsilon_towards(observer, seen, delta, "row", k) for k in ks}
+        for observer in OBSERVERS
+        if (seen := _seen(rows, observer))
     }
 
 
-def delta_of_subsets(releases: Iterable[Release]) -> float:
-    """The delta that subsets of private rows have by themselves: one site's add up, the largest counts."""
+def delta_of_subsets(releases: Iterable[Release], rows_per_person: int = 1) -> float:
+    """The delta that subsets of private rows have by themselves: one site's add up, the largest counts.
+
+    For a person with up to `rows_per_person` rows: the probability that any of them was drawn.
+    """
+    check_rows_per_person(rows_per_person)
     found: dict[str, float] = {}
     for row in releases:
         if row.mechanism == Subsample.name:
-            found[row.site] = (
-                found.get(row.site, 0.0) + mechanism_from(row.mechanism, dict(row.parameters)).guarantee()[1]
-            )
-    return min(1.0, max(found.values(), default=0.0))
+            own = mechanism_from(row.mechanism, dict(row.parameters)).guarantee(rows_per_person)[1]
+            found[row.site] = found.get(row.site, 0.0) + own
+    everybody = found.pop(SERVER, 0.0)
+    return min(1.0, everybody + max(found.values(), default=0.0))
 
 
-def _figure(rows: Sequence[Release], observer: str, unit: Unit, adjacency: Adjacency, delta: float) -> Figure:
+def _seen(releases: Iterable[Release], observer: str) -> list[Release]:
+    return [row for row in releases if row.observer in (observer, "public")]
+
+
+def _headline(unit: Protects, epsilon: Callable[[Relation], float]) -> float:
+    """The first relation of the unit that there is a guarantee for."""
+    if unit == "both":
+        return max(_headline("row", epsilon), _headline("party", epsilon))
+    if unit not in HEADLINES:
+        raise LimbeckError(f"unit must be row, party or both, not {unit!r}")
+    return next(filter(math.isfinite, map(epsilon, HEADLINES[unit])), math.inf)
+
+
+def _figure(
+    rows: Sequence[Release], observer: str, unit: Unit, adjacency: Adjacency, delta: float, rows_per_person: int
+) -> Figure:
+    group = rows_per_person if unit == "example" else 1
     sites = dict.fromkeys(row.site for row in rows if row.site != SERVER) or {SERVER: None}
     shares = [[row for row in rows if row.site in (site, SERVER)] for site in sites]
-    costs = [_cost(_merged(_spends(share, unit, adjacency)), delta) for share in shares]
+    costs = [_cost(_merged(_spends(share, unit, adjacency, group)), delta) for share in shares]
     epsilon, accountant, paper = max(costs, key=lambda cost: cost[0])
-    return Figure(observer, unit, adjacency, epsilon, accountant, paper)
+    return Figure(observer, unit, adjacency, epsilon, accountant, paper, group)
 
 
-def _spends(rows: Sequence[Release], unit: Unit, adjacency: Adjacency) -> Iterable[Spend | None]:
+def _spends(rows: Sequence[Release], unit: Unit, adjacency: Adjacency, group: int) -> Iterable[Spend | None]:
     """What one neighbour pays for; None stands for what no theorem covers."""
     for row in rows:
         mechanism = mechanism_from(row.mechanism, dict(row.parameters))
@@ -103,7 +145,7 @@ def _spends(rows: Sequence[Release], unit: Unit, adjacency: Adjacency) -> Iterab
                 yield None
             case _:
                 relation = _relation(row, unit, adjacency)
-                yield relation and _spend(row, mechanism, relation)
+                yield relation and _spend(row, mechanism, relation, group)
 
 
 def _merged(spends: Iterable[Spend | None]) -> tuple[Spend | None, ...]:
@@ -118,8 +160,8 @@ def _merged(spends: Iterable[Spend | None]) -> tuple[Spend | None, ...]:
 def _relation(row: Release, unit: Unit, adjacency: Adjacency) -> Adjacency | None:
     """Under which relation the mechanism's own theorem answers for this one.
 
-    A replaced or added example is in one party, which is replaced by another then. Protection of an example says
-    nothing of a party.
+    A replaced or added example is in one party, which is replaced by another then; so are all rows of a person in that
+    party. Protection of an example says nothing of a party.
     """
     if unit == "party" and row.unit != "party":
         return None
@@ -127,8 +169,9 @@ def _relation(row: Release, unit: Unit, adjacency: Adjacency) -> Adjacency | Non
     return needed if row.adjacency in (needed, "any") else None
 
 
-def _spend(row: Release, mechanism: Any, adjacency: Adjacency) -> Spend:
-    return Spend(mechanism, row.queries, adjacency, row.classes, row.voters, row.abstentions, row.noise)
+def _spend(row: Release, mechanism: Any, adjacency: Adjacency, group: int) -> Spend:
+    own = 1 if mechanism.unit == "party" else group
+    return Spend(mechanism, row.queries, adjacency, row.classes, row.voters, row.abstentions, row.noise, own)
 
 
 @lru_cache(maxsize=1024)
@@ -149,8 +192,8 @@ def _cost(spends: tuple[Spend | None, ...], delta: float) -> tuple[float, str | 
 
 def _sampled(samples: Sequence[Spend], delta: float) -> tuple[float, str | None, float | None]:
     """Subsets add up in both; below its own delta the guarantee is empty."""
-    pairs = [(sample.queries, *sample.mechanism.guarantee()) for sample in samples]
-    if (total := sum(times * d for times, _, d in pairs)) > delta or total >= 1:
+    pairs = [(sample.queries, *sample.mechanism.guarantee(sample.rows)) for sample in samples]
+    if (total := sum(times * d for times, _, d in pairs)) > delta * (1 + ROUNDING) or total >= 1:
         return math.inf, None, None
     return sum(times * e for times, e, _ in pairs), "subsample", None
 

@@ -19,7 +19,7 @@ from limbeck.privacy.mechanisms import (
     LaplaceLogits,
 )
 from limbeck.privacy.planner import CHECK
-from limbeck.privacy.spends import Adjacency, Spend
+from limbeck.privacy.spends import Adjacency, Spend, check_rows_per_person
 from limbeck.protocol.release import Noise, Unit
 from limbeck.protocol.rows import Array
 
@@ -50,6 +50,7 @@ class Enquiry:
     orders: int = 8
     delta: float = 1e-5
     noise: Noise = "simulated"
+    rows_per_person: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ def worth(enquiry: Enquiry, accountant: str = BEST) -> Worth:
     for name in ("partitions", "orders", "queries", "classes", "voters"):
         if (value := getattr(enquiry, name)) is not None and value < 1:
             raise LimbeckError(f"{name} must be at least 1, not {value}")
+    _check_people(enquiry)
     votes = None if enquiry.votes is None else _read_votes(enquiry.votes)
     spend = _spend(enquiry, votes)
     votes = None if votes is None else np.tile(votes, (_repeated(enquiry), 1))
@@ -81,6 +83,12 @@ def worth(enquiry: Enquiry, accountant: str = BEST) -> Worth:
     return Worth(epsilon, enquiry.delta, accountant, votes is not None and accountant in WITH_VOTES, everything)
 
 
+def _check_people(enquiry: Enquiry) -> None:
+    check_rows_per_person(enquiry.rows_per_person)
+    if enquiry.rows_per_person > 1 and enquiry.unit == "party":
+        raise LimbeckError("--rows-per-person is for --unit example: --unit party protects a party with all its rows")
+
+
 def _spend(enquiry: Enquiry, votes: Array | None) -> Spend:
     if enquiry.queries is None and votes is None:
         raise LimbeckError("say how many --queries")
@@ -89,7 +97,7 @@ def _spend(enquiry: Enquiry, votes: Array | None) -> Spend:
         raise LimbeckError(f"{queries} queries, but {enquiry.votes} has {len(votes)} rows of votes")
     if votes is not None and enquiry.classes not in (None, votes.shape[1]):
         raise LimbeckError(f"--classes {enquiry.classes}, but {enquiry.votes} has {votes.shape[1]} columns")
-    known = (enquiry.classes, enquiry.voters, False, enquiry.noise)
+    known = (enquiry.classes, enquiry.voters, False, enquiry.noise, enquiry.rows_per_person)
     return Spend(_mechanism(enquiry), _repeated(enquiry) * queries, enquiry.adjacency, *known)
 
 

@@ -367,7 +367,7 @@ class LaplaceCounts:
 
 @dataclass(frozen=True, slots=True)
 class Subsample:
-    """Noise-free: one random subset of the private rows, `rows` of `of`, is all that is ever learned from.
+    """Noise-free: one random subset of the private rows, `rows` of at least `of`, is all that is ever learned from.
 
     Towards whoever could see the subset, delta is never below 1/n: a sampled row may be exposed completely. It limits
     how many rows are exposed, not whether a sampled one is.
@@ -396,26 +396,34 @@ class Subsample:
         return rows[sampler_for(chance).subset(len(rows), self.rows, self.replacement)]
 
     def asked(self, rows: Array, classes: int) -> int:
-        if len(rows) != self.of:
+        if len(rows) < self.of:  # of more rows each is drawn less often: the guarantee holds all the more
             raise LimbeckError(f"a subsample of {self.of} rows was described, but there are {len(rows)}")
         return 1
 
-    def curve(self, epsilon: float) -> float:
-        """The exact delta at an epsilon from 0, seen directly: a removed row was in the subset, or it was not.
+    def curve(self, epsilon: float, group: int = 1) -> float:
+        """The exact delta at an epsilon from 0, seen directly: removed rows were in the subset, or they were not.
 
-        Of a replaced row it is the chance that the row was drawn, whatever epsilon is.
+        Of replaced rows it is the probability that one of them was drawn, whatever epsilon is.
         """
-        if self.adjacency == "replace":
-            return self.guarantee()[1]
-        kept = (self.of / (self.of + 1)) ** self.rows if self.replacement else 1 - self.rows / (self.of + 1)
-        return max(self.guarantee()[1], 1 - math.exp(epsilon) * kept)
+        gained, delta = self.guarantee(group)
+        return delta if self.adjacency == "replace" else max(delta, 1 - math.exp(epsilon - gained))
 
-    def guarantee(self) -> tuple[float, float]:
-        """The theorems' (epsilon, delta) for one row added or removed (FedMD-NFDP, Theorems 1 and 2)."""
+    def guarantee(self, group: int = 1) -> tuple[float, float]:
+        """(epsilon, delta) for the `group` rows of one person, added or removed (FedMD-NFDP, Theorems 1 and 2).
+
+        Let k of n rows be drawn, and g of them be one person's. A subset with a row of theirs has probability 0 without
+        that person, so delta is the probability of such a subset: 1 - (1 - g/n)^k with replacement,
+        1 - C(n-g, k) / C(n, k) without. All other subsets are equally likely, with and without the person. Where
+        g rows join n, each of them becomes less likely by the factor e^epsilon: ((n+g) / n)^k, or
+        C(n+g, k) / C(n, k). Where g rows leave n, it becomes more likely by 1 / (1 - delta). Delta covers that too:
+        1 - e^epsilon (1 - delta) <= delta.
+        """
         if self.replacement:
-            missed = -math.inf if self.of == 1 else self.rows * math.log1p(-1 / self.of)
-            return self.rows * math.log((self.of + 1) / self.of), -math.expm1(missed)
-        return math.log((self.of + 1) / (self.of + 1 - self.rows)), self.rows / self.of
+            missed = self.rows * math.log1p(-group / self.of) if group < self.of else -math.inf
+            return self.rows * math.log1p(group / self.of), -math.expm1(missed)
+        left = self.of - np.arange(self.rows)  # rows to choose from at each draw
+        missed = float(np.log1p(-group / left).sum()) if group <= self.of - self.rows else -math.inf
+        return float(np.log1p(group / left).sum()), -math.expm1(missed)
 
 
 PARTS = (

@@ -20,7 +20,7 @@ from limbeck.privacy.mechanisms import (
     Laplace,
     check_scale,
 )
-from limbeck.privacy.spends import Adjacency, Spend
+from limbeck.privacy.spends import Adjacency, Spend, check_rows_per_person
 from limbeck.protocol.release import Asked, Noise, Unit
 
 Level = Literal["L0", "L1", "L2"]
@@ -36,7 +36,8 @@ class Privacy:
     """`[algorithm.privacy]`: L0 is none, L1 protects a party by the server's noise, L2 an example by its party's.
 
     Give `gamma` (laplace, gumbel), `sigma` (gaussian, confident-gaussian), or `epsilon`: then the noise is calibrated
-    to it, towards the public. `adjacency` add-remove assigns rows to teachers by a keyed hash of the row.
+    to it, towards the public. `adjacency` add-remove assigns rows to teachers by a keyed hash of the row. At L2 epsilon
+    is for a person with up to `rows_per_person` rows in one party; at L1 a whole party is protected, with all its rows.
     """
 
     level: Level = "L0"
@@ -48,9 +49,14 @@ class Privacy:
     check: float | None = None  # confident-gaussian: the noise of its check
     threshold: float | None = None  # confident-gaussian: votes that the leading class needs
     adjacency: Adjacency = "replace"
+    rows_per_person: int = 1
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
+        check_rows_per_person(self.rows_per_person)
+        if self.rows_per_person > 1 and self.level != "L2":
+            why = "L1 protects a party with all its rows" if self.level == "L1" else "L0 protects nothing"
+            raise LimbeckError(f"rows_per_person = {self.rows_per_person} is for level L2: {why}")
         if self.epsilon is not None and not 0 < self.epsilon < math.inf:
             raise LimbeckError(f"epsilon must be above 0 and finite, not {self.epsilon:g}")
         wanted, other = ("sigma", "gamma") if self._is_gaussian else ("gamma", "sigma")
@@ -80,7 +86,7 @@ class Privacy:
     ) -> Any:
         """The mechanism for these queries, which may not be all that is spent, nor of whole votes."""
         if self.epsilon is not None:
-            return calibrated(replace(self, level="L0"), unit, weight, asked, beside, whole)
+            return calibrated(self, unit, weight, asked, beside, whole)
         return self._mechanism(float(self.sigma or self.gamma or 0), unit, weight, asked, whole)
 
     def _mechanism(self, scale: float, unit: Unit, weight: int, asked: Asked, whole: bool) -> Any:
@@ -105,22 +111,23 @@ L0 = Privacy()
 def calibrated(
     privacy: Privacy, unit: Unit, weight: int, asked: Asked, beside: tuple[Spend, ...] = (), whole: bool = True
 ) -> Any:
-    """The least noise that keeps to `privacy.epsilon`, with what is spent beside."""
+    """The least noise that keeps to `privacy.epsilon`, with what is spent beside, for a person's rows together."""
+    known = (asked.classes, asked.voters, asked.abstentions, asked.noise, privacy.rows_per_person)
+    others = _for_people(beside, privacy.rows_per_person)
 
     def mechanism(x: float) -> Any:
         scale = math.exp(x if privacy._is_gaussian else -x)
         return privacy._mechanism(scale, unit, weight, asked, whole)
 
+    def spend(x: float) -> Spend:
+        return Spend(mechanism(x), asked.queries, "replace", *known)
+
     def excess(x: float) -> float:
-        spend = Spend(
-            mechanism(x), asked.queries, "replace", asked.classes, asked.voters, asked.abstentions, asked.noise
-        )
-        return math.log(best_epsilon([spend, *beside], privacy.delta)[0] + 1e-12) - math.log(
-            float(privacy.epsilon or 0)
-        )
+        spent = best_epsilon([spend(x), *others], privacy.delta)[0]
+        return math.log(spent + 1e-12) - math.log(float(privacy.epsilon or 0))
 
     told = f"{asked.queries} queries to epsilon = {privacy.epsilon:g}"
-    return mechanism(_least_noise(excess, math.log(weight * math.sqrt(asked.queries)), told))
+    return mechanism(_least_noise(excess, math.log(spend(0.0).weight * math.sqrt(asked.queries)), told))
 
 
 @lru_cache(maxsize=256)
@@ -131,10 +138,15 @@ def clipped_gaussian(
     delta: float,
     asked: Asked,
     beside: tuple[Spend, ...] = (),
+    rows: int = 1,
 ) -> ClippedGaussian:
     """Noise on all clipped scores of a run: of scale `sigma`, or the least that keeps them, and what is spent
-    `beside`, to `epsilon`."""
+    `beside`, to `epsilon`.
+
+    One row may already move every score across the whole range: `rows` of one person cost more only in what is beside.
+    """
     check_delta(delta)
+    beside = _for_people(beside, rows)
     if sigma is not None:
         return ClippedGaussian(bound, sigma, asked.classes)
     if epsilon is None or not 0 < epsilon < math.inf:
@@ -159,11 +171,17 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def gaussian_sums(
-    epsilon: float, delta: float, parts: tuple[tuple[float, GaussianSum], ...], beside: tuple[Any, ...], noise: Noise
+    epsilon: float,
+    delta: float,
+    parts: tuple[tuple[float, GaussianSum], ...],
+    beside: tuple[Any, ...],
+    noise: Noise,
+    rows: int = 1,
 ) -> tuple[GaussianSum, ...]:
     """Sums with the least noise that keeps them all, and the queries `beside` them, to an epsilon.
 
-    Each has its share of what Gaussian noise may tell, mu^2; what `sigma` they come with is left aside.
+    Each has its share of what Gaussian noise may tell, mu^2; what `sigma` they come with is left aside. The epsilon is
+    for a person with up to `rows` rows.
     """
     check_delta(delta)
 
@@ -171,10 +189,15 @@ def gaussian_sums(
         return tuple(replace(part, sigma=part.apart / math.sqrt(share) * math.exp(x)) for share, part in parts)
 
     def excess(x: float) -> float:
-        spends = [Spend(mechanism, 1, noise=noise) for mechanism in (*beside, *noised(x))]
+        spends = [Spend(mechanism, 1, noise=noise, rows=rows) for mechanism in (*beside, *noised(x))]
         return best_epsilon(spends, delta)[0] - epsilon
 
-    return noised(_least_noise(excess, 0.0, f"what is asked to epsilon = {epsilon:g}"))
+    return noised(_least_noise(excess, math.log(rows), f"what is asked to epsilon = {epsilon:g}"))
+
+
+def _for_people(spends: tuple[Spend, ...], rows: int) -> tuple[Spend, ...]:
+    """What is spent, for a person with at least so many rows."""
+    return tuple(replace(spend, rows=max(rows, spend.rows)) for spend in spends)
 
 
 def _least_noise(excess: Callable[[float], float], first: float, told: str) -> float:

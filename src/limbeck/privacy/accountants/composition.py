@@ -244,7 +244,8 @@ def _range_pairs(width: float) -> tuple[Array, Array, Array, Array]:
 def _margin_pairs(spend: Spend, delta: float) -> Pairs:
     """The second class leads by m to one neighbour and by m + shift to the other, for every margin m there can be.
 
-    Margins at which both would overturn the lead less often than `slight` are left out and paid for in delta.
+    Margins at which both would overturn the lead less often than `slight` are left out and paid for in delta. A smaller
+    shift within the same bounds tells less: its two chances lie between those of a pair that is here.
     """
     mechanism = spend.mechanism
     if not isinstance(mechanism, Laplace | Gumbel | Gaussian):
@@ -257,7 +258,7 @@ def _margin_pairs(spend: Spend, delta: float) -> Pairs:
         raise UnknownSpendError("binary is for continuous Gaussian noise, not for discrete")
     discrete = spend.noise == "secure" and isinstance(mechanism, Laplace)
     flips = mechanism.discrete_flips if isinstance(mechanism, Laplace) and discrete else mechanism.flips
-    shift, slight = spend.moved * mechanism.weight, UNLIKELY * delta / spend.queries
+    shift, slight = spend.moved * spend.weight, UNLIKELY * delta / spend.queries
     unlikely = _beyond_likelihood(flips, slight)
     most = unlikely + shift if spend.voters is None else spend.voters * mechanism.weight
     every = spend.voters is None or spend.abstentions or mechanism.weight > 1 or spend.moved == 1
@@ -298,15 +299,23 @@ def _worst(family: Pairs, order: float) -> float:
 
 
 def _laplace_pld(spends: Sequence[Spend], delta: float) -> float:
+    """The worst case: two counts, each moved by `weight`.
+
+    The votes of a person's rows may also move more counts by less each. That never costs more: at every epsilon from 0
+    to a + b, one count moved by a + b noise scales has delta 1 - u, with u = e^((epsilon - a - b) / 2), and two counts
+    moved by a and by b have delta 1 - u - u min(a, b, (a + b - epsilon) / 2) / 2. Likewise for discrete noise.
+    """
     from dp_accounting.pld import privacy_loss_distribution as distributions
 
-    losses = [spend.mechanism.weight * spend.mechanism.gamma for spend in spends]
+    losses = [spend.weight * spend.mechanism.gamma for spend in spends]
+    if max(losses) > LARGEST:
+        raise UnknownSpendError("too little noise for the exact composition")
     if max(losses) > MOST_APART * min(losses):
         raise UnknownSpendError("noise of such different sizes has no common grid")
     step = min(losses) / STEPS
     total = distributions.identity(value_discretization_interval=step)
     for spend in spends:
-        gamma, weight = spend.mechanism.gamma, spend.mechanism.weight
+        gamma, weight = spend.mechanism.gamma, spend.weight
         if spend.noise == "secure":
             one = distributions.from_discrete_laplace_mechanism(gamma, weight, value_discretization_interval=step)
         else:

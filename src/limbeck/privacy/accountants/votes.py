@@ -56,16 +56,15 @@ def pure_data_dependent(spend: Spend, order: Array, votes: Array) -> Array:
 def gaussian_data_dependent(spend: Spend, order: Array, votes: Array) -> Array:
     """[queries, orders] Rényi divergences of GNMax and Confident-GNMax (Scalable PATE 2018, Theorem 6)."""
     match spend.mechanism:
-        case Gaussian(sigma, _, weight):
-            rate = spend.moved * weight**2 / (2 * sigma**2)
+        case Gaussian(sigma):
+            rate = spend.moved * spend.weight**2 / (2 * sigma**2)
             return _theorem_6(log_q(spend.mechanism, votes)[:, None], rate, order)
-        case ConfidentGaussian(sigma, check, threshold, unit, weight):
+        case ConfidentGaussian(sigma, check, threshold):
             reached = special.log_ndtr((votes.max(axis=1) - threshold) / check)
             missed = special.log_ndtr((threshold - votes.max(axis=1)) / check)
-            checked = _theorem_6(np.minimum(reached, missed)[:, None], weight**2 / (2 * check**2), order)
-            answer = Gaussian(sigma, unit, weight)
-            rate = spend.moved * weight**2 / (2 * sigma**2)
-            return checked + _theorem_6(log_q(answer, votes)[:, None], rate, order)
+            checked = _theorem_6(np.minimum(reached, missed)[:, None], spend.weight**2 / (2 * check**2), order)
+            rate = spend.moved * spend.weight**2 / (2 * sigma**2)
+            return checked + _theorem_6(log_q(Gaussian(sigma), votes)[:, None], rate, order)
     raise UnknownSpendError(f"no data-dependent bound for {spend.mechanism.name}")
 
 
