@@ -2,17 +2,28 @@
 
 import json
 import random
+import re
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import limbeck as lb
+from limbeck.data.sets import load
+from limbeck.errors import LimbeckError, LimbeckWarning
+from limbeck.experiments.config import Experiment, check_table
+from limbeck.experiments.result import Result
+from limbeck.privacy.ledger import over_runs, read_contents, read_ledger
+
+DIGEST = re.compile(r"[0-9a-f]{64}")
 FILE = """
 noise = "secure"
 [data]
@@ -53,10 +64,16 @@ def drawn(ledger: Path) -> dict[Any, Any]:
         return {}
     with sqlite3.connect(ledger) as connection:
         try:
-            rows = connection.execute("SELECT run, site, turn, number, row, drawn FROM releases").fetchall()
+            rows = connection.execute("SELECT kind, run, site, turn, number, body, drawn FROM entries").fetchall()
         except sqlite3.OperationalError:  # killed before the table was made
             return {}
-    return {row[:4]: row[4:] for row in rows}
+    return {row[:5]: row[5:] for row in rows}
+
+
+def move(ledger: Path, to: Path, copy: bool = False) -> None:
+    """A ledger with its head."""
+    for suffix in ("", ".head"):
+        (shutil.copy if copy else shutil.move)(f"{ledger}{suffix}", f"{to}{suffix}")
 
 
 def kill_and_restart(here: Path, kills: int, *settings: str) -> None:
@@ -79,13 +96,16 @@ def kill_and_restart(here: Path, kills: int, *settings: str) -> None:
         assert seen.items() <= now.items(), "a release was forgotten, or drawn anew"
         seen = now
         if (here / "r").exists():  # it was quicker than the kill: take it back to before its end
-            shutil.move(here / "r/ledger.sqlite", here / "r.ledger.sqlite")
+            move(here / "r/ledger.sqlite", here / "r.ledger.sqlite")
             shutil.rmtree(here / "r")
     done = run(here, "--out", "r", *settings)
     assert done.returncode == 0, done.stderr
     assert seen.items() <= drawn(here / "r/ledger.sqlite").items()
-    shutil.copy(here / "r/ledger.sqlite", here / "again.ledger.sqlite")
-    assert run(here, "--out", "again", *settings).returncode == 0
+    assert not list(here.glob("r.ledger.sqlite*"))
+    move(here / "r/ledger.sqlite", here / "again.ledger.sqlite", copy=True)
+    again = run(here, "--out", "again", *settings)
+    assert again.returncode == 0
+    assert "again.ledger.sqlite holds a run with the same settings that did not end: it is resumed" in again.stderr
     assert (here / "again/model.onnx").read_bytes() == (here / "r/model.onnx").read_bytes()
 
 
@@ -100,8 +120,33 @@ def test_killed_at_random_the_ledger_never_shows_less_than_was_released(here: Pa
 @pytest.mark.slow
 def test_killed_at_random_the_outcome_is_the_same(here: Path) -> None:
     kill_and_restart(here, 10, "--set", "noise=simulated", "--set", "algorithm.privacy.level=L1")
-    for name in ("model.onnx", "privacy.md"):
-        assert (here / "r" / name).read_bytes() == (here / "whole" / name).read_bytes()
+    assert (here / "r/model.onnx").read_bytes() == (here / "whole/model.onnx").read_bytes()
+    one, two = ((here / name / "privacy.md").read_text() for name in ("r", "whole"))
+    assert DIGEST.sub("", one) == DIGEST.sub("", two)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_only_the_owner_may_read_the_folder_of_a_real_run(here: Path) -> None:
+    assert run(here, "--out", "r").returncode == 0
+    files = [path for path in (here / "r").rglob("*") if path.is_file()]
+    assert {path.name for path in files} >= {"ledger.sqlite", "ledger.sqlite.head", "record.json", "privacy.md"}
+    assert mode(here / "r") == 0o700
+    assert {mode(path) for path in files} == {0o600}
+    assert sorted(path.name for path in here.iterdir()) == ["e.toml", "r"], "its secret is gone with the run"
+    number, digest = read_contents(here / "r/ledger.sqlite")[0].head
+    told = (here / "r/privacy.md").read_text()
+    assert f"{number} entries" in told
+    assert digest in told
+
+
+def test_the_folder_of_a_simulation_is_as_open_as_before_but_for_its_ledger(here: Path) -> None:
+    assert run(here, "--out", "r", "--set", "noise=simulated").returncode == 0
+    assert mode(here / "r") == 0o755
+    assert mode(here / "r/record.json") & 0o400
+    assert {mode(here / "r" / name) for name in ("ledger.sqlite", "ledger.sqlite.head")} == {0o600}
 
 
 def test_a_run_that_cannot_fit_its_budget_is_refused_before_training(here: Path) -> None:
@@ -173,20 +218,29 @@ privacy = { level = "L2", gamma = 0.1 }
 
 @pytest.mark.slow
 def test_a_kept_ledger_adds_runs_up_until_its_budget_is_spent(here: Path) -> None:
-    settings = ["--set", "ledger=book.sqlite", "--set", "budget={ epsilon = 3.5 }"]
-    first, same = (run(here, "--out", name, "--json", *settings) for name in ("a", "b"))
+    """The same experiment again is a new run; the budget holds also for a run that brings none."""
+    settings = ["--set", "ledger=book.sqlite"]
+    budget = ["--set", "budget={ epsilon = 3.5 }"]
+    first, same = run(here, "--out", "a", "--json", *settings, *budget), run(here, "--out", "b", "--json", *settings)
     assert first.returncode == same.returncode == 0, first.stderr + same.stderr
-    assert (here / "a/model.onnx").read_bytes() == (here / "b/model.onnx").read_bytes()
+    assert (here / "a/model.onnx").read_bytes() != (here / "b/model.onnx").read_bytes()
     assert 2.1 < json.loads(first.stdout)["epsilon"] < 2.2
-    codes = [run(here, "--out", f"s{seed}", "--set", f"seed={seed}", *settings) for seed in (1, 2)]
-    assert [done.returncode for done in codes] == [0, 1]
-    assert "All runs in this ledger together" not in (here / "b/privacy.md").read_text()
-    assert "All runs in this ledger together" in (here / "s1/privacy.md").read_text()
-    assert "of 3.5 is left" in codes[1].stderr
+    assert "All runs in this ledger together" not in (here / "a/privacy.md").read_text()
+    assert "All runs in this ledger together" in (here / "b/privacy.md").read_text()
+    assert {path.name for path in here.glob("book.sqlite*")} == {f"book.sqlite{s}" for s in ("", ".head", ".secret")}
+    assert {mode(path) for path in here.glob("book.sqlite*")} == {0o600}
+    third = run(here, "--out", "c", *settings)
+    assert third.returncode == 1
+    assert "of 3.5 is left" in third.stderr
+    looser = run(here, "--out", "d", *settings, "--set", "budget={ epsilon = 9.0 }")
+    assert looser.returncode == 1
+    assert "budget.epsilon = 9 is more than the budget that book.sqlite keeps" in looser.stderr
     told = subprocess.run(
         [sys.executable, "-m", "limbeck", "privacy", "ledger", "book.sqlite"], cwd=here, capture_output=True, text=True
     )
     assert "gumbel 0.05" in told.stdout
+    assert "budget: epsilon 3.5 at delta 1e-05 towards public, unit row; spent" in told.stdout
+    assert "parties without a name count as everybody" in told.stdout
 
 
 @pytest.mark.slow
@@ -198,7 +252,7 @@ def test_the_statement_says_what_holds_and_what_does_not(here: Path) -> None:
     assert "The server need not be trusted" in l2
     assert "operating system's generator" in l2
     assert "The server is trusted" in l1
-    assert "Bare to the server, from 6 sites: Students (a party's students, one for each partition" in l1
+    assert "Unprotected towards the server, from 6 sites: Students (a party's students, one for each partition" in l1
     assert "This was a simulation" in l1
     assert "No noise was added anywhere" in l0
     assert all("Nobody has rows in two parties" in text for text in (l2, l1, l0))
@@ -208,3 +262,126 @@ def test_an_algorithm_that_does_not_say_what_it_releases_cannot_have_a_budget(he
     done = run(here, "--out", "r", "--set", "algorithm.name=centralized", "--set", "budget={ epsilon = 1.0 }")
     assert done.returncode == 1
     assert "centralized does not say what it will release" in done.stderr
+
+
+CANCER = load("breast-cancer")
+ORDER = np.random.default_rng(0).permutation(len(CANCER.y))
+PARTIES = [(CANCER.x[ORDER[i:400:2]], CANCER.y[ORDER[i:400:2]]) for i in range(2)]
+PUBLIC = CANCER.x[ORDER[400:460]]
+TEST = (CANCER.x[ORDER[460:]], CANCER.y[ORDER[460:]])
+
+
+def learned(ledger: Path, parties: Any = PARTIES, public: Any = PUBLIC, **settings: Any) -> Result:
+    algorithm = lb.FedKT(voting="paper", partitions=1, subsets=5, privacy=lb.Privacy("L2", gamma=1.0))
+    fixed = {"models": "decision-tree", "test": TEST, "classes": [0, 1], "processes": 1, "seed": 0}
+    return lb.run(algorithm, parties, public, **{**fixed, "ledger": ledger, **settings})
+
+
+def runs(ledger: Path) -> list[str]:
+    return list(dict.fromkeys(run for _, run, _ in read_ledger(ledger)))
+
+
+def test_public_rows_in_another_order_are_another_run(tmp_path: Path) -> None:
+    """The labels of the first run, which is interrupted, would teach nothing if they were used for other rows."""
+    ledger = tmp_path / "book.sqlite"
+    with pytest.raises(KeyboardInterrupt):
+        learned(ledger, watch=breaks_after(1))
+    assert any(kind == "drawn" for kind, *_ in drawn(ledger))
+    other = learned(ledger, public=PUBLIC[::-1])
+    assert len(runs(ledger)) == 2
+    assert other.accuracy is not None
+    assert other.accuracy > 0.8
+
+
+def breaks_after(calls: int) -> Any:
+    """A watcher of training that interrupts the run, as a person would."""
+    seen = iter(range(calls))
+
+    def watch(results: Any, total: int) -> Any:
+        if next(seen, None) is None:
+            raise KeyboardInterrupt
+        return results
+
+    return watch
+
+
+def test_a_run_that_ended_is_never_replayed(tmp_path: Path) -> None:
+    ledger = tmp_path / "book.sqlite"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LimbeckWarning)
+        for _ in range(2):
+            learned(ledger)
+    one, two = runs(ledger)
+    found = drawn(ledger)
+    places = [key[2:] for key in found if key[:2] == ("drawn", one)]
+    assert places
+    assert all(found["drawn", one, *place] != found["drawn", two, *place] for place in places)
+
+
+def test_an_interrupted_run_is_resumed_and_says_so(tmp_path: Path) -> None:
+    ledger = tmp_path / "book.sqlite"
+    with pytest.raises(KeyboardInterrupt):
+        learned(ledger, watch=breaks_after(1))
+    before = drawn(ledger)
+    assert any(kind == "drawn" for kind, *_ in before)
+    with pytest.warns(LimbeckWarning, match=r"book\.sqlite holds a run with the same settings that did not end"):
+        learned(ledger)
+    assert len(runs(ledger)) == 1
+    assert before.items() <= drawn(ledger).items()
+
+
+def test_nothing_in_a_ledger_is_computed_from_private_rows_but_what_was_released(tmp_path: Path) -> None:
+    """Two runs that differ in one private label: all is equal but for what is random."""
+    kept = []
+    for number, label in enumerate((0, 1)):
+        ledger = tmp_path / f"{number}.sqlite"
+        (x, y), other = PARTIES
+        learned(ledger, [(x, np.array([label, *y[1:]])), other])
+        with sqlite3.connect(ledger) as connection:
+            about = connection.execute("SELECT about FROM runs").fetchall()
+            entries = connection.execute("SELECT kind, site, turn, number, body FROM entries").fetchall()
+        kept.append((about, sorted(entries)))
+    assert kept[0] == kept[1]
+
+
+def test_parties_are_known_by_name_whatever_their_order(tmp_path: Path) -> None:
+    """Each party's releases add up by themselves; parties without a name may be anybody, so that all of them add up."""
+    named, unnamed = tmp_path / "named.sqlite", tmp_path / "unnamed.sqlite"
+    a, b = PARTIES
+    for order in ({"a": a, "b": b}, {"b": b, "a": a}):
+        result = learned(named, order)
+        learned(unnamed, list(order.values()))
+        assert [party.name for party in result.record.parties] == list(order)
+    assert {row.site for _, _, row in read_ledger(named)} == {"a", "b", "server"}
+    assert {row.site for _, _, row in read_ledger(unnamed)} == {"party 0", "party 1", "server"}
+    sums = [lb.Budget(9.0).spent(over_runs(read_contents(path)[0].releases)) for path in (named, unnamed)]
+    own = [row for _, _, row in read_ledger(named) if row.site == "a"]
+    assert sums[0] == lb.Budget(9.0).spent(own)
+    assert sums[1] >= sums[0]
+
+
+@pytest.mark.parametrize("wrong", ["server", "party 0", ""])
+def test_wrong_names_of_parties_are_told(wrong: str) -> None:
+    with pytest.raises(LimbeckError, match=f"parties: '{wrong}' cannot be the name of a party"):
+        lb.run(lb.Solo(), {wrong: PARTIES[0], "b": PARTIES[1]})
+    table = {"data": {"name": "iris"}, "model": {"name": "svm"}, "algorithm": {"name": "solo"}}
+    with pytest.raises(LimbeckError, match=rf"e\.toml: \[\[party\]\] name: '{wrong}' cannot be the name of a party"):
+        check_table(Experiment, {**table, "party": [{"index": 0, "name": wrong}]}, "e.toml")
+
+
+def test_names_in_a_file_stand_in_its_ledger(here: Path) -> None:
+    names = '\n[[party]]\nindex = 4\nname = "clinic"\n[[party]]\nindex = 0\nname = "lab"\n'
+    (here / "e.toml").write_text(FILE + names)
+    assert run(here, "--out", "r").returncode == 0
+    sites = {row.site for _, _, row in read_ledger(here / "r/ledger.sqlite")}
+    assert sites == {"lab", "clinic", "server", *(f"party {n}" for n in (1, 2, 3, 5))}
+    (here / "e.toml").write_text(FILE + names.replace("lab", "clinic"))
+    assert "two parties have the name 'clinic'" in run(here, "--out", "s").stderr
+
+
+def test_parties_may_have_any_other_name(tmp_path: Path) -> None:
+    """Also those of what is not a party."""
+    a, b = PARTIES
+    lb.run(lb.Solo(), {"test": a, "public": b}, models="decision-tree", test=TEST, processes=1)
+    with pytest.raises(LimbeckError, match=r"public: rows of shape \(2,\), but test has rows"):
+        lb.run(lb.Solo(), {"test": a, "public": (b[0][:, :2], b[1])}, models="decision-tree")

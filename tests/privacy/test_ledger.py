@@ -1,18 +1,23 @@
 """The ledger on disk: written first, never changed, replayed, and held to its budget."""
 
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from limbeck.algorithms.fedmd import FedMDNFDP
 from limbeck.errors import LimbeckError
-from limbeck.privacy.ledger import Book, Budget, read_ledger
+from limbeck.privacy.accounting import delta_of_subsets, figures
+from limbeck.privacy.ledger import Book, Budget, check_site_names, over_runs, read_contents, read_ledger
 from limbeck.privacy.mechanisms import Laplace, Unprotected
 from limbeck.protocol.release import Asked, Release, release_row
 
@@ -52,10 +57,41 @@ def test_a_run_that_says_something_else_at_the_same_place_is_refused(tmp_path: P
 def test_a_ledger_is_never_changed(tmp_path: Path) -> None:
     Book(tmp_path / "l.sqlite", "run").of("server").write(row())
     connection = sqlite3.connect(tmp_path / "l.sqlite")
-    copy = "REPLACE INTO releases SELECT id, at, run, site, turn, number, '{}', drawn FROM releases"
-    for statement in ("DELETE FROM releases", "UPDATE releases SET turn = 9", copy):
+    copy = "REPLACE INTO entries SELECT id, at, kind, run, site, turn, number, '{}', drawn, digest FROM entries"
+    others = [f"DELETE FROM {table}" for table in ("origin", "runs", "ended")]
+    book = Book(tmp_path / "l.sqlite")
+    book.begin({"seed": 0})
+    book.end()
+    for statement in (
+        "DELETE FROM entries",
+        "UPDATE entries SET turn = 9",
+        copy,
+        "UPDATE runs SET about = ''",
+        *others,
+    ):
         with pytest.raises(sqlite3.IntegrityError, match="never changed"):
             connection.execute(statement)
+
+
+def test_a_release_is_announced_before_training_and_drawn_once_afterwards(tmp_path: Path) -> None:
+    book = Book(tmp_path / "l.sqlite", "run", Budget(2.0))
+    assert not book.of("server").write(row())
+    assert book.of("server").write(row())
+    assert book.record(row(), None) == (True, None)
+    stood, drawn = book.record(row(), draws)
+    assert stood
+    assert drawn is not None
+    assert np.array_equal(drawn, book.of("server").draw(row(), lambda: pytest.fail("drawn again")))
+    assert book.releases() == [row()], "what is announced and then drawn is one release"
+    with sqlite3.connect(tmp_path / "l.sqlite") as connection:
+        kinds = connection.execute("SELECT kind, drawn IS NULL FROM entries ORDER BY id").fetchall()
+    assert kinds == [("budget", 1), ("release", 1), ("drawn", 0)]
+
+
+def test_an_announced_release_is_spent_also_when_nothing_follows(tmp_path: Path) -> None:
+    Book(tmp_path / "l.sqlite", "first", Budget(2.0)).of("server").write(row())
+    with pytest.raises(LimbeckError, match=r"but 0\.2859 of 2 is left"):
+        Book(tmp_path / "l.sqlite", "second").of("server").write(row())
 
 
 def test_a_release_that_would_pass_the_budget_is_refused_and_not_drawn(tmp_path: Path) -> None:
@@ -88,10 +124,72 @@ def test_a_budget_is_towards_one_observer(tmp_path: Path) -> None:
         Book(budget=Budget(1.0, towards="server")).check_plan([bare])
 
 
-@pytest.mark.parametrize("wrong", [{"epsilon": 0.0}, {"epsilon": float("inf")}, {"epsilon": 1.0, "delta": 0.0}])
-def test_wrong_budgets_are_told(wrong: dict[str, float]) -> None:
-    with pytest.raises(LimbeckError, match="budget"):
-        Budget(**wrong)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"epsilon": 0.0}, "budget.epsilon must be above 0"),
+        ({"epsilon": float("inf")}, "budget.epsilon must be above 0 and finite"),
+        ({"delta": 0.0}, "budget.delta must lie between 0 and 1"),
+        ({"towards": "nobody"}, "budget.towards must be one of server, parties, public, not 'nobody'"),
+        ({"unit": "person"}, "budget.unit must be one of row, party, both, not 'person'"),
+        ({"rows_per_person": 0}, "budget.rows_per_person must be a whole number from 1"),
+    ],
+)
+def test_wrong_budgets_are_told(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(LimbeckError, match=told):
+        Budget(**{"epsilon": 1.0, **wrong})
+
+
+def test_a_budget_is_for_a_row_a_party_or_both(tmp_path: Path) -> None:
+    """One party's rows are protected by its labels' noise, the party itself is not."""
+    rows = [replace(row(site="a"), unit="example", parameters={**row().parameters, "unit": "example"})]
+    Book(budget=Budget(2.0)).check_plan(rows)
+    for unit in ("party", "both"):
+        with pytest.raises(LimbeckError, match=r"\(unit: a party.*\) to inf, but 2 of 2 is left"):
+            Book(budget=Budget(2.0, unit=unit)).check_plan(rows)
+    assert Budget(2.0, unit="party").spent([row()]) == Budget(2.0, unit="both").spent([row()])
+
+
+def test_a_budget_for_people_with_several_rows_is_spent_faster() -> None:
+    rows = [replace(row(site="a"), unit="example", parameters={**row().parameters, "unit": "example"})]
+    one, five = Budget(2.0).spent(rows), Budget(2.0, rows_per_person=5).spent(rows)
+    assert five > 3 * one
+    with pytest.raises(LimbeckError, match=r"\(unit: a person with 5 rows\) to"):
+        Book(budget=Budget(2.0, rows_per_person=5)).check_plan(rows)
+
+
+def test_a_budget_stays_in_force_whatever_later_runs_bring(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    Book(path, "first", Budget(2.0)).of("server").draw(row(), draws)
+    for later in (None, Budget(9.0, delta=1e-3), Budget(9.0, towards="server")):
+        book = Book(path, "second", later)
+        assert Budget(2.0) in book.budgets
+        with pytest.raises(LimbeckError, match=r"this run would bring .* but 0\.2859 of 2 is left"):
+            book.check_plan([row()])
+        with pytest.raises(LimbeckError, match=r"server: labels would bring .* but 0\.2859 of 2 is left"):
+            book.of("server").draw(row(), lambda: pytest.fail("drawn"))
+
+
+def test_a_budget_may_be_lowered_and_never_raised(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    Book(path, "a", Budget(2.0)).of("server").draw(row(), draws)
+    Book(path, "b", Budget(1.9)).of("server").draw(row(queries=1), lambda: draws()[:1])
+    Book(path, "c", Budget(1.9))
+    for larger in (2.0, 3.0):
+        with pytest.raises(
+            LimbeckError, match=rf"budget.epsilon = {larger:g} is more than .*l.sqlite keeps .*at most 1.9"
+        ):
+            Book(path, "d", Budget(larger))
+    assert Book(path).budgets == [Budget(1.9)]
+    assert read_contents(path)[0].budgets == [Budget(2.0), Budget(1.9)]
+
+
+def test_a_budget_that_allowed_nothing_is_not_kept(tmp_path: Path) -> None:
+    """A run that is refused for its budget leaves no trace: its owner may think again."""
+    path = tmp_path / "l.sqlite"
+    with pytest.raises(LimbeckError, match=r"but 0\.5 of 0\.5 is left"):
+        Book(path, "a", Budget(0.5)).of("server").write(row())
+    Book(path, "a", Budget(3.0)).of("server").write(row())
 
 
 def test_what_is_not_a_ledger_is_told(tmp_path: Path) -> None:
@@ -143,3 +241,186 @@ def test_two_programs_cannot_both_take_the_last_of_a_budget(tmp_path: Path) -> N
     rival.join()
     assert len(refused) == 1
     assert len(one.releases()) == 1
+
+
+def begun(path: Path | None, **about: Any) -> Book:
+    book = Book(path)
+    book.begin({"seed": 0, **about})
+    return book
+
+
+def test_a_run_is_known_by_a_random_identifier(tmp_path: Path) -> None:
+    one, two = (begun(tmp_path / name).run for name in ("a.sqlite", "b.sqlite"))
+    assert one != two
+    assert len(one) == 32
+    assert begun(None).run not in (one, two)
+
+
+def test_an_interrupted_run_is_resumed_and_one_that_ended_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    first = begun(path)
+    again = Book(path)
+    assert not again.begin({"seed": 0}), "nothing was released yet: there is nothing to resume"
+    assert again.run == first.run
+    first.of("server").draw(row(), draws)
+    resumed = Book(path)
+    assert resumed.begin({"seed": 0})
+    assert resumed.run == first.run
+    assert begun(path, public="other rows").run != first.run
+    resumed.end()
+    resumed.end()
+    new = Book(path)
+    assert not new.begin({"seed": 0})
+    assert new.run != first.run
+    new.of("server").draw(row(), draws)
+    assert len(new.releases()) == 2
+
+
+def test_the_secret_is_the_same_whenever_the_ledger_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    secret = Book(path).secret
+    assert len(secret) == 32
+    assert Book(path).secret == secret
+    assert Book(tmp_path / "other.sqlite").secret != secret
+    memory = Book()
+    assert memory.secret == memory.secret != Book().secret
+    (tmp_path / "l.sqlite.secret").write_bytes(b"short")
+    with pytest.raises(LimbeckError, match=r"l\.sqlite\.secret holds 5 bytes, not the 32"):
+        _ = Book(path).secret
+
+
+def test_only_the_owner_may_read_a_ledger_and_what_belongs_to_it(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        book = Book(tmp_path / "l.sqlite", "run", Budget(2.0))
+        _ = book.secret
+        modes: set[int] = set()
+
+        def look() -> np.ndarray:
+            book._store.execute("CREATE TABLE scratch (x)")  # so that there is a journal to look at
+            modes.update(file.stat().st_mode & 0o777 for file in tmp_path.iterdir())
+            assert (tmp_path / "l.sqlite-journal").exists()
+            return draws()
+
+        book.of("server").draw(row(), look)
+    finally:
+        os.umask(umask)
+    assert modes == {0o600}
+    assert {file.name for file in tmp_path.iterdir()} == {"l.sqlite", "l.sqlite.head", "l.sqlite.secret"}
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_full_disk_is_told_in_one_line_and_nothing_is_half_written(tmp_path: Path) -> None:
+    """SQLite says that the disk is full when a file may have no more pages, and ends the transaction by itself."""
+    book = Book(tmp_path / "l.sqlite", "run")
+    book.of("server").draw(row(), draws)
+    [(pages,)] = book._store.execute("PRAGMA page_count")
+    book._store.execute(f"PRAGMA max_page_count = {pages}")
+
+    def fill() -> None:
+        for number in range(1, 100):
+            book.of("server").draw(row(number), draws)
+
+    with pytest.raises(LimbeckError) as refused:
+        fill()
+    assert str(refused.value) == f"{tmp_path / 'l.sqlite'} cannot be written to: database or disk is full"
+    kept = book.releases()
+    number = len(kept)
+    assert kept == [r for _, _, r in read_ledger(tmp_path / "l.sqlite")] == [row(n) for n in range(number)]
+    book._store.execute("PRAGMA max_page_count = 100000")
+    book.of("server").draw(row(number), draws)
+    assert len(Book(tmp_path / "l.sqlite").releases()) == number + 1
+
+
+def test_a_head_that_cannot_be_written_is_told_and_the_release_counts_as_spent(tmp_path: Path) -> None:
+    book = Book(tmp_path / "l.sqlite", "run")
+    (tmp_path / "l.sqlite.head").unlink()
+    (tmp_path / "l.sqlite.head").mkdir()
+    with pytest.raises(LimbeckError, match=r"l\.sqlite\.head cannot be written: Is a directory"):
+        book.of("server").draw(row(), draws)
+    assert book.releases() == [row()]
+
+
+def test_an_interruption_while_drawing_leaves_the_ledger_as_it_was(tmp_path: Path) -> None:
+    book = Book(tmp_path / "l.sqlite", "run")
+
+    def breaks() -> np.ndarray:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        book.of("server").draw(row(), breaks)
+    assert book.releases() == []
+    book.of("server").draw(row(), draws)
+    assert book.releases() == [row()]
+
+
+SIZES = {"small": 395, "large": 60_000}  # a small party's rows are drawn often, a large one's hardly ever
+SAMPLED = FedMDNFDP(sampled=60)
+
+
+def sampled(order: list[str], named: bool) -> list[Release]:
+    rows = SAMPLED.planned(100, 3, [SIZES[name] for name in order], "simulated")
+    return [replace(r, site=name) for r, name in zip(rows, order, strict=True)] if named else rows
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_parties_in_another_order_never_make_the_sum_smaller(tmp_path: Path, named: bool) -> None:
+    """Small's rows were drawn twice. By the parties' numbers it looked like once, and once of the large one's."""
+    path = tmp_path / "l.sqlite"
+    orders = (["small", "large"], ["large", "small"])
+    for run, order in enumerate(orders):
+        book = Book(path, f"run {run}")
+        for release in sampled(order, named):
+            book.of(release.site).write(release)
+    contents, _ = read_contents(path)
+    truth = sum(
+        delta_of_subsets(sampled(order, True)[index : index + 1]) for order, index in zip(orders, (0, 1), strict=True)
+    )
+    by_number = delta_of_subsets([r for _, r in over_runs_by_number(orders)])
+    composed = delta_of_subsets(over_runs(contents.releases))
+    assert (round(by_number, 3), round(truth, 3)) == (0.142, 0.282)
+    assert composed == pytest.approx(truth) if named else truth < composed < 1.02 * truth
+
+
+def over_runs_by_number(orders: tuple[list[str], list[str]]) -> list[tuple[str, Release]]:
+    return [(str(run), r) for run, order in enumerate(orders) for r in sampled(order, False)]
+
+
+def test_one_run_is_composed_as_it_is() -> None:
+    rows = [row(site="party 0"), row(site="party 1"), row()]
+    assert over_runs([("a", each) for each in rows]) == rows
+
+
+def test_parties_without_a_name_count_once_for_a_run_and_for_everybody() -> None:
+    """A run in progress: party 0 is a round ahead of the others, and party 2 has released something else."""
+    run = [row(0, site="party 0"), row(0, site="party 1"), row(1, site="party 0"), row(0, 9, site="party 2")]
+    rows = [("a", each) for each in run] + [("b", row(site="clinic"))]
+    found = over_runs(rows)
+    assert found == [row(0), row(1), row(0, 9), row(site="clinic")]
+    [total] = {
+        f.epsilon for f in figures(found, 1e-5) if (f.observer, f.unit, f.adjacency) == ("public", "party", "replace")
+    }
+    assert total == pytest.approx(Budget(9.0, unit="party").spent([row(n, q) for n, q in enumerate((40, 40, 9, 40))]))
+
+
+def test_a_budget_over_several_runs_holds_for_parties_without_a_name(tmp_path: Path) -> None:
+    """Party 0 of one run may be party 1 of the next: with names it is known that nobody spent twice."""
+    for names, fits in ((("a", "b"), True), (("party 0", "party 1"), False)):
+        path = tmp_path / f"{fits}.sqlite"
+        Book(path, "first", Budget(2.0)).of(names[0]).write(row(site=names[0]))
+        second = Book(path, "second")
+        if fits:
+            second.check_plan([row(site=names[1])])
+            second.of(names[1]).write(row(site=names[1]))
+        else:
+            with pytest.raises(LimbeckError, match="this run would bring"):
+                second.check_plan([row(site=names[1])])
+            with pytest.raises(LimbeckError, match="party 1: labels would bring"):
+                second.of(names[1]).write(row(site=names[1]))
+
+
+@pytest.mark.parametrize("wrong", [["server"], ["party 0"], [" "], ["a", "a"]])
+def test_names_that_a_ledger_could_not_tell_apart_are_refused(wrong: list[str]) -> None:
+    with pytest.raises(LimbeckError, match=r"cannot be the name of a party|two parties have the name 'a'"):
+        check_site_names(wrong)
+    check_site_names(["a", "party of three", "the server"])

@@ -216,38 +216,39 @@ def party_start(folder: Folder) -> None:
 
 def party_ledger(
     folder: Folder,
-    delta: Annotated[float, typer.Option(help="The chance that epsilon leaves out.")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="Delta, at which epsilon is computed.")] = 1e-5,
+    rows_per_person: Annotated[
+        int | None, typer.Option(help="How many rows one person may have; default: as in [budget].")
+    ] = None,
 ) -> None:
-    """What has left the house, over all runs, and what it cost."""
+    """What has left this party over all runs, what it cost, and whether the ledger is intact."""
     from limbeck.consortium.party import PartyFolder
     from limbeck.privacy.accountants import check_delta
     from limbeck.privacy.accounting import figures
-    from limbeck.privacy.ledger import read_ledger
+    from limbeck.privacy.budget import in_force
+    from limbeck.privacy.ledger import read_contents
     from limbeck.report.privacy import figures_table, ledger_table
 
     check_delta(delta)
-    place, budget = PartyFolder(folder).path / "ledger.sqlite", PartyFolder(folder).settings.budget
-    rows = read_ledger(place) if place.exists() else []
-    if not rows:
+    place, own = PartyFolder(folder).path / "ledger.sqlite", PartyFolder(folder).settings.budget
+    if not place.exists() or not (contents := read_contents(place)[0]).rows:
         typer.echo("Nothing has left.")
         return
-    screen = console()
-    screen.print(ledger_table(rows))
-    releases = [row for _, _, row in rows]
-    screen.print(figures_table(figures(releases, delta), delta))
-    if budget:
-        spent = budget.spent(releases)
-        screen.print(
-            f"budget towards {budget.towards}: {spent:.4g} of {budget.epsilon:g} spent, delta {budget.delta:g}"
-        )
+    screen, releases = console(), [row for _, _, row in contents.rows]
+    people = rows_per_person or (own.rows_per_person if own else 1)
+    screen.print(ledger_table(contents.rows))
+    screen.print(figures_table(figures(releases, delta, people), delta))
+    for budget in in_force([*contents.budgets, *([own] if own else [])]):
+        screen.print(f"budget: {budget}; spent {budget.spent(releases):.4g}", soft_wrap=True)
+    number, digest = contents.head
+    screen.print(f"head: {number} entries, the last {digest}", soft_wrap=True)
 
 
 def requests(folder: Folder) -> None:
     """Requests that wait for a person, and what was decided."""
     from limbeck.consortium.party import PartyFolder
 
-    with _undamaged(folder):
-        found = PartyFolder(folder).kept.requests()
+    found = PartyFolder(folder).kept.requests()
     for each in found:
         typer.echo(f"{each.number}  {each.decision or 'waits'}  {each.run}  turn {each.turn}  {each.what}")
     if not found:
@@ -262,9 +263,8 @@ def approve(
     """Say yes to a request that waits, or no."""
     from limbeck.consortium.party import PartyFolder
 
-    with _undamaged(folder):
-        kept = PartyFolder(folder).kept
-        waiting = {each.number for each in kept.requests() if each.decision is None}
+    kept = PartyFolder(folder).kept
+    waiting = {each.number for each in kept.requests() if each.decision is None}
     if number not in waiting:
         raise LimbeckError(f"request {number} does not wait; waiting: {', '.join(map(str, sorted(waiting))) or 'none'}")
     kept.decide(number, "denied" if deny else "approved")
@@ -272,12 +272,11 @@ def approve(
 
 
 def _told(led: Any, as_json: bool, answer: TextIO) -> None:
-    from limbeck.drafts import Draft
+    from limbeck.consortium.files import write_private
     from limbeck.report.statement import statement
     from limbeck.report.tables import run_table
 
-    with Draft(led.folder / "privacy.md") as file:
-        file.write(statement(led.record).encode())
+    write_private(led.folder / "privacy.md", statement(led.record, head=led.head).encode())
     if as_json:
         answer.write(json.dumps(led.record.summary(str(led.folder)), allow_nan=False) + "\n")
         answer.flush()
@@ -299,16 +298,6 @@ def _until_interrupted() -> Iterator[None]:
 def _say(line: str) -> None:
     sys.stderr.write(f"{datetime.now().strftime('%H:%M:%S')} {line}\n")
     sys.stderr.flush()
-
-
-@contextmanager
-def _undamaged(folder: Path) -> Iterator[None]:
-    import sqlite3
-
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise LimbeckError(f"a file in {folder} is damaged: {error}") from error
 
 
 @contextmanager

@@ -56,6 +56,7 @@ def epsilon(
     threshold: Annotated[float | None, typer.Option(help="confident-gaussian: votes needed.")] = None,
     bound: Annotated[float | None, typer.Option(help="Scores: what they are clipped to.")] = None,
     share: Annotated[float, typer.Option(help="Scores: a neighbour's weight in their mean.")] = 1.0,
+    rows_per_person: Annotated[int, typer.Option(help="Unit example: how many rows one person may have.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Epsilon of noisy maxima or noisy scores, by every accountant that has a theorem for them."""
@@ -81,6 +82,7 @@ def epsilon(
         orders=orders,
         delta=delta,
         noise=noise.value,
+        rows_per_person=rows_per_person,
     )
     answer = worth(enquiry, accountant)
     if as_json:
@@ -90,23 +92,27 @@ def epsilon(
         return
     from limbeck.report.privacy import epsilon_table
 
-    title = f"{answer.epsilon:.4f} at delta {delta:g}, by {answer.accountant}"
+    people = f" for a person with {rows_per_person} rows" if rows_per_person > 1 else ""
+    title = f"{answer.epsilon:.4f} at delta {delta:g}{people}, by {answer.accountant}"
     dependent = [name for name in WITH_VOTES if votes is not None]
     console().print(epsilon_table(title, answer.all, answer.accountant, dependent))
 
 
 def ledger(
     file: Annotated[Path, typer.Argument(help="A ledger (SQLite) that runs wrote.")],
-    delta: Annotated[float, typer.Option(help="The chance that epsilon leaves out.")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="Delta, at which epsilon is computed.")] = 1e-5,
+    rows_per_person: Annotated[int, typer.Option(help="How many rows one person may have in a party.")] = 1,
 ) -> None:
-    """What has left which site, and what all of it cost."""
+    """What was released from which site, what all of it cost, and whether the ledger is intact."""
     from limbeck.privacy.accountants import check_delta
     from limbeck.privacy.accounting import figures
-    from limbeck.privacy.ledger import read_ledger
-    from limbeck.report.privacy import figures_table, ledger_table
+    from limbeck.privacy.ledger import over_runs, read_contents
+    from limbeck.report.privacy import figures_table, ledger_lines, ledger_table
 
     check_delta(delta)
-    rows = read_ledger(file)
+    contents, anchored = read_contents(file)
     screen = console()
-    screen.print(ledger_table(rows))
-    screen.print(figures_table(figures([row for _, _, row in rows], delta), delta))
+    screen.print(ledger_table(contents.rows))
+    screen.print(figures_table(figures(over_runs(contents.releases), delta, rows_per_person), delta))
+    for line in ledger_lines(contents, anchored, rows_per_person):
+        screen.print(line, soft_wrap=True)

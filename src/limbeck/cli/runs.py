@@ -44,7 +44,7 @@ def run(
     sys.path.insert(0, str(file.parent.resolve()))  # where a user's own models lie: name = "python:module:factory"
     answer = private_stdout() if as_json else sys.stdout
     warm_up(processes)
-    from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside
+    from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files, remove_ledger
     from limbeck.experiments.run import ledger_of, run_experiment
     from limbeck.protocol.parties import protects
     from limbeck.report.progress import Watcher
@@ -55,16 +55,17 @@ def run(
     experiment, table = experiment_in(file, settings or [])
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     kept = ledger_of(experiment, file.parent)
-    beside = ledger_beside(where, kept) if kept or protects(experiment.algorithm) else nullcontext()
-    with RunFolder(where) as folder, beside as ledger:
+    protected = protects(experiment.algorithm)
+    beside = ledger_beside(where, kept) if kept or protected else nullcontext()
+    with RunFolder(where, protected and experiment.noise_source == "secure") as folder, beside as ledger:
         result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
-        together, delta = _all_together(ledger, result.record) if ledger else ([], None)
-        told = statement(result.record, together, delta, bool(result.models))
-        own = {} if kept or ledger is None else {"ledger.sqlite": ledger.read_bytes()}
+        together, delta, head = _all_together(ledger, result.record) if ledger else ([], None, None)
+        told = statement(result.record, together, delta, bool(result.models), head=head)
+        own = {} if kept or ledger is None else ledger_files(ledger)
         picture = _picture(result.record, err)
         where = folder.write({**result.files(), **own, **picture, "privacy.md": told.encode()})
         if ledger and not kept:
-            ledger.unlink()
+            remove_ledger(ledger)
     if as_json:
         answer.write(json.dumps(result.record.summary(str(where)), allow_nan=False) + "\n")
         answer.flush()
@@ -100,12 +101,13 @@ def _picture(record: Any, err: Any) -> dict[str, bytes]:
 
 
 def _all_together(ledger: Path, record: Any) -> Any:
-    """What all runs in a ledger cost, where there are others than this one."""
+    """What all runs in a ledger cost, where there are others than this one; the delta of that; the ledger's head."""
     from limbeck.privacy.accounting import delta_of_subsets, figures
-    from limbeck.privacy.ledger import read_ledger
+    from limbeck.privacy.ledger import over_runs, read_contents
 
-    rows = read_ledger(ledger)
-    releases = [row for _, _, row in rows]
-    delta = max(record.delta, delta_of_subsets(releases))
-    several = len({run for _, run, _ in rows}) > 1
-    return (figures(releases, delta) if several and delta else []), delta
+    contents, _ = read_contents(ledger)
+    releases, people = over_runs(contents.releases), record.rows_per_person
+    delta = max(record.delta, delta_of_subsets(releases, people))
+    several = len({run for run, _ in contents.releases}) > 1
+    found = figures(releases, delta, people) if several and delta else []
+    return found, delta, contents.head if contents.digests else None

@@ -24,7 +24,7 @@ from limbeck.data.splits import SPLITS, Iid, Split, Within
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.models.choice import Training
 from limbeck.models.named import model_from
-from limbeck.privacy.ledger import Budget
+from limbeck.privacy.ledger import Budget, check_site_names
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.release import Noise
@@ -119,7 +119,7 @@ def algorithm_in(value: Any) -> Algorithm:
 
 def budget_in(value: Any) -> Budget:
     if not isinstance(value, dict):
-        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, towards = "public" }')
+        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, towards = "public", unit = "row" }')
     return from_table(Budget, value)
 
 
@@ -155,9 +155,13 @@ class Data(Table):
 
 
 class Party(Table):
-    """`[[party]]`: what one party has that the others have not."""
+    """`[[party]]`: what one party has that the others have not.
+
+    `name` is how a ledger that several runs share knows the party, whatever its number.
+    """
 
     index: StrictInt = Field(ge=0)
+    name: str | None = None
     model: Annotated[Model | None, PlainValidator(model_in)] = None
     data: str | None = None
 
@@ -183,6 +187,10 @@ class Source(Table):
                 raise LimbeckError(f"[[party]] index = {index}, but there are {self.parties} parties, numbered from 0")
             if indices.count(index) > 1:
                 raise LimbeckError(f"[[party]] index = {index} stands twice")
+        try:
+            check_site_names([party.name for party in self.party if party.name is not None])
+        except LimbeckError as error:
+            raise LimbeckError(f"[[party]] name: {error}") from error
         return self
 
     @model_validator(mode="after")
@@ -208,6 +216,12 @@ class Source(Table):
     @property
     def parties(self) -> int:
         return len(self.files) or self.data.parties
+
+    @property
+    def names(self) -> list[str] | None:
+        """What a ledger calls the parties; None where none of them has a name."""
+        known = {party.index: party.name for party in self.party if party.name is not None}
+        return [known.get(index, f"party {index}") for index in range(self.parties)] if known else None
 
 
 class Experiment(Source):

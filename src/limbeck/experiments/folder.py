@@ -11,16 +11,21 @@ from pathlib import Path
 from types import TracebackType
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.ledger import read_ledger
+from limbeck.privacy.ledger import files_of, read_ledger
 
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+LEDGER = "ledger.sqlite"  # in a run's folder; only its owner may read it, whatever the rest is
 
 
 class RunFolder:
-    """`with RunFolder(path) as folder: ... folder.write(files)`; without `write` nothing stays behind."""
+    """`with RunFolder(path) as folder: ... folder.write(files)`; without `write` nothing stays behind.
 
-    def __init__(self, path: Path) -> None:
+    A `private` folder, that of a real run, is readable by its owner only.
+    """
+
+    def __init__(self, path: Path, private: bool = False) -> None:
         self.path = path
+        self.private = private
 
     def __enter__(self) -> "RunFolder":
         try:
@@ -37,13 +42,20 @@ class RunFolder:
         """Where the folder is now: another run may have taken the name meanwhile, then a number is added."""
         try:
             for name, data in files.items():
-                target = self._draft / name
-                target.parent.mkdir(exist_ok=True)
-                target.write_bytes(data)
-            self._draft.chmod(0o755)
+                self._write(name, data)
+            if not self.private:
+                self._draft.chmod(0o755)
             return self._named()
         except OSError as error:
             raise LimbeckError(f"cannot write {self.path}: {error.strerror}; nothing was kept") from error
+
+    def _write(self, name: str, data: bytes) -> None:
+        target = self._draft / name
+        target.parent.mkdir(0o700 if self.private else 0o777, exist_ok=True)
+        mode = 0o600 if self.private or name.startswith(LEDGER) else 0o666
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
 
     def _named(self) -> Path:
         for number in count(1):
@@ -73,20 +85,33 @@ def ledger_beside(folder: Path, kept: Path | None) -> Iterator[Path]:
     Its own lies beside the folder until the run is whole. After a kill it stays there, and the same run goes on with
     it; where nothing was released, nothing stays.
     """
-    path = kept or folder.with_name(f"{folder.name}.ledger.sqlite")
+    path = kept or folder.with_name(f"{folder.name}.{LEDGER}")
     began = path.exists()
     try:
         yield path
     finally:
         if kept is None and not began and path.exists() and not _holds_releases(path):
-            path.unlink()
+            remove_ledger(path)
+
+
+def ledger_files(ledger: Path) -> dict[str, bytes]:
+    """A run's own ledger as its folder keeps it, with its head; its secret is of no more use."""
+    path, head, *_ = files_of(ledger)
+    return {LEDGER: path.read_bytes(), head.name.replace(path.name, LEDGER): head.read_bytes()}
+
+
+def remove_ledger(ledger: Path) -> None:
+    """Remove a run's own ledger and all files that belong to it."""
+    for path in files_of(ledger):
+        path.unlink(missing_ok=True)
 
 
 def _holds_releases(ledger: Path) -> bool:
+    """Whether anything may have been released; a ledger that cannot be read stays where it is."""
     try:
-        return bool(read_ledger(ledger))
+        return bool(ledger.stat().st_size and read_ledger(ledger))
     except LimbeckError:
-        return False
+        return True
 
 
 def free_folder(stem: str) -> Path:

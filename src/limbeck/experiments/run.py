@@ -1,8 +1,8 @@
 """Run an experiment: from a TOML table, or from arrays in Python."""
 
-import hashlib
-import json
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,8 +11,7 @@ import numpy as np
 
 from limbeck.data.draw import Draw
 from limbeck.data.sets import as_float, check_finite
-from limbeck.errors import LimbeckError
-from limbeck.experiments.cells import Cell
+from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.deal import Dealt, deal
@@ -23,8 +22,8 @@ from limbeck.models.choice import Training, finish, trainer_for
 from limbeck.models.named import adapted, model_from
 from limbeck.models.sharing import SharedTrainer
 from limbeck.models.training import Watch, unwatched
-from limbeck.privacy.ledger import Book, Budget
-from limbeck.protocol.learning import Model
+from limbeck.privacy.ledger import Book, Budget, check_site_names
+from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.parties import Algorithm, protects
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, Rows, content_hash
@@ -53,6 +52,7 @@ def federation_of(
         config=config,
         noise=experiment.noise_source,
         book=book or Book(budget=experiment.budget),
+        names=experiment.names,
     )
 
 
@@ -66,25 +66,54 @@ def run_experiment(
 ) -> Result:
     """Deal the rows and let the parties learn; what they release stands in the file `ledger` where one is named.
 
-    A run that was killed goes on where its ledger ends: what it released before is not drawn again.
+    A run that was interrupted is resumed: what it released before is not drawn again. In a ledger that the experiment
+    names, which several runs share, a run that ended is never repeated: the same experiment is a new run.
     """
     clock = Clock()
-    with clock.phase("data"):
-        run = Cell(experiment, config, base).key if ledger else ""
-        book = Book(ledger, run, experiment.budget)
-        federation = federation_of(experiment, config, deal(experiment, base), book)
-    if experiment.bounds:
-        federation.check_bounds()
-    trainer = trainer_for(experiment.training, experiment.models, processes, watch, base)
-    shared = SharedTrainer(trainer) if experiment.bounds else trainer
-    try:
-        result = federation.run(shared, clock)
-    finally:
-        book.close()
+    with closing(Book(ledger, budget=experiment.budget)) as book:
+        with clock.phase("data"):
+            federation = federation_of(experiment, config, deal(experiment, base), book)
+        if experiment.bounds:
+            federation.check_bounds()
+        trainer = trainer_for(experiment.training, experiment.models, processes, watch, base, federation.is_real)
+        shared = SharedTrainer(trainer) if experiment.bounds else trainer
+        result = _recorded(federation, shared, clock, shares=experiment.ledger is not None)
     if experiment.bounds:
         result = replace(result, record=replace(result.record, bounds=federation.bounds(shared)))
     finish(trainer)
     return result
+
+
+def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, shares: bool) -> Result:
+    """Run a federation under its identifier in the ledger; `shares` marks the end, where other runs may follow."""
+    if federation.book.begin(_facts(federation)):
+        warnings.warn(
+            f"{federation.book.path} holds a run with the same settings that did not end: it is resumed, and what it "
+            "released is used again; for a new run use another seed or another ledger",
+            LimbeckWarning,
+            stacklevel=3,
+        )
+    result = federation.run(trainer, clock)
+    if shares:
+        federation.book.end()
+    return result
+
+
+def _facts(federation: Federation) -> dict[str, Any]:
+    """The public facts that distinguish one run from another; nothing here is computed from private rows."""
+    algorithm, public = federation.algorithm, federation.public
+    return {
+        "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
+        "seed": federation.seed,
+        "classes": None if federation.classes_are_private else federation.classes.tolist(),
+        "models": [dict(model.description) for model in federation.models],
+        "server": dict(federation.server_model.description),
+        "parties": list(federation.names or []) or len(federation.private),
+        "public": public and content_hash(public.x),
+        "labels": content_hash(public.y) if public and algorithm.needs_public_labels else None,
+        "noise": federation.noise,
+        "data": {key: federation.config.get(key) for key in ("data", "party")},
+    }
 
 
 def ledger_of(experiment: Experiment, base: Path) -> Path | None:
@@ -104,7 +133,7 @@ def run_file(
 
 def run(
     algorithm: Algorithm,
-    parties: Sequence[tuple[Any, Any]],
+    parties: Sequence[tuple[Any, Any]] | Mapping[str, tuple[Any, Any]],
     public: Any = None,
     models: Any = "random-forest",
     server_model: Any = None,
@@ -120,25 +149,28 @@ def run(
 ) -> Result:
     """Let parties learn together in this process.
 
-    `parties` are (X, y) pairs; y may hold any labels. `models` is a scikit-learn estimator, a model's name or its
-    table, for all parties or one for each; `server_model` is the final model's, by default the first party's.
-    `public` are rows without labels, or a pair (X, y) of labelled ones. `noise` is secure where the algorithm adds
-    any, unless told to be simulated; then the `classes` must be named, for labels are private. A `ledger` is a file
-    that outlives the run. `training` says on what device and by which trainer networks learn.
+    `parties` are (X, y) pairs, or a mapping of names to such pairs; y may hold any labels. `models` is a scikit-learn
+    estimator, a model's name or its table, for all parties or one for each; `server_model` is the final model's, by
+    default the first party's. `public` are rows without labels, or a pair (X, y) of labelled ones. `noise` is secure
+    where the algorithm adds any, unless told to be simulated; then the `classes` must be named, for labels are private.
+    A `ledger` is a file that several runs may share: it adds up what they release, by the parties' names, and keeps
+    every `budget` that a run brings. `training` says on what device and by which trainer networks learn.
     """
     _check_numbers(parties, seed, processes)
-    sides = {f"party {i}": pair for i, pair in enumerate(parties)}
-    sides |= {"test": test} if test else {}
-    sides |= {"public": public} if isinstance(public, tuple) else {}
+    called, pairs = _named(parties)
+    titles = called or [f"party {index}" for index in range(len(pairs))]
+    sides = list(zip(titles, pairs, strict=True))
+    sides += [("test", test)] if test else []
+    sides += [("public", public)] if isinstance(public, tuple) else []
     names = _class_names(sides, classes)
-    private = [_rows(x, y, names, f"party {index}") for index, (x, y) in enumerate(parties)]
+    private = [_rows(x, y, names, title) for title, (x, y) in zip(titles, pairs, strict=True)]
     shape = private[0].x.shape[1:]
-    for index, rows in enumerate(private):
-        _check_shape(rows.x, shape, f"party {index}")
+    for title, rows in zip(titles, private, strict=True):
+        _check_shape(rows.x, shape, title, titles[0])
     tested = None if test is None else _rows(*test, names, "test")
     if tested is not None:
-        _check_shape(tested.x, shape, "test")
-    chosen = _models(models, len(parties))
+        _check_shape(tested.x, shape, "test", titles[0])
+    chosen = _models(models, len(pairs))
     server = chosen[0] if server_model is None else _model(server_model)
     federation = Federation(
         algorithm=algorithm,
@@ -148,7 +180,7 @@ def run(
         private=private,
         models=chosen,
         server_model=server,
-        public=None if public is None else _public(public, shape, names),
+        public=None if public is None else _public(public, shape, names, titles[0]),
         public_is_labelled=isinstance(public, tuple),
         test=tested,
         config={
@@ -157,15 +189,30 @@ def run(
             "server": {"model": dict(server.description)},
         },
         noise=noise or ("secure" if protects(algorithm) else "simulated"),
-        book=Book(Path(ledger) if ledger else None, _run_key(algorithm, seed, private, chosen), budget),
+        names=called,
     )
-    trainer = trainer_for(training or Training(), [*federation.models, federation.server_model], processes, watch)
-    result = federation.run(trainer)
+    models = [*federation.models, federation.server_model]
+    trainer = trainer_for(training or Training(), models, processes, watch, isolated=federation.is_real)
+    with closing(Book(Path(ledger) if ledger else None, budget=budget)) as book:
+        result = _recorded(replace(federation, book=book), trainer, None, shares=True)
     finish(trainer)
     return result
 
 
-def _check_numbers(parties: Sequence[Any], seed: Any, processes: int | None) -> None:
+def _named(parties: Any) -> tuple[list[str] | None, list[Any]]:
+    """The parties' names, where they have any, and their pairs."""
+    if not isinstance(parties, Mapping):
+        return None, list(parties)
+    if wrong := [name for name in parties if not isinstance(name, str)]:
+        raise LimbeckError(f"parties: the name of a party must be text, not {wrong[0]!r}")
+    try:
+        check_site_names(list(parties))
+    except LimbeckError as error:
+        raise LimbeckError(f"parties: {error}") from error
+    return list(parties), list(parties.values())
+
+
+def _check_numbers(parties: Any, seed: Any, processes: int | None) -> None:
     if not parties:
         raise LimbeckError("parties is empty: give at least one (X, y) pair")
     if not isinstance(seed, int | np.integer) or seed < 0:
@@ -174,24 +221,17 @@ def _check_numbers(parties: Sequence[Any], seed: Any, processes: int | None) -> 
         raise LimbeckError(f"processes must be at least 1, not {processes}")
 
 
-def _class_names(sides: Mapping[str, tuple[Any, Any]], classes: Sequence[Any] | None) -> Array:
+def _class_names(sides: Sequence[tuple[str, Any]], classes: Sequence[Any] | None) -> Array:
     """The classes that were named, or all that anybody's labels hold."""
-    labels = {where: _labels(pair, where) for where, pair in sides.items()}
-    if len({each.dtype.kind == "U" for each in labels.values()}) > 1:
-        text = next(where for where, each in labels.items() if each.dtype.kind == "U")
+    labels = [(where, _labels(pair, where)) for where, pair in sides]
+    if len({each.dtype.kind == "U" for _, each in labels}) > 1:
+        text = next(where for where, each in labels if each.dtype.kind == "U")
         raise LimbeckError(f"{text}: y holds text, others hold numbers")
-    found = np.unique(np.concatenate(list(labels.values())))
+    found = np.unique(np.concatenate([each for _, each in labels]))
     names = found if classes is None else np.asarray(classes)
     if unknown := sorted(set(found.tolist()) - set(names.tolist())):
         raise LimbeckError(f"classes does not name {unknown[0]!r}, which y holds")
     return names
-
-
-def _run_key(algorithm: Algorithm, seed: int, private: Sequence[Rows], models: Sequence[Model]) -> str:
-    """What tells one run from another in a ledger."""
-    rows = [content_hash(array) for party in private for array in (party.x, party.y)]
-    told = [repr(algorithm), int(seed), rows, [dict(model.description) for model in models]]
-    return hashlib.sha256(json.dumps(told, default=repr).encode()).hexdigest()
 
 
 def _labels(pair: Any, where: str) -> Array:
@@ -234,14 +274,14 @@ def _rows(x: Any, y: Any, classes: Array, where: str) -> Rows:
     return Rows(rows, order[np.searchsorted(classes, labels, sorter=order)])
 
 
-def _public(given: Any, shape: tuple[int, ...], classes: Array) -> Rows:
+def _public(given: Any, shape: tuple[int, ...], classes: Array, first: str) -> Rows:
     if isinstance(given, tuple):
         x, y = given
         labelled = _rows(x, y, classes, "public")
-        _check_shape(labelled.x, shape, "public")
+        _check_shape(labelled.x, shape, "public", first)
         return labelled
     rows = _floats(given, "public")
-    _check_shape(rows, shape, "public")
+    _check_shape(rows, shape, "public", first)
     return Rows(rows, np.zeros(len(rows), np.int64))
 
 
@@ -260,6 +300,6 @@ def _floats(x: Any, where: str) -> Array:
     return rows
 
 
-def _check_shape(x: Array, shape: tuple[int, ...], where: str) -> None:
+def _check_shape(x: Array, shape: tuple[int, ...], where: str, first: str) -> None:
     if x.shape[1:] != shape:
-        raise LimbeckError(f"{where}: rows of shape {x.shape[1:]}, but party 0 has rows of shape {shape}")
+        raise LimbeckError(f"{where}: rows of shape {x.shape[1:]}, but {first} has rows of shape {shape}")

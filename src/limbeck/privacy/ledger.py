@@ -1,11 +1,9 @@
-"""The ledger on disk: what left, written before it leaves, never changed; a retry sends what was recorded."""
+"""The ledger: a release is recorded before it leaves and never changed; a retry sends what was recorded."""
 
 import json
-import math
-import sqlite3
+import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,142 +13,169 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.accounting import epsilon_towards
-from limbeck.protocol.release import Observer, Release
+from limbeck.privacy.budget import Budget as Budget
+from limbeck.privacy.budget import check_tightens, in_force
+from limbeck.privacy.chain import Entry, Head
+from limbeck.privacy.mechanisms import MECHANISMS
+from limbeck.privacy.sites import check_site_names as check_site_names
+from limbeck.privacy.sites import numbered_parties as numbered_parties
+from limbeck.privacy.sites import over_runs as over_runs
+from limbeck.privacy.store import Store
+from limbeck.privacy.store import files_of as files_of
+from limbeck.privacy.store import read_contents as read_contents
+from limbeck.protocol.release import Release
 from limbeck.protocol.rows import Array
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS releases (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    at TEXT NOT NULL, run TEXT NOT NULL, site TEXT NOT NULL, turn INTEGER NOT NULL, number INTEGER NOT NULL,
-    row TEXT NOT NULL, drawn BLOB,
-    UNIQUE (run, site, turn, number)
-);
-CREATE TRIGGER IF NOT EXISTS never_changed BEFORE UPDATE ON releases
-BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
-CREATE TRIGGER IF NOT EXISTS never_deleted BEFORE DELETE ON releases
-BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
-CREATE TRIGGER IF NOT EXISTS never_replaced BEFORE INSERT ON releases
-WHEN EXISTS (SELECT 1 FROM releases WHERE id = NEW.id
-    OR (run = NEW.run AND site = NEW.site AND turn = NEW.turn AND number = NEW.number))
-BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
-"""
-PATIENCE = 60.0  # seconds that a release waits for another program that writes to the same ledger
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """`budget = { epsilon, delta, towards }`: a ledger takes no release that would spend more towards this observer."""
-
-    epsilon: float
-    delta: float = 1e-5
-    towards: Observer = "public"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf:
-            raise LimbeckError(f"budget.epsilon must be above 0 and finite, not {self.epsilon:g}")
-        if not 0 < self.delta < 1:
-            raise LimbeckError(f"budget.delta must lie between 0 and 1, not {self.delta:g}")
-
-    def spent(self, releases: Sequence[Release]) -> float:
-        return epsilon_towards(self.towards, releases, self.delta)
-
-    def check(self, spent: Sequence[Release], more: Sequence[Release], what: str) -> None:
-        """Refuse what would pass the budget, and say what is left."""
-        after = self.spent([*spent, *more])
-        if after > self.epsilon:
-            before = self.spent(spent)
-            left = f"{max(0.0, self.epsilon - before):.4g} of {self.epsilon:g} is left"
-            raise LimbeckError(f"{what} would bring epsilon towards {self.towards} to {after:.4g}, but {left}")
+IDENTIFIER = 16  # random bytes
+Kept = tuple[str, Release]  # in which run, and what
 
 
 @dataclass(slots=True)
 class Book:
-    """All ledgers of one run; in a file where a path is given. Several runs may share a file, and its budget.
+    """All ledgers of one run; in a file where a path is given. Several runs may share a file, and its budgets.
 
-    `cap` is what this run alone may spend.
+    A budget is kept in the ledger from the first release that it allows, and stays in force for every later run. `cap`
+    is what this run alone may spend.
     """
 
     path: Path | None = None
     run: str = ""
     budget: Budget | None = None
     cap: Budget | None = None
-    _connection: Any = field(init=False)
+    _store: Store = field(init=False)
+    _secret: bytes | None = field(default=None, init=False)
     _lock: Any = field(default_factory=threading.RLock, init=False)
 
     def __post_init__(self) -> None:
-        try:
-            if self.path:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(
-                self.path or ":memory:", timeout=PATIENCE, isolation_level=None, check_same_thread=False
-            )
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.executescript(SCHEMA)
-        except (sqlite3.Error, OSError) as error:
-            raise LimbeckError(f"{self.path} cannot be used as a ledger: {error}") from error
+        self._store = Store(self.path)
+        if self.budget:
+            try:
+                check_tightens(self.budget, self._store.contents.budgets, self._store.where)
+            except LimbeckError:
+                self.close()
+                raise
+
+    @property
+    def head(self) -> Head:
+        """How many entries there are, and the digest of the last one."""
+        with self._lock:
+            return self._store.catch_up().head
+
+    @property
+    def budgets(self) -> list[Budget]:
+        """The budgets in force: those that the ledger keeps, and this run's."""
+        with self._lock:
+            kept = self._store.catch_up().budgets
+        return in_force([*kept, self.budget] if self.budget else kept)
+
+    @property
+    def secret(self) -> bytes:
+        """Random bytes of whoever keeps the ledger, the same whenever it is opened."""
+        with self._lock:
+            if self._secret is None:
+                self._secret = self._store.secret()
+            return self._secret
+
+    def begin(self, about: Mapping[str, Any]) -> bool:
+        """Give the run an identifier: a random one, or that of a run with the same public facts that did not end.
+
+        Return True if a run is resumed that has released something.
+        """
+        facts = json.dumps(about, sort_keys=True, default=repr)
+        same = "SELECT run FROM runs WHERE about = ? AND run NOT IN (SELECT run FROM ended) ORDER BY rowid DESC LIMIT 1"
+        with self._lock, self._store.alone():
+            found = self._store.execute(same, facts)
+            self.run = found[0][0] if found else secrets.token_hex(IDENTIFIER)
+            if not found:
+                self._store.execute("INSERT INTO runs VALUES (?, ?)", self.run, facts)
+            return any(run == self.run for run, _ in self._store.catch_up().releases)
+
+    def end(self) -> None:
+        """Mark the run as ended: it is never resumed."""
+        new = "INSERT INTO ended SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM ended WHERE run = ?1)"
+        with self._lock, self._store.alone():
+            self._store.execute(new, self.run)
 
     def of(self, site: str) -> "SiteLedger":
         return SiteLedger(self, site)
 
     def releases(self, site: str | None = None, run: str | None = None, others: str | None = None) -> list[Release]:
-        """Every row in the order of writing; of one site, of one run, or of all runs but one."""
-        chosen = (
-            "SELECT row FROM releases WHERE (?1 IS NULL OR site = ?1) AND (?2 IS NULL OR run = ?2) "
-            "AND (?3 IS NULL OR run != ?3) ORDER BY id"
-        )
+        """Every release in the order of writing; of one site, of one run, or of all runs but one."""
+        return [row for _, row in self._releases(run, others) if site in (None, row.site)]
+
+    def _releases(self, run: str | None = None, others: str | None = None) -> list[Kept]:
         with self._lock:
-            found = self._connection.execute(chosen, (site, run, others)).fetchall()
-        return [Release(**json.loads(row)) for (row,) in found]
+            known = self._store.catch_up().releases
+        return [each for each in known if run in (None, each[0]) and (others is None or each[0] != others)]
 
     def check_plan(self, planned: Sequence[Release]) -> None:
-        """Refuse a run that cannot fit into the budget, before anyone trains."""
+        """Refuse a run that would exceed what may be spent, before any training."""
         if self.cap:
             self.cap.check([], planned, "this run")
-        if self.budget:
-            self.budget.check(self.releases(others=self.run), planned, "this run")
+        self._check_budgets(planned, "this run", without=self.run)
+
+    def _check_budgets(self, more: Sequence[Release], what: str, without: str | None = None) -> None:
+        """Refuse what would exceed a budget, added to all that was released; `without` leaves out one run."""
+        if not (budgets := self.budgets):
+            return
+        spent = self._releases(others=without)
+        before, after = over_runs(spent), over_runs([*spent, *((self.run, row) for row in more)])
+        for budget in budgets:
+            budget.check(before, after, what)
 
     def record(self, row: Release, noisy: Callable[[], Array] | None) -> tuple[bool, Array | None]:
-        """Write a row, with what its mechanism drew; where it stands already, give what it drew then.
+        """Write a release, and what its mechanism draws; what was drawn before is not drawn again.
 
-        The first is whether it stood there.
+        A release may be written first and drawn later. Return whether it was recorded before, and what was drawn.
         """
-        place = (self.run, row.site, row.turn, row.number)
-        text = json.dumps(asdict(row), sort_keys=True)
-        with self._lock, self._alone():
-            where = "SELECT row, drawn FROM releases WHERE run = ? AND site = ? AND turn = ? AND number = ?"
-            found = self._connection.execute(where, place).fetchone()
-            if found is None:
-                if self.cap:
-                    self.cap.check(self.releases(run=self.run), [row], f"{row.site}: {row.what}")
-                if self.budget:
-                    self.budget.check(self.releases(), [row], f"{row.site}: {row.what}")
-                drawn = None if noisy is None else save({"drawn": np.ascontiguousarray(noisy())})
-                now = datetime.now(UTC).isoformat(timespec="seconds")
-                insert = "INSERT INTO releases (at, run, site, turn, number, row, drawn) VALUES (?, ?, ?, ?, ?, ?, ?)"
-                self._connection.execute(insert, (now, *place, text, drawn))
-            elif found[0] != text:
-                raise LimbeckError(f"{self.path}: {row.site} has released something else in this run before")
-            else:
-                drawn = found[1]
-        return found is not None, None if drawn is None else load(drawn)["drawn"]
+        with self._lock:
+            with self._store.alone():
+                self._store.catch_up()
+                known, drawn = self._recorded(row), self._find("drawn", row)
+                new = [] if known else self._allowed(row)
+                if drawn is None and noisy is not None:
+                    drawn = self._drawn(row, noisy())
+                    new.append(drawn)
+                self._store.append(new)
+            if new:
+                self._store.keep_head()
+        return known is not None, None if drawn is None or drawn.drawn is None else load(drawn.drawn)["drawn"]
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """From the look at what is spent to the commit nobody else spends: other programs wait."""
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise LimbeckError(f"{self.path} cannot be written to: {error}") from error
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
+    def _recorded(self, row: Release) -> Entry | None:
+        """This release, where it is recorded; or refuse another one at its place."""
+        known = self._find("release", row)
+        if known and known.body != _text(row):
+            raise LimbeckError(f"{self._store.where}: {row.site} has released something else in this run before")
+        return known
+
+    def _find(self, kind: str, row: Release) -> Entry | None:
+        return self._store.find((kind, self.run, row.site, row.turn, row.number))
+
+    def _allowed(self, row: Release) -> list[Entry]:
+        """A new release, after the budget that allows it where the ledger does not keep that yet; or refuse."""
+        what = f"{row.site}: {row.what}"
+        if self.cap:
+            own = self.releases(run=self.run)
+            self.cap.check(own, [*own, row], what)
+        self._check_budgets([row], what)
+        return [*self._new_budget(), self._entry("release", row, _text(row))]
+
+    def _new_budget(self) -> list[Entry]:
+        kept = self._store.contents.budgets
+        if self.budget is None or self.budget in kept:
+            return []
+        return [Entry(0, _now(), "budget", self.run, "", 0, len(kept), _text(self.budget), None)]
+
+    def _drawn(self, row: Release, value: Array) -> Entry:
+        secret = bool(getattr(MECHANISMS.get(row.mechanism), "secret", False))
+        data = save({"drawn": np.ascontiguousarray(value)})
+        return self._entry("drawn", row, json.dumps({"secret": secret}), data)
+
+    def _entry(self, kind: str, row: Release, body: str, drawn: bytes | None = None) -> Entry:
+        return Entry(0, _now(), kind, self.run, row.site, row.turn, row.number, body, drawn)
 
     def close(self) -> None:
-        self._connection.close()
+        self._store.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +199,13 @@ class SiteLedger:
 
 
 def read_ledger(path: Path) -> list[tuple[str, str, Release]]:
-    """When, in which run, and what: every row of a ledger's file."""
-    try:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
-            found = connection.execute("SELECT at, run, row FROM releases ORDER BY id").fetchall()
-        return [(at, run, Release(**json.loads(row))) for at, run, row in found]
-    except (sqlite3.Error, ValueError, TypeError) as error:
-        raise LimbeckError(f"{path} is not a ledger: {error}") from error
+    """When, in which run, and what: every release in a ledger's file, which is verified."""
+    return read_contents(path)[0].rows
+
+
+def _text(row: Release | Budget) -> str:
+    return json.dumps(asdict(row), sort_keys=True)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

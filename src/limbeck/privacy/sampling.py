@@ -17,7 +17,7 @@ from limbeck.protocol.release import UNITS, Chance, Noise
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
 
-MOST_STEPS = 2**62  # of values on it, so that noise fits beside them
+MOST_STEPS = 2**62  # of values on it, so that noise fits beside them; larger ones are clipped, never refused
 STEPS = 2**20  # at least so many steps of the grid of noisy real numbers are in one standard deviation
 
 
@@ -97,11 +97,8 @@ def _on_a_grid(kind: str, values: Array, scale: float) -> Array:
     if values.dtype.kind in "iub":
         return _discrete(kind, values, scale)
     step = grid_of(scale)
-    steps = np.rint(np.asarray(values, np.float64) / step)
-    if np.abs(steps).max(initial=0) > MOST_STEPS:
-        raise LimbeckError(f"noise of scale {scale:g} is too fine for numbers as large as these")
-    steps = steps.astype(np.int64)
-    return _discrete(kind, steps, scale / step) * step
+    steps = np.clip(np.rint(np.asarray(values, np.float64) / step), -MOST_STEPS, MOST_STEPS)
+    return _discrete(kind, steps.astype(np.int64), scale / step) * step
 
 
 def _leader(noisy: Array) -> Array:

@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from limbeck.privacy.accounting import Figure
+from limbeck.privacy.accounting import Figure, delta_of_subsets
+from limbeck.privacy.budget import Budget, in_force
+from limbeck.privacy.chain import Contents
+from limbeck.privacy.sites import numbered_parties, over_runs
 from limbeck.protocol.release import Release
 from limbeck.report.tables import framed
 
@@ -33,13 +36,33 @@ def ledger_table(rows: Sequence[tuple[str, str, Release]]) -> Table:
     return table
 
 
+def ledger_lines(contents: Contents, anchored: bool, rows_per_person: int = 1) -> list[str]:
+    """Below the tables: the head, the budgets in force, and what could not be verified or attributed."""
+    number, digest = contents.head
+    lines = [f"head: {number} entries, the last {digest}" if number else "head: no entries"]
+    if not anchored:
+        lines.append("the head is not kept beside the ledger: removed last entries could not be noticed")
+    lines += [f"budget: {budget}; spent {_spent(budget, contents)}" for budget in in_force(contents.budgets)]
+    if subsets := delta_of_subsets(over_runs(contents.releases), rows_per_person):
+        lines.append(f"subsets of private rows: their own delta is {subsets:.4g}, below which no epsilon holds")
+    if numbered_parties(contents.releases):
+        lines.append("parties without a name count as everybody in every run: name them for smaller figures")
+    return lines
+
+
+def _spent(budget: Budget, contents: Contents) -> str:
+    return _number(budget.spent(over_runs(contents.releases)))
+
+
 def figures_table(found: Sequence[Figure], delta: float) -> Table:
     table = framed(f"epsilon at delta {delta:g}")
-    for column in ("towards", "unit", "neighbours", "epsilon", "accountant"):
-        table.add_column(column, justify="right" if column == "epsilon" else "left")
+    people = any(figure.rows > 1 for figure in found)
+    for column in ("towards", "unit", *["rows"] * people, "neighbours", "epsilon", "accountant"):
+        table.add_column(column, justify="right" if column in ("rows", "epsilon") else "left")
     for figure in found:
-        told = figure.accountant or "no theorem"
-        table.add_row(figure.observer, figure.unit, figure.adjacency, _number(figure.epsilon), told)
+        told = figure.accountant or "no guarantee available"
+        rows = [str(figure.rows) if figure.unit == "example" else "all"] * people
+        table.add_row(figure.observer, figure.unit, *rows, figure.adjacency, _number(figure.epsilon), told)
     return table
 
 

@@ -1,0 +1,85 @@
+"""A budget: how much epsilon may be spent towards one observer."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from limbeck.errors import LimbeckError
+from limbeck.privacy.accounting import OBSERVERS, Protects, epsilon_towards
+from limbeck.privacy.spends import check_rows_per_person
+from limbeck.protocol.release import Observer, Release
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`budget = { epsilon, delta, towards, unit, rows_per_person }`: no release may spend more towards this observer.
+
+    `unit` says who is protected: one person with up to `rows_per_person` rows in a party ("row"), a whole party
+    ("party"), or "both", and then the larger epsilon counts.
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    towards: Observer = "public"
+    unit: Protects = "row"
+    rows_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise LimbeckError(f"budget.epsilon must be above 0 and finite, not {self.epsilon:g}")
+        if not 0 < self.delta < 1:
+            raise LimbeckError(f"budget.delta must lie between 0 and 1, not {self.delta:g}")
+        for key, value, known in (("towards", self.towards, OBSERVERS), ("unit", self.unit, get_args(Protects))):
+            if value not in known:
+                raise LimbeckError(f"budget.{key} must be one of {', '.join(known)}, not {value!r}")
+        try:
+            check_rows_per_person(self.rows_per_person)
+        except LimbeckError as error:
+            raise LimbeckError(f"budget.{error}") from error
+
+    def __str__(self) -> str:
+        people = f", rows_per_person {self.rows_per_person}" if self.rows_per_person > 1 else ""
+        return f"epsilon {self.epsilon:g} at delta {self.delta:g} towards {self.towards}, unit {self.unit}{people}"
+
+    @property
+    def terms(self) -> "Budget":
+        """The same for everything but epsilon: two budgets with equal terms can be compared."""
+        return replace(self, epsilon=1.0)
+
+    def spent(self, releases: Sequence[Release]) -> float:
+        return epsilon_towards(self.towards, releases, self.delta, self.unit, self.rows_per_person)
+
+    def check(self, spent: Sequence[Release], after: Sequence[Release], what: str) -> None:
+        """Refuse to go from what is `spent` to `after`, where that exceeds the budget, and say what is left."""
+        total = self.spent(after)
+        if total > self.epsilon:
+            told = f"{what} would bring epsilon towards {self.towards}{self._who} to {total:.4g}"
+            left = max(0.0, self.epsilon - self.spent(spent))
+            raise LimbeckError(f"{told}, but {left:.4g} of {self.epsilon:g} is left")
+
+    @property
+    def _who(self) -> str:
+        """Who is protected, where it is not one row."""
+        row = "one row" if self.rows_per_person == 1 else f"a person with {self.rows_per_person} rows"
+        told = {"row": row, "party": "a party", "both": f"a party, or {row}"}[self.unit]
+        return "" if told == "one row" else f" (unit: {told})"
+
+
+def in_force(budgets: Iterable[Budget]) -> list[Budget]:
+    """Of budgets with equal terms the tightest."""
+    tightest: dict[Budget, Budget] = {}
+    for budget in budgets:
+        known = tightest.setdefault(budget.terms, budget)
+        tightest[budget.terms] = min(known, budget, key=lambda each: each.epsilon)
+    return list(tightest.values())
+
+
+def check_tightens(budget: Budget, kept: Iterable[Budget], where: str) -> None:
+    """Refuse a budget that would loosen one that a ledger keeps."""
+    for known in in_force(kept):
+        if known.terms == budget.terms and budget.epsilon > known.epsilon:
+            raise LimbeckError(
+                f"budget.epsilon = {budget.epsilon:g} is more than the budget that {where} keeps ({known}): "
+                f"a budget may be lowered, never raised; use at most {known.epsilon:g}"
+            )

@@ -1,0 +1,250 @@
+"""A ledger's file: an SQLite database to which entries are appended, one program at a time."""
+
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import astuple, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from limbeck.drafts import Draft, make_private
+from limbeck.errors import LimbeckError
+from limbeck.privacy.chain import Contents, Entry, Place, changed, head_file, missing, read_head, write_head
+
+COLUMNS = "id, at, kind, run, site, turn, number, body, drawn, digest"
+TABLES = {
+    "entries": """id INTEGER PRIMARY KEY, at TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('release', 'drawn', 'budget')),
+        run TEXT NOT NULL, site TEXT NOT NULL, turn INTEGER NOT NULL, number INTEGER NOT NULL,
+        body TEXT NOT NULL, drawn BLOB, digest TEXT NOT NULL,
+        UNIQUE (kind, run, site, turn, number)""",
+    "origin": "id INTEGER PRIMARY KEY CHECK (id = 1), value TEXT NOT NULL",
+    "runs": "run TEXT PRIMARY KEY, about TEXT NOT NULL",
+    "ended": "run TEXT PRIMARY KEY",
+}
+SAME = {
+    "entries": "id = NEW.id OR (kind = NEW.kind AND run = NEW.run AND site = NEW.site AND turn = NEW.turn "
+    "AND number = NEW.number)",
+    "origin": "id = NEW.id",
+    "runs": "run = NEW.run",
+    "ended": "run = NEW.run",
+}
+NEVER = "BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
+PATIENCE = 60.0  # seconds that a release waits for another program that writes to the same ledger
+SECRET = 32  # bytes
+
+
+@dataclass(slots=True)
+class Store:
+    """A ledger's file, or its like in memory; `contents` are the entries that were verified so far."""
+
+    path: Path | None
+    contents: Contents = field(init=False)
+    _connection: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            if self.path:
+                make_private(self.path)
+            self._connection = _connect(self.path or ":memory:")
+        except (sqlite3.Error, OSError) as error:
+            raise LimbeckError(f"{self.where} cannot be used as a ledger: {error}") from error
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        """The tables and the head's file are on the disk before the first entry is written."""
+        with self.alone("cannot be used as a ledger"):
+            _make_tables(self._connection, self.where)
+        with self.alone():
+            self.contents = _verified(self._connection, self.where)
+            self._check_kept_head()
+            _check_no_others(self._connection, self.where)
+
+    @property
+    def where(self) -> str:
+        return str(self.path or "the ledger")
+
+    def execute(self, statement: str, *values: Any) -> list[Any]:
+        found: list[Any] = self._connection.execute(statement, values).fetchall()
+        return found
+
+    def catch_up(self) -> Contents:
+        """Verify what other programs have appended; what was verified before must be as it was."""
+        with self._told("cannot be read"):
+            number, digest = self.contents.head
+            if number and self.execute("SELECT digest FROM entries WHERE id = ?", number) != [(digest,)]:
+                raise self._first_change()
+            self.contents.take(_entries(self._connection, "id > ?", number))
+            _check_no_others(self._connection, self.where)
+        return self.contents
+
+    def _first_change(self) -> LimbeckError:
+        found = _verified(self._connection, self.where).digests
+        for number, digest in enumerate(self.contents.digests, 1):
+            if number > len(found):
+                return missing(self.where, number)
+            if found[number - 1] != digest:
+                return changed(self.where, number)
+        raise AssertionError
+
+    def find(self, place: Place) -> Entry | None:
+        """The entry at a place, with what was drawn; it must be as it was verified."""
+        number = self.contents.places.get(place)
+        if number is None:
+            return None
+        for entry in _entries(self._connection, "id = ?", number):
+            if entry.digest_after(self.contents.before(number)) != self.contents.before(number + 1):
+                raise changed(self.where, number)
+            return entry
+        raise missing(self.where, number)
+
+    def append(self, new: Sequence[Entry]) -> None:
+        """Chain new entries to the last one and write them."""
+        last, digest = self.contents.head
+        for number, entry in enumerate(new, last + 1):
+            chained = replace(entry, id=number).after(digest)
+            digest = chained.digest
+            self.execute(f"INSERT INTO entries ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *astuple(chained))
+
+    def keep_head(self) -> None:
+        """Write the head to its own file, after the commit; while others wait, so that it never goes back."""
+        if self.path is None:
+            return
+        with self.alone():
+            write_head(self.path, self.catch_up().head)
+
+    def _check_kept_head(self) -> None:
+        """The ledger must contain the head that is kept beside it; after a kill it may have entries beyond that."""
+        if self.path is None:
+            return
+        kept, head = read_head(self.path), self.contents.head
+        if kept is None and head[0]:
+            raise LimbeckError(
+                f"{head_file(self.path)} is missing; without it, removed last entries would go unnoticed: write "
+                '"NUMBER DIGEST" into it, the head of the ledger that the last privacy statement names'
+            )
+        if kept is not None:
+            self.contents.check_head(kept, str(head_file(self.path)))
+        if kept != head:
+            write_head(self.path, head)
+
+    def secret(self) -> bytes:
+        """Random bytes in a file beside the ledger that only its owner may read."""
+        if self.path is None:
+            return secrets.token_bytes(SECRET)
+        path = secret_file(self.path)
+        try:
+            with self.alone():
+                if not path.exists():
+                    with Draft(path, private=True) as file:
+                        file.write(secrets.token_bytes(SECRET))
+            found = path.read_bytes()
+        except OSError as error:
+            raise LimbeckError(f"{path} cannot be used: {error.strerror}") from error
+        if len(found) != SECRET:
+            raise LimbeckError(f"{path} holds {len(found)} bytes, not the {SECRET} of a ledger's secret")
+        return found
+
+    @contextmanager
+    def alone(self, told: str = "cannot be written to") -> Iterator[None]:
+        """One transaction: from the look at what is spent to the commit nobody else spends; other programs wait."""
+        with self._told(told):
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):  # a full disk may have ended the transaction already
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """One line instead of SQLite's own error."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise LimbeckError(f"{self.where} {what}: {error}") from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def secret_file(ledger: Path) -> Path:
+    return ledger.with_name(f"{ledger.name}.secret")
+
+
+def files_of(ledger: Path) -> list[Path]:
+    """A ledger's file and those that belong to it."""
+    return [ledger, head_file(ledger), secret_file(ledger), ledger.with_name(f"{ledger.name}-journal")]
+
+
+def read_contents(path: Path) -> tuple[Contents, bool]:
+    """The verified contents of a ledger's file, and whether the head was kept beside it; nothing is written."""
+    kept = read_head(path)
+    try:
+        with closing(_connect(f"{path.absolute().as_uri()}?mode=rw")) as connection:
+            if "entries" not in _tables(connection, str(path)):
+                raise LimbeckError(f"{path} is not a ledger: it has no entries")
+            contents = _verified(connection, str(path))
+            if kept is not None:
+                contents.check_head(kept, str(head_file(path)))
+            _check_no_others(connection, str(path))
+    except sqlite3.Error as error:
+        raise LimbeckError(f"{path} is not a ledger: {error}") from error
+    return contents, kept is not None
+
+
+def _connect(target: str | Path) -> sqlite3.Connection:
+    uri = str(target).startswith("file:")
+    connection = sqlite3.connect(target, PATIENCE, isolation_level=None, check_same_thread=False, uri=uri)
+    connection.text_factory = lambda text: text.decode(errors="surrogateescape")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _tables(connection: sqlite3.Connection, where: str) -> set[str]:
+    """The tables of a file, or what to do with one of the earlier format."""
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if "releases" in names:
+        raise LimbeckError(
+            f"{where} is a ledger of an earlier format: keep it as evidence, and begin a new ledger with a budget of "
+            "what is left"
+        )
+    return names
+
+
+def _make_tables(connection: sqlite3.Connection, where: str) -> None:
+    if (known := _tables(connection, where)) and "entries" not in known:
+        raise LimbeckError(f"{where} cannot be used as a ledger: it holds other tables")
+    for name, columns in TABLES.items():
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
+        taken = f"EXISTS (SELECT 1 FROM {name} WHERE {SAME[name]})"
+        for what, when in (("UPDATE", "1"), ("DELETE", "1"), ("INSERT", taken)):
+            trigger = f"CREATE TRIGGER IF NOT EXISTS {name}_{what} BEFORE {what} ON {name}"
+            connection.execute(f"{trigger} WHEN {when} {NEVER}")
+    if "origin" not in known:
+        connection.execute("INSERT INTO origin VALUES (1, ?)", (secrets.token_hex(SECRET),))
+
+
+def _verified(connection: sqlite3.Connection, where: str) -> Contents:
+    [(origin,)] = connection.execute("SELECT value FROM origin").fetchall() or [("",)]
+    contents = Contents(where, origin)
+    contents.take(_entries(connection, "id > ?", 0))
+    return contents
+
+
+def _check_no_others(connection: sqlite3.Connection, where: str) -> None:
+    """Refuse entries with numbers below 1, which the chain does not reach."""
+    for (number,) in connection.execute("SELECT id FROM entries WHERE id < 1 ORDER BY id"):
+        raise LimbeckError(f"{where}: entry {number} was inserted; restore the ledger from a copy")
+
+
+def _entries(connection: sqlite3.Connection, which: str, number: int) -> Iterator[Entry]:
+    found = connection.execute(f"SELECT {COLUMNS} FROM entries WHERE {which} ORDER BY id", (number,))
+    return (Entry(*row) for row in found)
