@@ -119,7 +119,8 @@ def test_a_plan_names_the_releases_that_the_run_makes(level: str) -> None:
 def silo(x: Any, y: Any) -> Silo:
     public = PublicRows(np.zeros((3, 2), np.float32))
     forest = model_from({"name": "random-forest", "n_estimators": 2})
-    return Silo(party=0, private=Rows(x, y), public=public, classes=2, model=forest, seed=3, trainer=PoolTrainer(1))
+    shared: dict[str, Any] = {"public": public, "classes": 2, "model": forest, "trainer": PoolTrainer(1)}
+    return Silo(party=0, private=Rows(x, y), seed=3, private_level=True, **shared)
 
 
 @pytest.mark.parametrize("changed", range(12))

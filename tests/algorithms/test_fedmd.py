@@ -3,7 +3,7 @@
 import sqlite3
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -238,8 +238,10 @@ def test_wrong_settings(settings: dict[str, Any], told: str) -> None:
 def test_wrong_privacy_settings() -> None:
     with pytest.raises(LimbeckError, match="sampled must be a number of rows from 1"):
         FedMDNFDP(sampled=0)
-    with pytest.raises(LimbeckError, match=r"algorithm\.sampled: party 0 has 25 rows, of which 500 cannot"):
-        federation(FedMDNFDP(sampled=500, replacement=False)).run(PoolTrainer(1))
+    with pytest.raises(LimbeckError, match="population = 5, of which 6 rows cannot be drawn"):
+        FedMDNFDP(sampled=6, replacement=False, population=5)
+    with pytest.raises(LimbeckError, match=r"needs algorithm\.population"):
+        replace(federation(FedMDNFDP()), noise="secure").run(PoolTrainer(1))
     for wrong in ({"exchange": "argmax"}, {"weights": "accuracy"}):
         with pytest.raises(LimbeckError, match="fedmd-ldp noises scores"):
             FedMDLDP(**wrong)  # type: ignore[arg-type]
@@ -252,6 +254,25 @@ def test_wrong_privacy_settings() -> None:
         FedMDLDP(delta=1.0)
     with pytest.raises(LimbeckError, match=r"algorithm\.weights has 2 entries for 3 parties"):
         engine(FedMD(weights=[1.0, 2.0], **QUICK)).run()
+
+
+@pytest.mark.parametrize(("sampled", "population", "replacement"), [(5, 100, True), (40, None, False), (40, 50, False)])
+def test_a_party_with_fewer_rows_than_are_drawn_takes_part(
+    sampled: int, population: int | None, replacement: bool
+) -> None:
+    """Places are drawn, empty ones too: delta is that of the agreed number, whoever has fewer rows."""
+    ran = engine(FedMDNFDP(sampled=sampled, population=population, replacement=replacement, **QUICK))
+    ran.run()
+    for silo in ran.silos:
+        assert silo.ledger.rows[0].parameters["of"] == (population or 40)
+        assert (cast(Any, silo.memory["fedmd.subset"]) < len(silo.private)).all()
+
+
+def test_a_subset_of_empty_places_is_measured_too() -> None:
+    ran = engine(FedMDNFDP(sampled=1, population=10**6, weights="accuracy", **QUICK))
+    ran.run()
+    assert any(not len(silo.memory["fedmd.subset"]) for silo in ran.silos)
+    assert all(silo.adopted for silo in ran.silos)
 
 
 def test_weights_by_accuracy_come_from_rows_held_out_and_stand_in_the_ledger() -> None:
@@ -354,7 +375,7 @@ def test_the_pooled_bound_uses_everybodys_rows() -> None:
 
 def test_which_rows_were_drawn_is_written_down_nowhere_and_a_retry_is_paid_for(tmp_path: Path) -> None:
     """A kept ledger after a kill: the same run again draws another subset, so that its delta adds up."""
-    algorithm = FedMDNFDP(sampled=5, **{**QUICK, "rounds": 1})
+    algorithm = FedMDNFDP(sampled=5, population=20, **{**QUICK, "rounds": 1})
     deltas = []
     for _ in range(2):
         book = Book(tmp_path / "ledger.sqlite", "run")
@@ -365,7 +386,7 @@ def test_which_rows_were_drawn_is_written_down_nowhere_and_a_retry_is_paid_for(t
     assert len(rows) == 2 * 3
     assert deltas[1] == pytest.approx(2 * deltas[0])
     with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
-        assert {drawn for (drawn,) in connection.execute("SELECT drawn FROM releases")} == {None}
+        assert {drawn for (drawn,) in connection.execute("SELECT drawn FROM entries")} == {None}
 
 
 @pytest.mark.parametrize(
@@ -448,7 +469,7 @@ def test_a_share_of_the_rows_says_nothing_of_a_row_more_or_less() -> None:
         record = federation(FedMDNFDP(sampled=sampled, **{**QUICK, "rounds": 1})).run(PoolTrainer(1)).record
         finite = {f["adjacency"] for f in record.privacy if f["unit"] == "example" and f["epsilon"] < float("inf")}
         assert finite == covered
-    whole = FedMDNFDP(sampled=0.5)._subset(30, "party 0")
+    whole = FedMDNFDP(sampled=0.5)._subset(30)
     assert [whole.curve(epsilon) for epsilon in (0.0, 1.0, 10.0)] == [whole.guarantee()[1]] * 3
 
 
@@ -470,7 +491,7 @@ def test_the_statement_says_that_own_models_are_not_covered() -> None:
     bare = federation(FedMD(**QUICK)).run(PoolTrainer(1)).record
     told = statement(bare, own_models=True)
     assert "The parties' own models (`models/`): each learned from its party's private rows" in told
-    assert "Bare to the server, from 3 sites: Scores (what a party's model says of the rows" in told
+    assert "Unprotected towards the server, from 3 sites: Scores (what a party's model says of the rows" in told
     assert "adds the noise itself" not in told
     sampled = federation(FedMDNFDP(sampled=5, **QUICK)).run(PoolTrainer(1)).record
     told = statement(sampled, own_models=True)

@@ -83,7 +83,7 @@ def test_a_plan_names_the_releases_of_every_combination(level: str, voting: Voti
     [
         (Pate(privacy=EPSILON["L2"], voting=Voting(prior=[0.2, 0.3, 0.5])), "prior has 3 shares"),
         (FedKT(1, 2, voting=Voting(prior=[1.0])), "prior has 1 shares"),
-        (FedKT(1, 61, privacy=EPSILON["L2"], voting=Voting(teachers="prior-corrected")), "subsets = 60 would fit"),
+        (FedKT(1, 61, voting=Voting(teachers="prior-corrected")), "subsets = 60 would fit"),
         (FedKT(1, 2, privacy=EPSILON["L2"], voting=Voting(directions=10**8)), "120 public rows are asked about"),
     ],
 )

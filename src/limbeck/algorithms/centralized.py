@@ -16,7 +16,7 @@ from limbeck.protocol.site import Silo, Site
 
 @dataclass(frozen=True, slots=True)
 class PrivateRows(Reply):
-    """A party's rows, bare."""
+    """A party's rows, unprotected."""
 
     x: Array
     y: Array
@@ -37,7 +37,7 @@ class HandOver(Request[PrivateRows]):
 def hand_over(silo: Silo) -> PrivateRows:
     labels = silo.private.y.astype(np.min_scalar_type(silo.classes - 1))
     rows = PrivateRows(silo.private.x, labels)
-    return silo.release(rows, Unprotected(), observer="server", queries=len(silo.private))
+    return silo.release(rows, Unprotected(), observer="server")
 
 
 def pooled(pools: Replies[PrivateRows]) -> Rows:

@@ -1,12 +1,14 @@
 """Distil: teachers on disjoint subsets vote, and a student learns their labels (PATE; the inner tier of FedKT)."""
 
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.votes import tally, winners
-from limbeck.models.training import Fit, FitAndVote
+from limbeck.models.inspection import Limits
+from limbeck.models.training import Fit, FitAndVote, answers, constant_model
 from limbeck.privacy.mechanisms import UNANSWERED, NothingPrivate, Unprotected
 from limbeck.privacy.planner import Privacy
 from limbeck.protocol.messages import Adopt
@@ -22,10 +24,21 @@ def students(silo: Silo, asked: Array, partitions: int, subsets: int, privacy: P
     At level L2 the labels are released with noise; every private row is in all partitions, so that it pays for all
     their queries. What is learned from released labels tells nothing more.
     """
+    queries = partitions * len(asked)
+    if privacy.level == "L2":
+        silo.announce(_noise(silo, queries, subsets, privacy), "public", queries, subsets)
     labels = ballots(silo, asked, partitions, subsets, privacy)
     votes = np.concatenate([tally(partition, silo.classes) for partition in labels])
     taught = _labels(silo, votes, subsets, privacy).reshape(partitions, len(asked))
-    return tuple(silo.train([Fit(silo.model, *answered(asked, targets, silo)) for targets in taught]))
+    models = silo.train([Fit(silo.model, *_answered(asked, targets)) for targets in taught])
+    return tuple(_usable(model, asked, number, silo) for number, model in enumerate(models))
+
+
+def _usable(model: bytes, asked: Array, number: int, silo: Silo) -> bytes:
+    """A student that the server can use; at a private level a constant one where this one could not be."""
+    if not silo.private_level or answers(model, asked, silo.classes, Limits().bytes):
+        return model
+    return constant_model(number, silo.classes, asked.shape[1:])
 
 
 def ballots(silo: Silo, asked: Array, partitions: int, subsets: int, privacy: Privacy) -> Array:
@@ -35,8 +48,8 @@ def ballots(silo: Silo, asked: Array, partitions: int, subsets: int, privacy: Pr
     """
     teachers = [
         FitAndVote(silo.model, silo.private.x[rows], silo.private.y[rows], asked)
-        for _ in range(partitions)
-        for rows in cut(silo, subsets, privacy)
+        for partition in range(partitions)
+        for rows in cut(silo, subsets, privacy, partition)
     ]
     return np.stack(silo.train(teachers)).reshape(partitions, subsets, len(asked))
 
@@ -44,28 +57,40 @@ def ballots(silo: Silo, asked: Array, partitions: int, subsets: int, privacy: Pr
 def _labels(silo: Silo, votes: Array, subsets: int, privacy: Privacy) -> Array:
     if privacy.level != "L2":
         return winners(votes)
-    noisy_max = privacy.noisy_max("example", 1, Asked(len(votes), silo.classes, subsets, False, silo.noise))
-    return silo.release(votes, noisy_max, observer="public", voters=subsets)
+    return silo.release(votes, _noise(silo, len(votes), subsets, privacy), observer="public", voters=subsets)
+
+
+def _noise(silo: Silo, queries: int, subsets: int, privacy: Privacy) -> Any:
+    return privacy.noisy_max("example", 1, Asked(queries, silo.classes, subsets, False, silo.noise))
 
 
 def answered(asked: Array, labels: Array, site: Site) -> tuple[Array, Array]:
-    """The rows that got a label."""
-    there = labels != UNANSWERED
-    if not there.any():
+    """The rows that got a label, at the server; an error where there are none."""
+    rows, found = _answered(asked, labels)
+    if not len(found):
         raise LimbeckError(f"{site.name}: no query passed the threshold; lower it, or ask about more rows")
+    return rows, found
+
+
+def _answered(asked: Array, labels: Array) -> tuple[Array, Array]:
+    there = labels != UNANSWERED
     return (asked, labels) if there.all() else (asked[there], labels[there])
 
 
-def cut(silo: Silo, subsets: int, privacy: Privacy) -> list[Array]:
-    """Cut the private rows into disjoint subsets.
+def cut(silo: Silo, subsets: int, privacy: Privacy, partition: int = 0) -> list[Array]:
+    """Cut the private rows into disjoint subsets, some of them empty where there are too few rows.
 
     Where one row may be replaced, by row number and chance alone; where one may be added or removed, by a keyed hash
-    of the row itself: no other row ever moves.
+    of the row itself: no other row ever moves. In a real run at L2 chance comes from the party's secret and the run's
+    identifier: nobody else decides which rows share a teacher.
     """
     check_subsets(silo, subsets, privacy)
-    if privacy.level != "L2" or privacy.adjacency == "replace":
+    purpose = f"cut {partition}"
+    if privacy.level != "L2":
         return np.array_split(silo.rng.permutation(len(silo.private)), subsets)
-    key = silo.rng.bytes(16)
+    if privacy.adjacency == "replace":
+        return np.array_split(silo.hidden_order(purpose, len(silo.private)), subsets)
+    key = silo.hidden_bytes(purpose, 16)
     place = np.array([_hash(key, x, y) % subsets for x, y in zip(silo.private.x, silo.private.y, strict=True)])
     return [np.flatnonzero(place == subset) for subset in range(subsets)]
 
@@ -76,7 +101,8 @@ def check_subsets(silo: Silo, subsets: int, privacy: Privacy) -> None:
 
 
 def check_enough(name: str, rows: int, subsets: int, privacy: Privacy) -> None:
-    if rows < subsets and privacy.adjacency == "replace":
+    """Without privacy only: how many rows a party has is private, and subsets without rows have substitutes."""
+    if rows < subsets and privacy.level == "L0":
         raise LimbeckError(f"{name} holds {rows} rows, too few for {subsets} subsets: subsets = {rows} would fit")
 
 

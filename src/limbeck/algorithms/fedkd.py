@@ -219,6 +219,9 @@ class FedKD:
                 return self._poll.answer(request, silo)
             case Tell(queries, self.views, seed):
                 check_asked(queries, self.queries, silo)
+                if not 0 <= seed < 2**31:
+                    raise LimbeckError(f"views are made of a seed from 0 to {2**31 - 1}, not {seed}")
+                self._announce(silo, self.views * queries)
                 begin(silo, None)
                 settle(silo, silo.private, self.local)
                 seen = views(silo.public.x[:queries], self.views, seed)
@@ -260,8 +263,24 @@ class FedKD:
             told.append(release_row("server", 1, 1, "Adopt", Unprotected(), "parties", Asked()))
         return told
 
+    def _announce(self, silo: Silo, queries: int) -> None:
+        """The ledger's rows of what will leave, before anything is trained."""
+        if not silo.private_level:
+            return
+        if self._wants_counts and self._counts_are_noisy:
+            silo.announce(LaplaceCounts(self.weights_gamma), "public")
+        elif self._wants_counts:
+            silo.announce(Unprotected(), "server", what=Counts.__name__)
+        if self._noised_at("party"):
+            asked = Asked(queries, silo.classes, noise=silo.noise)
+            silo.announce(self._noise_on_scores(1.0, asked), "public", queries)
+        else:
+            silo.announce(Unprotected(), "server", queries, what=Told.__name__)
+
     def _told(self, logits: Array, silo: Silo) -> Reply:
         """What leaves a party: labels, levels or scores, and its counts where they are asked for."""
+        if silo.private_level:  # a party without finite scores must not differ from others
+            logits = np.nan_to_num(logits, nan=0.0, posinf=self.bound, neginf=-self.bound)
         counts = self._counted(silo)
         if self._noised_at("party"):
             shown = replace(self._noised_here(logits, silo), counts=counts)
@@ -281,11 +300,10 @@ class FedKD:
         """Quantised, noised, and put on the levels' grid again."""
         asked = Asked(len(logits), silo.classes, noise=silo.noise)
         mechanism = self._noise_on_scores(1.0, asked)
-        numbers = np.nan_to_num(logits, nan=0.0, posinf=self.bound, neginf=-self.bound)
         if self.scale is None:
-            noisy = silo.release(np.asarray(numbers, np.float64), mechanism, observer="public")
+            noisy = silo.release(np.asarray(logits, np.float64), mechanism, observer="public")
             return Told(b"", 0, 0, noisy.astype(np.float32), NOBODY)
-        printed = scores_of(quantised(numbers, self.bound, self.scale), self.bound, self.scale)
+        printed = scores_of(quantised(logits, self.bound, self.scale), self.bound, self.scale)
         noisy = silo.release(printed, mechanism, observer="public")
         return Told(*packed(nearest_levels(noisy, self.bound, self.scale)), NOBODY, NOBODY)
 
@@ -386,11 +404,15 @@ class FedKD:
         return Fit(site.model, rows, targets, replace(recipe, loss=losses[self.norm]))
 
     def _sizes(self, replies: Replies[Told], levels: dict[int, Array], classes: int) -> dict[str, float]:
-        """Bytes of scores as they were sent, the floor of what was sent, and what the paper counts."""
-        told = [replies.by_party[party] for party in levels]
-        sizes = {"sent": float(sum(compressed_size(each.packed or each.scores.tobytes()) for each in told))}
-        if all(each.packed for each in told):
-            sizes["entropy"] = sum(map(entropy_bytes, levels.values()))
+        """Bytes of scores as they were sent, the floor of what was sent, and what the paper counts.
+
+        Where parties send without noise what the server noises, the first two would tell of it.
+        """
+        told, sizes = [replies.by_party[party] for party in levels], dict[str, float]()
+        if self._noised_at("party") or not self.left_to_chance:
+            sizes["sent"] = float(sum(compressed_size(each.packed or each.scores.tobytes()) for each in told))
+            if all(each.packed for each in told):
+                sizes["entropy"] = sum(map(entropy_bytes, levels.values()))
         sizes["float64"] = 8.0 * classes * sum(len(each) for each in levels.values())
         return {f"{name}_bytes": size for name, size in sizes.items()}
 

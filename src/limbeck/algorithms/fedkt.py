@@ -135,6 +135,8 @@ class FedKT:
             case TrainStudents(queries):
                 check_asked(queries, self.queries, silo)
                 asked = silo.public.x[:queries]
+                if self.privacy.level == "L1":
+                    silo.announce(Unprotected(), "server", queries, what=Students.__name__)
                 models = Students(students(silo, asked, self.partitions, self.subsets, self.privacy))
                 seen = NothingPrivate() if self.privacy.level == "L2" else Unprotected()
                 return silo.release(models, seen, observer="server", queries=queries)

@@ -23,6 +23,7 @@ from limbeck.knowledge.scores import Exchange, consensus, shown
 from limbeck.models.training import Blank, Refit
 from limbeck.privacy.mechanisms import ClippedGaussian, NothingPrivate, Subsample, Unprotected
 from limbeck.privacy.planner import clipped_gaussian
+from limbeck.privacy.spends import check_rows_per_person
 from limbeck.protocol.messages import Done, Reply, Request, check_shape, check_share
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.recipe import Loss, Recipe
@@ -34,7 +35,7 @@ from limbeck.tables import check_fields
 LOSSES: Mapping[str, Loss] = {"logits": "mae", "softmax": "soft-cross-entropy", "argmax": "cross-entropy"}
 HELD_OUT = 0.2  # of a party's rows, to measure accuracy on
 DEFAULT_EPSILON = 100.0
-STARTED, HELD, SUBSET = "fedmd.started", "fedmd.held-out", "fedmd.subset"
+STARTED, HELD, SUBSET, SCORED = "fedmd.started", "fedmd.held-out", "fedmd.subset", "fedmd.scored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +155,12 @@ class FedMD:
         return Outcome(remarks=tuple(remarks))
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        self._check(request, silo)
         own = self._own(silo)
         if isinstance(request, Begin) or STARTED not in silo.memory:
             given = request.weights if isinstance(request, Begin) else b""
+            scores = range(1, 2 * self.rounds, 2) if isinstance(request, Begin) else range(isinstance(request, Score))
+            self._announce_rounds(silo, scores)
             begin(silo, self.pretrain if self.start != "none" else None, given)
             settle(silo, own, self.settle)
             silo.memory[STARTED] = b"1"
@@ -167,6 +171,8 @@ class FedMD:
                 measured: Reply = silo.release(Accuracy(self._accuracy(silo)), self._told_is(), observer="server")
                 return measured
             case Score(rows):
+                silo.memory[SCORED] = np.array([_scored(silo) + 1])
+                self._announce_rounds(silo, range(1))
                 return self._show(ask(silo, silo.public.x[rows]), silo)
             case Learn(rows, agreed):
                 loss = LOSSES[self.exchange]
@@ -175,6 +181,26 @@ class FedMD:
                 return revisit(silo, own, self.revisit)
             case _:
                 raise unanswerable(request, silo)
+
+    def _check(self, request: Request[Any], silo: Silo) -> None:
+        """Refuse what was not agreed on, by public facts alone and before a private row is touched."""
+        if isinstance(request, Begin) and bool(request.weights) != self.one_network:
+            raise LimbeckError('weights come with the first request exactly where start = "pretrained"')
+        if isinstance(request, Score | Learn):
+            _check_rows(request.rows, min(self.alignment, len(silo.public)), len(silo.public))
+        if isinstance(request, Score) and _scored(silo) >= self.rounds:
+            raise LimbeckError(f"scores are asked for in {self.rounds} rounds, not more")
+        if isinstance(request, Learn):
+            self._check_consensus(request, silo.classes)
+
+    def _check_consensus(self, request: Learn, classes: int) -> None:
+        agreed, labels = request.agreed, self.exchange == "argmax"
+        check_shape(agreed, [(len(request.rows),) if labels else (len(request.rows), classes)])
+        kinds = "iu" if labels else "iuf"
+        if agreed.dtype.kind not in kinds or not np.isfinite(agreed).all():
+            raise LimbeckError("a consensus that is not of finite numbers")
+        if labels and not ((agreed >= 0) & (agreed < classes)).all():
+            raise LimbeckError(f"a consensus of other labels than 0 to {classes - 1}")
 
     def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
         """What a run will release: all of it bare."""
@@ -238,11 +264,16 @@ class FedMD:
 
     def _accuracy(self, silo: Silo) -> float:
         rows = _picked(silo, cast(Array, silo.memory[HELD]))
+        if not len(rows):  # whose places of a subset are all empty counts as chance would
+            return 1 / silo.classes
         return float((ask(silo, rows.x).argmax(axis=1) == rows.y).mean())
 
     def _touched(self, silo: Silo) -> Array:
         """Numbers of the private rows that anything is ever learned from."""
         return np.arange(len(silo.private))
+
+    def _announce_rounds(self, silo: Silo, ahead: range) -> None:
+        """Where scores are noised: the rows of the ledger, so many requests ahead, before anything is trained."""
 
     def _show(self, logits: Array, silo: Silo) -> Reply:
         values = shown(logits, cast(Exchange, self.exchange))
@@ -278,34 +309,53 @@ class FedMDNFDP(FedMDNP):
 
     sampled: int | float = 60  # k: a number of rows, or a share of a party's rows
     replacement: bool = True
+    population: int | None = None  # fewest rows of any party, known to all: a real run's figures are computed with it
+    rows_per_person: int = 1
 
     def __post_init__(self) -> None:
         FedMDNP.__post_init__(self)
         if not self.sampled > 0 or (isinstance(self.sampled, float) and self.sampled > 1):
             raise LimbeckError(f"sampled must be a number of rows from 1, or a share up to 1.0, not {self.sampled}")
+        check_rows_per_person(self.rows_per_person)
+        if self.population is not None and self.population < max(1, 0 if self.replacement else self.sampled):
+            raise LimbeckError(f"population = {self.population}, of which {self.sampled} rows cannot be drawn")
 
     def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
         self._check_weights(len(rows))
+        self._check_population(noise)
         asked = Asked(noise=noise)
         return [
-            release_row(f"party {party}", 0, 0, "rows", self._subset(count, f"party {party}"), "public", asked)
+            release_row(f"party {party}", 0, 0, "rows", self._subset(count), "public", asked)
             for party, count in enumerate(rows)
         ]
 
+    def _check(self, request: Request[Any], silo: Silo) -> None:
+        self._check_population(silo.noise)
+        FedMDNP._check(self, request, silo)
+
+    def _check_population(self, noise: Noise) -> None:
+        """How many rows a party has is private: a real run's figures rest on a number that everybody knows."""
+        if noise == "secure" and self.population is None:
+            raise LimbeckError(
+                "fedmd-nfdp needs algorithm.population, the fewest rows that any party has: delta is computed with it, "
+                'and row counts are private (or noise = "simulated")'
+            )
+
     def _touched(self, silo: Silo) -> Array:
+        """Places are drawn, as many as `population` at least: those beyond the party's rows are empty."""
         if SUBSET not in silo.memory:
             count = len(silo.private)
-            drawn = silo.release(np.arange(count), self._subset(count, silo.name), observer="public")
-            silo.memory[SUBSET] = np.sort(drawn)
+            subset = self._subset(count)
+            drawn = silo.release(np.arange(max(count, subset.of)), subset, observer="public")
+            silo.memory[SUBSET] = np.sort(drawn[drawn < count])
         return cast(Array, silo.memory[SUBSET])
 
-    def _subset(self, count: int, whose: str) -> Subsample:
+    def _subset(self, count: int) -> Subsample:
         """A share's number of rows follows that of all, so that the theorems do not cover a row more or less."""
+        of = count if self.population is None else self.population
         if isinstance(self.sampled, float):
-            return Subsample(max(1, round(self.sampled * count)), count, self.replacement, adjacency="replace")
-        if self.sampled > count and not self.replacement:
-            raise LimbeckError(f"algorithm.sampled: {whose} has {count} rows, of which {self.sampled} cannot be drawn")
-        return Subsample(self.sampled, count, self.replacement)
+            return Subsample(max(1, round(self.sampled * of)), of, self.replacement, adjacency="replace")
+        return Subsample(self.sampled, of if self.replacement else max(of, self.sampled), self.replacement)
 
     def _told_is(self) -> Any:
         return NothingPrivate()
@@ -325,9 +375,11 @@ class FedMDLDP(FedMDNP):
     sigma: float | None = None
     epsilon: float | None = None  # 100 where neither is given
     delta: float = 1e-5
+    rows_per_person: int = 1  # changes nothing: one row may already move every score as far as the bound allows
 
     def __post_init__(self) -> None:
         FedMDNP.__post_init__(self)
+        check_rows_per_person(self.rows_per_person)
         if self.exchange == "argmax" or self.weights == "accuracy":
             raise LimbeckError('fedmd-ldp noises scores: exchange = "logits" or "softmax", weights equal or a list')
         if self.sigma is not None and self.epsilon is not None:
@@ -352,6 +404,14 @@ class FedMDLDP(FedMDNP):
             for party in range(len(rows))
             for turn in range(self.rounds)
         ]
+
+    def _announce_rounds(self, silo: Silo, ahead: range) -> None:
+        if self.is_bare:
+            return
+        mechanism = self._mechanism(len(silo.public), silo.classes, silo.noise)
+        queries = min(self.alignment, len(silo.public))
+        for requests in ahead:
+            silo.announce(mechanism, "public", queries, turn=silo.turn + requests)
 
     def _show(self, logits: Array, silo: Silo) -> Reply:
         if self.is_bare:
@@ -381,6 +441,19 @@ class FedMDLDP(FedMDNP):
 
     def _agreed_is(self) -> Any:
         return Unprotected() if self.is_bare else NothingPrivate()
+
+
+def _check_rows(rows: Array, count: int, public: int) -> None:
+    """Refuse numbers of other public rows than a round is about."""
+    if rows.dtype.kind not in "iu" or rows.shape != (count,) or len(np.unique(rows)) != count:
+        raise LimbeckError(f"a round is about {count} different public rows")
+    if rows.min() < 0 or rows.max() >= public:
+        raise LimbeckError(f"public rows are numbered 0 to {public - 1}")
+
+
+def _scored(silo: Silo) -> int:
+    """In how many rounds a party has given scores."""
+    return int(cast(Array, silo.memory.get(SCORED, np.zeros(1)))[0])
 
 
 def aligned(site: Site, count: int) -> Array:

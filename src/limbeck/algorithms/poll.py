@@ -121,8 +121,8 @@ class Poll(Rules):
         return labels
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
-        if isinstance(request, Count | Say) and request.parties < 1:
-            raise LimbeckError(f"{silo.name} was asked on behalf of {request.parties} parties")
+        if isinstance(request, Count | Say) and request.parties != silo.parties:
+            raise LimbeckError(f"{silo.name} was asked on behalf of {request.parties} parties, not {silo.parties}")
         match request:
             case Count(queries, parties) if self.counts_first(silo.classes, parties):
                 check_subsets(silo, self.subsets, self.privacy)
@@ -151,6 +151,7 @@ class Poll(Rules):
         """What leaves a party: its teachers' mean vote, each thing that goes with it a release of its own."""
         self._check_basis(basis, asked, queries, parties, silo)
         believes = self.believes(silo.classes, parties)
+        self._announce(silo, len(asked), queries, parties)
         votes, weights, belief = self._teachers_say(silo, asked, prior, believes)
         if self.privacy.level == "L2":
             wants_counts = self.wants_counts(silo.classes, parties)
@@ -169,6 +170,20 @@ class Poll(Rules):
         told = Said(mean.astype(np.float16), weight, belief, counts)
         return silo.release(told, Unprotected(), observer="server", queries=len(asked))
 
+    def _announce(self, silo: Silo, rows: int, queries: int, parties: int) -> None:
+        """The ledger's rows of what will leave, before anything is trained."""
+        if self.privacy.level == "L1":
+            for what in self._unprotected(silo.classes, parties):
+                silo.announce(Unprotected(), "server", what=what)
+            silo.announce(Unprotected(), "server", rows, what=Said.__name__)
+        if self.privacy.level == "L2":
+            means, first = (
+                self.means(queries, silo.classes, parties, silo.noise),
+                self.counts_first(silo.classes, parties),
+            )
+            for what, noise, asked in self._noised(means, queries, silo.classes, self.subsets, silo.noise)[first:]:
+                silo.announce(noise, "public", asked.queries, asked.voters, asked.abstentions, what)
+
     def _teachers_say(
         self, silo: Silo, asked: Array, prior: Array | None, believes: bool
     ) -> tuple[Array, Array, float]:
@@ -177,7 +192,8 @@ class Poll(Rules):
         A teacher, its votes and its weight depend on its own subset alone.
         """
         x, y = silo.private.x, silo.private.y
-        places = [rows for _ in range(self.partitions) for rows in cut(silo, self.subsets, self.privacy)]
+        numbers = range(self.partitions)
+        places = [rows for number in numbers for rows in cut(silo, self.subsets, self.privacy, number)]
         chances = silo.rng.integers(2**63, size=len(places)).tolist()
         helds = [
             rows[::HELD_OUT] if self.weights == "accuracy" and len(rows) > HELD_OUT else rows[:0] for rows in places
@@ -210,7 +226,7 @@ class Poll(Rules):
                 return float((scores.argmax(axis=1) == held).mean()) if len(held) else 1 / len(counts)
             case "rare-class":
                 return rare_class_weight(counts, self.voting.cap)
-        return float(counts.any())
+        return 1.0
 
     def _counted(self, silo: Silo, queries: int, parties: int) -> Array:
         """Rows by class; at L2 released with noise, and public from then on."""

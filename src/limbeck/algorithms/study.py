@@ -9,15 +9,14 @@ many. What it has not seen a consensus about keeps its public label, where there
 """
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.scores import labels_of, logits_of
-from limbeck.models.onnx import PackedModel
-from limbeck.models.training import Ask, Blank, Fit, Pack, Refit, takes_steps
-from limbeck.models.weights import apart, continued
+from limbeck.models.training import Ask, AskPacked, Blank, Fit, Pack, Refit, takes_steps
+from limbeck.models.weights import apart, check_weights, continued
 from limbeck.protocol.messages import Done
 from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.rows import Array, Rows
@@ -39,11 +38,16 @@ def begin(silo: Silo, pretrain: Recipe | None, given: bytes = b"") -> None:
             assert silo.public.y is not None
             _note(silo, np.arange(len(silo.public)), silo.public.y)
         return
-    weights = given or silo.train([Blank(silo.model, silo.private.x.shape[1:])])[0]  # type: ignore[arg-type]
+    weights = _checked(silo, given) if given else silo.train([Blank(silo.model, silo.private.x.shape[1:])])[0]  # type: ignore[arg-type]
     if pretrain is not None and not given:
         assert silo.public.y is not None
         weights = _steps(silo, silo.public.x, silo.public.y, weights, pretrain)
     silo.memory[WEIGHTS] = weights
+
+
+def _checked(silo: Silo, given: bytes) -> bytes:
+    model = cast(Any, silo.model)
+    return check_weights(given, model.first_weights(silo.private.x.shape[1:], silo.classes, 0))
 
 
 def ask(silo: Silo, rows: Array) -> Array:
@@ -52,7 +56,8 @@ def ask(silo: Silo, rows: Array) -> Array:
         [logits] = silo.train([Ask(silo.model, _weights(silo), rows)])  # type: ignore[arg-type]
         return logits
     assert silo.adopted is not None
-    return logits_of(PackedModel(silo.adopted).scores(rows))
+    [scores] = silo.train([AskPacked(silo.adopted, rows)])
+    return logits_of(scores)
 
 
 def digest(silo: Silo, own: Rows, rows: Array, agreed: Array, recipe: Recipe, loss: Loss, revisit: Recipe) -> Done:
@@ -117,7 +122,7 @@ def _known(silo: Silo) -> Array:
 def _fit_anew(silo: Silo, own: Rows) -> Done:
     known = _known(silo)
     rows = np.flatnonzero(known != UNKNOWN)
-    times = max(1, round(len(rows) / len(own)))
+    times = max(1, round(len(rows) / max(1, len(own))))
     x = np.concatenate([np.repeat(own.x, times, axis=0), silo.public.x[rows]])
     [model] = silo.train([Fit(silo.model, x, np.concatenate([np.repeat(own.y, times), known[rows]]))])
     return silo.adopt(model)

@@ -268,7 +268,8 @@ class Rules:
     ) -> tuple[GaussianSum, ...]:
         parts = ((1.0, sums),) if counts is None else ((1 - COUNTS_SHARE, sums), (COUNTS_SHARE, counts))
         if self.privacy.epsilon is not None:
-            return gaussian_sums(self.privacy.epsilon, self.privacy.delta, parts, beside, noise)
+            people = self.privacy.rows_per_person
+            return gaussian_sums(self.privacy.epsilon, self.privacy.delta, parts, beside, noise, people)
         mu = sums.apart / float(self.privacy.sigma or 0)
         return tuple(replace(part, sigma=part.apart / mu / math.sqrt(share / parts[0][0])) for share, part in parts)
 
@@ -276,7 +277,7 @@ class Rules:
         """About how much all queries about rows tell."""
         privacy = self.privacy
         if privacy.epsilon is not None:
-            return gaussian_mu(privacy.epsilon, privacy.delta)
+            return gaussian_mu(privacy.epsilon, privacy.delta) / privacy.rows_per_person
         if privacy.sigma is not None:
             return math.sqrt(2 * queries) / privacy.sigma
         return math.sqrt(queries) * float(privacy.gamma or 0)
@@ -309,7 +310,7 @@ class Rules:
         if self.in_sums and (self.voting.directions or 0) > rows:
             raise LimbeckError(f"voting: directions = {self.voting.directions}, but {rows} public rows are asked about")
         means, one = self.means(queries, classes, everyone, noise), Asked(1, classes, noise=noise)
-        first, one_more = self.counts_first(classes, everyone), self.wants_counts(classes, everyone)
+        first = self.counts_first(classes, everyone)
         said = int(first and not alone)  # the turn in which parties speak
         found = []
         for party in (f"party {number}" for number in range(everyone)):
@@ -319,8 +320,7 @@ class Rules:
                 found += _rows(party, turns, told)
                 continue
             found += [release_row(party, 0, 0, "Counts", Unprotected(), "server", one)] * (first and not alone)
-            bare = ["Counts"] * one_more + ["Weight"] * self.wants_weight
-            bare += ["Belief"] * self.believes(classes, everyone)
+            bare = self._unprotected(classes, everyone)
             found += [release_row(party, said, n, w, Unprotected(), "server", one) for n, w in enumerate(bare)]
             all_rows = Asked(rows, classes, noise=noise)
             found.append(release_row(party, said, len(bare), "Said", Unprotected(), "server", all_rows))
@@ -333,6 +333,11 @@ class Rules:
             turns = [1 if what == "median" else said + 1 for what, _, _ in told]
             found += _rows("server", turns, told)
         return found
+
+    def _unprotected(self, classes: int, everyone: int) -> list[str]:
+        """What goes with a party's predictions, each a release of its own."""
+        found = ["Counts"] * self.wants_counts(classes, everyone) + ["Weight"] * self.wants_weight
+        return found + ["Belief"] * self.believes(classes, everyone)
 
     def _noised(
         self, means: Means, queries: int, classes: int, voters: int, noise: Noise

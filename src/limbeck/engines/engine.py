@@ -10,7 +10,7 @@ from limbeck.engines.traffic import Exchange, Traffic
 from limbeck.errors import LimbeckError
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.messages import Done, Reply, Request, is_private
-from limbeck.protocol.parties import Algorithm, Outcome, Replies
+from limbeck.protocol.parties import Algorithm, Outcome, Replies, protects
 from limbeck.protocol.site import Silo, Site
 
 R = TypeVar("R", bound=Reply)
@@ -50,6 +50,9 @@ class Engine(ABC):
     def __init__(self, algorithm: Algorithm, server: Site, silos: Sequence[Silo]) -> None:
         self.algorithm, self.server = algorithm, server
         self.silos = sorted(silos, key=lambda silo: silo.party)
+        for site in (server, *self.silos):
+            site.private_level = protects(algorithm)
+            site.parties = len(self.silos) or site.parties
         self.traffic = Traffic()
         self.watch: Callable[[Engine], None] = lambda engine: None
 

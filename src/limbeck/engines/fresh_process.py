@@ -87,12 +87,16 @@ def answer_once(home: Path) -> None:
 
 
 def _settle(home: Path, algorithm: Algorithm, silo: Silo) -> None:
-    home.mkdir(parents=True)
+    home.mkdir(parents=True, mode=0o700)
     site = {
         "party": silo.party,
         "classes": silo.classes,
         "seed": silo.seed,
         "noise": silo.noise,
+        "parties": silo.parties,
+        "run": silo.run,
+        "secret": silo.secret and silo.secret.hex(),
+        "name": silo.title,
         "model": dict(silo.model.description),
         "algorithm": name_of(type(algorithm)),
         "parameters": asdict(cast(Any, algorithm)),
@@ -118,6 +122,10 @@ def _wake(home: Path) -> tuple[Algorithm, Silo]:
         trainer=PoolTrainer(processes=1),
         ledger=_ledger(home),
         noise=site["noise"],
+        parties=site["parties"],
+        run=site["run"],
+        secret=site["secret"] and bytes.fromhex(site["secret"]),
+        title=site["name"],
         memory=unpack_memory((home / "memory.safetensors").read_bytes()),
     )
     return from_table(algorithm_named(site["algorithm"]), site["parameters"]), silo

@@ -5,16 +5,21 @@ from typing import Any
 from limbeck.errors import LimbeckError
 from limbeck.protocol.codec import Header
 from limbeck.protocol.messages import Reply, Request
-from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.parties import Algorithm, protects
 from limbeck.protocol.site import Silo
 
 
 def respond(algorithm: Algorithm, request: Request[Any], header: Header, silo: Silo) -> Reply:
-    """The party's reply: it refuses to speak of other public rows, and lets nothing out but through `release`."""
+    """The party's reply: it refuses to speak of other public rows, and lets nothing out but through `release`.
+
+    Where the algorithm protects something, a training that fails gives a substitute: no reply, refusal or shape depends
+    on private rows but through a mechanism.
+    """
     if header.public != silo.public.hash:
         raise LimbeckError(
             f"{silo.name} knows other public rows ({silo.public.hash[:12]}) than the server ({header.public[:12]})"
         )
+    silo.private_level = protects(algorithm)
     silo.begin(header.turn)
     reply = algorithm.answer(request, silo)
     silo.check_released(reply)

@@ -37,12 +37,17 @@ def trainer_for(
     processes: int | None = None,
     watch: Watch = unwatched,
     base: Path = Path(),
+    isolated: bool = False,
 ) -> Trainer:
-    """The trainer of a run; its `said` tells which it is and why."""
+    """The trainer of a run; its `said` tells which it is and why.
+
+    `isolated`: rows of one teacher must not change another, not even in the last digit, as noise for real rows assumes.
+    Networks that share a program on a GPU may round differently in other company.
+    """
     if not any(is_network(model) for model in models):
         return PoolTrainer(processes, watch, "no networks")
     device, found = _device(training)
-    name, chosen = _name(training, device)
+    name, chosen = _name(training, device, isolated)
     why = f"{found}: {chosen}"
     if name == "pool":
         if training.checkpoint or training.precision != "float32":
@@ -73,7 +78,14 @@ def _device(training: Training) -> tuple[str, str]:
     return "cpu", "no GPU"
 
 
-def _name(training: Training, device: str) -> tuple[str, str]:
+def _name(training: Training, device: str, isolated: bool) -> tuple[str, str]:
+    if isolated and training.trainer == "stacked":
+        raise LimbeckError(
+            'training.trainer = "stacked": networks in one program may change each other in the last digit, which the '
+            'noise of a real run does not cover; say "sequential" or "pool"'
+        )
+    if isolated and training.trainer == "auto" and device == "cuda":
+        return "sequential", "networks are trained one by one, for real noise"
     if training.trainer != "auto":
         return training.trainer, f"trainer = {training.trainer}"
     return ("stacked", "networks are stacked") if device == "cuda" else ("pool", "networks have a core each")

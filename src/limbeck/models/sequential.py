@@ -8,7 +8,7 @@ from limbeck.models.place import HERE, Place
 from limbeck.models.sharing import Timed
 from limbeck.models.torch import TorchModel
 from limbeck.models.training import Ask, PoolTrainer, Watch, completed, failed, unwatched
-from limbeck.protocol.learning import Job, Trainer
+from limbeck.protocol.learning import Guarded, Job, Trainer
 
 T = TypeVar("T")
 
@@ -43,6 +43,8 @@ class SequentialTrainer:
     def _fit(self, job: Any, classes: int, seed: int) -> Any:
         if isinstance(job, Timed):
             return job.timed(lambda: self._fit(job.job, classes, seed))
+        if isinstance(job, Guarded):
+            return job.guard(lambda: self._fit(job.job, classes, seed))
         if isinstance(job, Ask):
             return job.model.with_weights(job.start, job.asked.shape[1:], classes).logits(job.asked, self.place)
         if not len(job.rows):
@@ -58,5 +60,5 @@ def fits_network(job: Any) -> bool:
 
 
 def plain(job: Any) -> Any:
-    """The job that may be timed."""
-    return job.job if isinstance(job, Timed) else job
+    """The job that may be timed or guarded."""
+    return plain(job.job) if isinstance(job, Timed | Guarded) else job

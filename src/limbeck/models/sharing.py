@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from limbeck.protocol.learning import Job, Trainer
+from limbeck.protocol.learning import Failure, Guarded, Job, Trainer
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array, content_hash
 
@@ -61,7 +61,8 @@ class SharedTrainer:
         for result, _ in results:
             if isinstance(result, np.ndarray):
                 result.setflags(write=False)
-        self.done.update({key: value for key, value in found.items() if isinstance(key, str)})
+        shared = {key: value for key, value in found.items() if isinstance(key, str)}
+        self.done.update({key: value for key, value in shared.items() if not isinstance(value[0], Failure)})
         _forget_the_quickest(self.done)
         self.seconds += sum(found[key][1] for key in keys)
         return [found[key][0] for key in keys]
@@ -86,6 +87,8 @@ def key_of_job(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], s
 
     `known` holds the hashes of arrays that many jobs have in common.
     """
+    if isinstance(job, Guarded):
+        return key_of_job(job.job, classes, seed, known)
     if not is_dataclass(job):
         return None
     parts = [(part.name, _told(getattr(job, part.name), known)) for part in fields(job)]

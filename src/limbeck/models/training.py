@@ -1,5 +1,6 @@
 """Training: the jobs that algorithms hand in, and the pool of processes that runs them."""
 
+import math
 import os
 import signal
 import threading
@@ -68,18 +69,22 @@ class Fit:
         return _told(self)
 
     def run(self, classes: int, seed: int) -> bytes:
+        _check_rows(self)
         return self.finish(self.model.fit(self.rows, self.targets, classes, seed, self.recipe))
 
     def finish(self, fitted: Fitted) -> bytes:
         return fitted.pack()
 
+    def substitute(self, classes: int, seed: int, number: int) -> bytes:
+        return constant_model(number, classes, self.rows.shape[1:])
+
+    def is_valid(self, result: bytes, classes: int) -> bool:
+        return answers(result, self.rows, classes)
+
 
 @dataclass(frozen=True, slots=True)
 class FitAndScore:
-    """Fit a model and ask it once; only its scores [rows, classes] come back, the model stays where it was fitted.
-
-    Who has no rows to learn from says 0.
-    """
+    """Fit a model and ask it once; only its scores [rows, classes] come back, the model stays where it was fitted."""
 
     model: Model
     rows: Array
@@ -93,25 +98,34 @@ class FitAndScore:
         return _told(self)
 
     def run(self, classes: int, seed: int) -> Array:
-        if not len(self.rows):
-            return np.zeros((len(self.asked), classes), np.float32)
+        _check_rows(self)
         return self.finish(self.model.fit(self.rows, self.targets, classes, seed, self.recipe))
 
     def finish(self, fitted: Fitted) -> Array:
         return np.asarray(fitted.scores(self.asked), np.float32)
 
+    def substitute(self, classes: int, seed: int, number: int) -> Array:
+        """Certain of one class, which the number chooses."""
+        return np.asarray(np.eye(classes, dtype=np.float32)[np.full(len(self.asked), number % classes)])
+
+    def is_valid(self, result: Any, classes: int) -> bool:
+        """What is no number in it, ballots leave out."""
+        return isinstance(result, np.ndarray) and result.shape == (len(self.asked), classes)
+
 
 @dataclass(frozen=True, slots=True)
 class FitAndVote(FitAndScore):
-    """The same for votes: one class a row. Who has no rows to learn from says class 0."""
-
-    def run(self, classes: int, seed: int) -> Array:
-        if not len(self.rows):
-            return np.zeros(len(self.asked), np.int64)
-        return self.finish(self.model.fit(self.rows, self.targets, classes, seed, self.recipe))
+    """The same for votes: one class a row."""
 
     def finish(self, fitted: Fitted) -> Array:
         return fitted.vote(self.asked)
+
+    def substitute(self, classes: int, seed: int, number: int) -> Array:
+        return np.full(len(self.asked), number % classes)
+
+    def is_valid(self, result: Any, classes: int) -> bool:
+        right = isinstance(result, np.ndarray) and result.shape == (len(self.asked),) and result.dtype.kind in "iu"
+        return right and bool(((result >= 0) & (result < classes)).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +146,7 @@ class Refit:
         return _told(self)
 
     def run(self, classes: int, seed: int) -> bytes:
+        _check_rows(self)
         fitted = self.model.fit(self.rows, self.targets, classes, seed, self.recipe, self.start, drift=self.drift)
         return self.finish(cast("FittedTorch", fitted))
 
@@ -139,6 +154,10 @@ class Refit:
         if not hasattr(fitted, "weights"):
             raise LimbeckError("all labels are of one class: no network is trained to say that")
         return fitted.weights()
+
+    def substitute(self, classes: int, seed: int, number: int) -> bytes:
+        """The weights that training was to start from."""
+        return self.start or self.model.first_weights(self.rows.shape[1:], classes, seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +182,9 @@ class Pack:
     def run(self, classes: int, seed: int) -> bytes:
         return self.model.with_weights(self.start, self.row, classes).pack()
 
+    def substitute(self, classes: int, seed: int, number: int) -> bytes:
+        return constant_model(number, classes, self.row)
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -177,6 +199,63 @@ class Ask:
 
     def run(self, classes: int, seed: int) -> Array:
         return self.model.with_weights(self.start, self.asked.shape[1:], classes).logits(self.asked)
+
+    def substitute(self, classes: int, seed: int, number: int) -> Array:
+        return np.zeros((len(self.asked), classes), np.float32)
+
+    def is_valid(self, result: Any, classes: int) -> bool:
+        return isinstance(result, np.ndarray) and result.shape == (len(self.asked), classes)
+
+
+@dataclass(frozen=True, slots=True)
+class AskPacked:
+    """A packed model's scores for rows: [rows, classes]."""
+
+    packed: bytes
+    asked: Array
+
+    def __str__(self) -> str:
+        return f"a packed model, asked about {len(self.asked)} rows"
+
+    def run(self, classes: int, seed: int) -> Array:
+        from limbeck.models.onnx import PackedModel
+
+        return PackedModel(self.packed).scores(self.asked)
+
+    def substitute(self, classes: int, seed: int, number: int) -> Array:
+        return np.full((len(self.asked), classes), 1 / classes, np.float32)
+
+    def is_valid(self, result: Any, classes: int) -> bool:
+        return isinstance(result, np.ndarray) and result.shape == (len(self.asked), classes)
+
+
+def constant_model(number: int, classes: int, row: tuple[int, ...]) -> bytes:
+    """A packed model that gives every row the class that a number chooses."""
+    from limbeck.models.constant import Constant
+
+    return Constant(number % classes, classes, math.prod(row)).pack()
+
+
+def answers(packed: Any, rows: Array, classes: int, largest: int | None = None) -> bool:
+    """Whether a packed model gives every one of these rows a class and finite scores, and is not too large to send."""
+    from limbeck.models.onnx import PackedModel
+
+    try:
+        labels, scores = PackedModel(packed).run(rows) if len(rows) else (np.zeros(0, int), np.zeros((0, classes)))
+    except (LimbeckError, ValueError):
+        return False
+    right = labels.shape == (len(rows),) and labels.dtype.kind in "iu" and scores.shape == (len(rows), classes)
+    return bool(
+        right
+        and ((labels >= 0) & (labels < classes)).all()
+        and np.isfinite(scores).all()
+        and (largest is None or len(packed) <= largest)
+    )
+
+
+def _check_rows(job: Any) -> None:
+    if not len(job.rows):
+        raise LimbeckError("there are no rows to learn from")
 
 
 def takes_steps(model: Model) -> bool:

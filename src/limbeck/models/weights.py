@@ -5,9 +5,27 @@ are trained on with these moments, and give them back.
 """
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from limbeck.errors import LimbeckError
+
 STEPS = "#steps"
+LARGEST_WEIGHT = 1e6  # in size, of numbers in a network that comes from elsewhere
+
+
+def check_weights(given: bytes, like: bytes) -> bytes:
+    """Weights from elsewhere: of the same names and shapes as one's own, finite, and within LARGEST_WEIGHT."""
+    own = load(like)
+    try:
+        found = load(given)
+    except (SafetensorError, ValueError) as error:
+        raise LimbeckError("weights that cannot be read") from error
+    if {n: (v.shape, v.dtype) for n, v in found.items()} != {n: (v.shape, v.dtype) for n, v in own.items()}:
+        raise LimbeckError("weights of another network")
+    if not all((np.abs(values.astype(np.float64)) <= LARGEST_WEIGHT).all() for values in found.values()):
+        raise LimbeckError(f"weights that are not finite, or beyond {LARGEST_WEIGHT:g}")
+    return given
 
 
 def continued(weights: bytes, moments: bytes | None) -> bytes:

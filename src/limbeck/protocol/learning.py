@@ -1,7 +1,8 @@
 """What a site may ask of learning: kinds of models, fits to be done, and who does them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.recipe import Recipe
@@ -42,6 +43,43 @@ class Job(Protocol[T]):
     """A piece of training that can run anywhere: it depends on its fields and the seed alone."""
 
     def run(self, classes: int, seed: int) -> T: ...
+
+
+class Substitutable(Job[T], Protocol[T]):
+    """A job on private rows that says what stands in for its result when it fails, whatever the rows are."""
+
+    def substitute(self, classes: int, seed: int, number: int) -> T:
+        """A result that depends on public facts and the job's number alone."""
+
+    def is_valid(self, result: Any, classes: int) -> bool:
+        """Whether a result has the kind, shape and range of every other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The result of a guarded job that failed; `reason` is for the log at the site."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded(Generic[J]):
+    """A job whose failure is a result: it ends no other job."""
+
+    job: Job[J]
+
+    def __str__(self) -> str:
+        return str(self.job)
+
+    def run(self, classes: int, seed: int) -> J | Failure:
+        return self.guard(lambda: self.job.run(classes, seed))
+
+    @staticmethod
+    def guard(work: Callable[[], J]) -> J | Failure:
+        try:
+            return work()
+        except (Exception, SystemExit) as error:  # a model may raise anything
+            return Failure(" ".join(str(error).split()) or type(error).__name__)
 
 
 class Trainer(Protocol):

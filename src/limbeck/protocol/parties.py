@@ -82,5 +82,11 @@ def protects(algorithm: Algorithm) -> bool:
     return bool(delta_of(algorithm)) or bool(getattr(algorithm, "samples", False))
 
 
+def rows_per_person_of(algorithm: Algorithm) -> int:
+    """How many rows of one person an algorithm's epsilon is for."""
+    privacy = getattr(algorithm, "privacy", None)
+    return int(getattr(algorithm, "rows_per_person", getattr(privacy, "rows_per_person", 1)))
+
+
 def unanswerable(request: Request[Any], silo: Silo) -> LimbeckError:
     return LimbeckError(f"{silo.name} was asked {type(request).__name__}, which this algorithm does not know")

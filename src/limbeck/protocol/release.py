@@ -111,10 +111,10 @@ class Ledger(Protocol):
     def rows(self) -> list[Release]: ...
 
     def write(self, row: Release) -> bool:
-        """Write down what is about to leave; or refuse, then it must not. Whether it stood there before."""
+        """Append a row before anything leaves, or raise. Return True if the row was already recorded."""
 
     def draw(self, row: Release, noisy: Callable[[], Array]) -> Array:
-        """Write down the row with what the mechanism drew; where the row stands already, what it drew then."""
+        """Record what the mechanism draws for a row; return what was drawn before where a draw is recorded."""
 
 
 @dataclass(slots=True)
@@ -124,6 +124,8 @@ class MemoryLedger:
     rows: list[Release] = field(default_factory=list)
 
     def write(self, row: Release) -> bool:
+        if row in self.rows:
+            return True
         self.rows.append(row)
         return False
 

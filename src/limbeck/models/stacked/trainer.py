@@ -17,7 +17,7 @@ from torch import nn
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.models.packing import channels_first
 from limbeck.models.place import Place
-from limbeck.models.sequential import fits_network
+from limbeck.models.sequential import fits_network, plain
 from limbeck.models.sharing import Timed, key_of_job
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.course import Course
@@ -28,7 +28,7 @@ from limbeck.models.stacked.stack import Stack, State
 from limbeck.models.steps import Steps
 from limbeck.models.torch import TorchModel, alone, check_finite, on, only_class
 from limbeck.models.training import FitAndScore, FitAndVote, FitJob, Watch, completed, failed, unwatched
-from limbeck.protocol.learning import FitError, Job, Trainer
+from limbeck.protocol.learning import Failure, FitError, Guarded, Job, Trainer
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
@@ -40,12 +40,13 @@ KEPT_STACKS = 32  # as many as ten architectures need for three recipes
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A job in a stack: its number among all jobs, its seed, and whether it is to tell its time."""
+    """A job in a stack: its number among all jobs, its seed, and whether it is to tell its time, or its failure."""
 
     index: int
     job: FitJob[Any]
     seed: int
     timed: bool
+    guarded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,9 @@ class StackedTrainer:
                     )
                     results[member.index] = member.job.finish(fitted)
             except LimbeckError as error:
-                raise failed(member.job, member.index, error) from error
+                if not member.guarded:
+                    raise failed(member.job, member.index, error) from error
+                results[member.index] = Failure(str(error))
         return results
 
     def _answers(self, group: Group, stack: Stack, courses: list[Course]) -> Iterator[tuple[int, Array]]:
@@ -302,13 +305,14 @@ def _ticks(shares: Iterator[float], count: int) -> Iterator[int]:
 def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Group]:
     found: dict[Hashable, list[Member]] = {}
     for index, (job, seed) in enumerate(zip(jobs, seeds, strict=True)):
-        timed = isinstance(job, Timed)
-        fit = job.job if timed else job
+        fit = plain(job)
         if fits_network(fit) and _can_learn(fit):
             recipe = fit.recipe or fit.model.recipe
             shapes = (fit.rows.shape[1:], fit.targets.shape[1:])
             kind = (fit.model.architecture, recipe, shapes, fit.drift is not None)
-            found.setdefault(kind, []).append(Member(index, fit, seed, timed))
+            inner = job.job if isinstance(job, Timed) else job
+            member = Member(index, fit, seed, isinstance(job, Timed), isinstance(inner, Guarded))
+            found.setdefault(kind, []).append(member)
     return [Group(kind, members, classes) for kind, members in found.items()]
 
 

@@ -1,0 +1,78 @@
+"""Rows that no model can learn from, at every private level: a reply of the usual shape, and the same ledger."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from limbeck.errors import LimbeckError
+from limbeck.models.named import NAMED, NETWORKS
+from limbeck.models.training import answers
+from limbeck.protocol.rows import Rows
+from private_levels import LEVELS, ordinary, run_party, shape_of
+
+SMALL: dict[str, dict[str, Any]] = {
+    "random-forest": {"n_estimators": 2},
+    "extra-trees": {"n_estimators": 2},
+    "mlp": {"max_iter": 2, "early_stopping": True},
+    "xgboost": {"n_estimators": 2},
+    "lightgbm": {"n_estimators": 2},
+    "torch-mlp": {"hidden": [4], "recipe": {"epochs": 2, "batch": 4}},
+}
+TABLES = [*NAMED, "torch-mlp"]
+IMAGES = [*(name for name in NETWORKS if name != "torch-mlp"), "fedmd-mnist-0", "fedmd-cifar-9"]
+CASES: dict[str, Callable[[Rows], Rows]] = {
+    "two rows": lambda rows: Rows(rows.x[:2], rows.y[:2]),
+    "one row": lambda rows: Rows(rows.x[:1], rows.y[:1]),
+    "one class": lambda rows: Rows(rows.x, np.full(len(rows), 2)),
+    "constant column": lambda rows: Rows(_with(rows.x, slice(None), 5.0), rows.y),
+    "1e30": lambda rows: Rows(_with(rows.x, 0, 1e30), rows.y),
+    "NaN": lambda rows: Rows(_with(rows.x, 0, np.nan), rows.y),
+}
+
+
+def _with(x: Any, rows: Any, value: float) -> Any:
+    changed = x.copy()
+    changed[(rows, *[0] * (x.ndim - 1))] = value
+    return changed
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("model", TABLES)
+def test_rows_that_cannot_be_learned_from_do_not_show(monkeypatch: pytest.MonkeyPatch, model: str, level: str) -> None:
+    _check(monkeypatch, {"name": model, **SMALL.get(model, {})}, level, (2,), CASES)
+
+
+def _images() -> Iterator[Any]:
+    """Large networks take long to initialise: most of their cases are among the slow tests."""
+    for model, level in product(IMAGES, ("fedkt-paper-L2", "fedkt-L2", "fedkd-party", "fedmd-ldp", "fedmd-nfdp")):
+        quick = model in ("cnn", "conv-net") or level == "fedkt-L2"
+        yield pytest.param(model, level, marks=[pytest.mark.slow] * (not quick))
+
+
+@pytest.mark.parametrize(("model", "level"), _images())
+def test_nor_in_networks_for_images(monkeypatch: pytest.MonkeyPatch, model: str, level: str) -> None:
+    small = {"name": model, "recipe": {"epochs": 1, "batch": 8}}
+    cases = ("1e30",) if model in ("vgg-9", "resnet-8") else ("one row", "one class", "1e30")
+    _check(monkeypatch, small, level, (16, 16), {name: CASES[name] for name in cases})
+
+
+def _check(monkeypatch: pytest.MonkeyPatch, model: Any, level: str, row: tuple[int, ...], cases: Any) -> None:
+    algorithm, rows = LEVELS[level], ordinary(9, row)
+    usual = run_party(monkeypatch, algorithm, rows, model)
+    for case, change in cases.items():
+        found = run_party(monkeypatch, algorithm, change(rows), model)
+        assert [shape_of(reply) for reply in found.replies] == [shape_of(reply) for reply in usual.replies], case
+        assert found.ledger == usual.ledger, case
+        public = ordinary(8, row, 2).x
+        for reply in found.replies:
+            assert all(answers(packed, public, 3) for packed in reply.models_within()), case
+
+
+def test_without_privacy_the_same_rows_are_refused_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = replace(LEVELS["fedkt-paper-L2"], privacy=type(LEVELS["fedkt-paper-L2"].privacy)())
+    with pytest.raises(LimbeckError, match="cannot fit knn"):
+        run_party(monkeypatch, plain, ordinary(4), {"name": "knn"})

@@ -1,0 +1,130 @@
+"""Every algorithm at every private level, small; and what a party sends and writes in a run of one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from limbeck.algorithms.centralized import PrivateRows
+from limbeck.algorithms.fedkd import FedKD
+from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedmd import FedMDLDP, FedMDNFDP
+from limbeck.algorithms.pate import Pate
+from limbeck.algorithms.voting import Voting
+from limbeck.engines import respond as door
+from limbeck.engines.in_process import InProcess
+from limbeck.experiments.federation import Federation
+from limbeck.models.named import model_from
+from limbeck.models.training import PoolTrainer
+from limbeck.privacy.planner import Privacy
+from limbeck.protocol.messages import Reply
+from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.release import MemoryLedger
+from limbeck.protocol.rows import Rows
+
+QUICK = Recipe(epochs=1, batch=4)
+STUDY: dict[str, Any] = {"rounds": 2, "alignment": 5, "start": "none", "settle": QUICK, "digest": QUICK}
+L1, L2 = Privacy("L1", epsilon=2.0), Privacy("L2", epsilon=2.0)
+LEVELS: dict[str, Any] = {
+    "fedkt-paper-L1": FedKT(voting="paper", partitions=2, subsets=2, privacy=L1),
+    "fedkt-paper-L2": FedKT(voting="paper", partitions=2, subsets=2, privacy=L2),
+    "fedkt-paper-L2-add-remove": FedKT(
+        voting="paper", partitions=1, subsets=3, privacy=Privacy("L2", "laplace", gamma=0.5, adjacency="add-remove")
+    ),
+    "fedkt-paper-L2-confident": FedKT(
+        voting="paper", partitions=1, subsets=3, privacy=Privacy("L2", "confident-gaussian", sigma=1.0, threshold=0.1)
+    ),
+    "fedkt-L1": FedKT(partitions=1, subsets=2, privacy=L1),
+    "fedkt-L2": FedKT(partitions=2, subsets=2, privacy=L2),
+    "fedkt-L2-rows": FedKT(
+        partitions=1, subsets=3, voting=Voting(ask="rows"), privacy=Privacy("L2", "gaussian", sigma=3.0)
+    ),
+    "fedkt-L2-corrected": FedKT(partitions=1, subsets=2, voting=Voting(teachers="prior-corrected"), privacy=L2),
+    "pate-L2": Pate(teachers=4, privacy=L2),
+    "fedkd-server": FedKD(local=None, distil=QUICK, weights="equal"),
+    "fedkd-party": FedKD(distil=QUICK, noise="gaussian", epsilon=4.0, noised_by="party", weights_release="noisy"),
+    "fedkd-labels-L1": FedKD(transfer="labels", distil=QUICK, privacy=L1),
+    "fedkd-vote-L1": FedKD(transfer="labels", voting=Voting(), distil=QUICK, privacy=L1),
+    "fedmd-ldp": FedMDLDP(**STUDY, revisit=QUICK, epsilon=50.0),
+    "fedmd-nfdp": FedMDNFDP(**STUDY, revisit=QUICK, sampled=4, population=6),
+}
+NOISED_BY_PARTY = ("fedkd-party", "fedmd-ldp", "fedmd-nfdp")
+PROTECTED_FROM_SERVER = [name for name in LEVELS if ("L2" in name and name != "pate-L2") or name in NOISED_BY_PARTY]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What party 0 replied, and the rows of its ledger."""
+
+    replies: list[Reply]
+    ledger: list[Any]
+
+
+def ordinary(rows: int = 9, row: tuple[int, ...] = (2,), seed: int = 0) -> Rows:
+    """Three classes around three centres."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(rows) % 3
+    x = rng.normal(size=(rows, *row), scale=0.3) + y.reshape(-1, *[1] * len(row))
+    return Rows(x.astype(np.float32), y)
+
+
+def federation(algorithm: Any, private: Rows, model: dict[str, Any]) -> Federation:
+    """Party 0 has these rows and this model, party 1 ordinary ones."""
+    row = private.x.shape[1:]
+    return Federation(
+        algorithm=algorithm,
+        seed=3,
+        classes=np.array(["a", "b", "c"]),
+        private=[private, ordinary(9, row, 1)],
+        models=[model_from(model)] * 2,
+        server_model=model_from({"name": "decision-tree"}),
+        public=Rows(ordinary(8, row, 2).x, np.zeros(8, int)),
+        config={},
+    )
+
+
+@contextmanager
+def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Reply]]:
+    """The replies of party 0, but for rows that it hands over."""
+    found: list[Reply] = []
+    plain = door.respond
+
+    def watched(algorithm: Any, request: Any, header: Any, silo: Any) -> Reply:
+        reply = plain(algorithm, request, header, silo)
+        if silo.party == 0 and not isinstance(reply, PrivateRows):
+            found.append(reply)
+        return reply
+
+    with monkeypatch.context() as patched:
+        patched.setattr("limbeck.engines.in_process.respond", watched)
+        yield found
+
+
+def run_party(monkeypatch: pytest.MonkeyPatch, algorithm: Any, private: Rows, model: dict[str, Any]) -> Sent:
+    made = federation(algorithm, private, model)
+    trainer = PoolTrainer(1)
+    server, silos = made.sites(trainer)
+    for site in (server, *silos):
+        site.ledger = MemoryLedger()
+    with heard(monkeypatch) as replies:
+        engine = InProcess(algorithm, server, silos, trainer)
+        engine.run()
+    assert engine.traffic.missing == ()
+    return Sent(replies, engine.silos[0].ledger.rows)
+
+
+def shape_of(reply: Reply) -> list[Any]:
+    """Kind, shapes and types; not the values, nor how many bytes something packed takes."""
+    found: list[Any] = [type(reply).__name__]
+    for field in fields(reply):  # type: ignore[arg-type]
+        value = getattr(reply, field.name)
+        if isinstance(value, np.ndarray):
+            found.append((field.name, value.shape, value.dtype.str))
+        elif isinstance(value, tuple):
+            found.append((field.name, len(value)))
+        else:
+            found.append((field.name, type(value).__name__, bool(value) if isinstance(value, bytes) else None))
+    return found
