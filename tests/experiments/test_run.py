@@ -65,7 +65,7 @@ def test_the_record_can_be_run_again() -> None:
 
 def test_what_a_record_says() -> None:
     record = json.loads(run_experiment(check_table(Experiment, TABLE, "e.toml"), TABLE, 1).record.to_json())
-    assert record["format"] == 1
+    assert record["format"] == 2
     assert record["config"] == TABLE
     assert record["rounds"] == 1
     assert [party["model"]["name"] for party in record["parties"]] == ["random-forest", "logistic-regression", "random-forest"]  # fmt: skip
@@ -78,6 +78,7 @@ def test_what_a_record_says() -> None:
     assert {"limbeck", "python", "scikit-learn", "onnxruntime"} <= set(record["versions"])
     assert [phase["name"] for phase in record["timing"]["phases"]] == ["data", "rehearse", "learn", "score"]
     assert record["metrics"]["accuracy"] > record["constant"]
+    assert (record["rows_per_person"], record["real"]) == (1, False)
 
 
 def test_files_of_a_run() -> None:

@@ -9,6 +9,7 @@ from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.models.training import PoolTrainer
+from limbeck.privacy.planner import Privacy
 from limbeck.report.tables import comparison_table, party_table, percent, run_table, weight
 
 
@@ -62,3 +63,25 @@ def test_where_parties_started_and_what_they_could_reach() -> None:
     told = shown(run_table(record))
     assert "strange" in told
     assert "1 more remarks in record.json" in told
+
+
+def test_what_a_record_withholds_is_printed_as_withheld() -> None:
+    federation = replace(small_federation(FedKT.paper(subsets=2, privacy=Privacy("L1", epsilon=8.0))), noise="secure")
+    record = federation.run(PoolTrainer(1)).record
+    told = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in shown(run_table(record)).splitlines()}
+    assert told["seconds"] == told["constant predictor's accuracy"] == "withheld"
+    assert "withheld / " in shown(run_table(record))
+    assert "withheld" in shown(comparison_table([record, record]), 100)
+    assert shown(party_table(record)).count("withheld") == 6
+    summary = record.summary(None)
+    assert (summary["seconds"], summary["constant"], summary["bytes"]["up"]) == (None, None, None)
+    own = replace(record, metrics=None)
+    assert any(line.split() == ["accuracy", "withheld"] for line in shown(run_table(own)).splitlines())
+
+
+def test_named_parties_and_people_with_several_rows() -> None:
+    privacy = Privacy("L2", epsilon=8.0, rows_per_person=3)
+    federation = small_federation(FedKT.paper(subsets=2, privacy=privacy))
+    record = replace(federation, names=["north", "south", "west"]).run(PoolTrainer(1)).record
+    assert [line.split()[0] for line in shown(party_table(record)).splitlines()[-3:]] == ["north", "south", "west"]
+    assert "(3 rows of a person, replace, delta 1e-05, simulated)" in shown(run_table(record), 120)

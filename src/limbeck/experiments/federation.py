@@ -17,14 +17,14 @@ from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.curve import Curve
 from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics
-from limbeck.experiments.record import PartyRecord, RunRecord, versions
+from limbeck.experiments.record import SERVER, PartyRecord, RunRecord, owner_part, published, versions
 from limbeck.experiments.result import Classifier, Result, labelled
 from limbeck.models.rehearsal import rehearse
 from limbeck.models.training import takes_steps
 from limbeck.privacy.accounting import delta_of_subsets, epsilon_by_observer, figures
-from limbeck.privacy.ledger import Book
+from limbeck.privacy.ledger import Book, check_site_names
 from limbeck.protocol.learning import Model, Trainer
-from limbeck.protocol.parties import Algorithm, delta_of, protects
+from limbeck.protocol.parties import Algorithm, delta_of, protects, rows_per_person_of
 from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
@@ -32,7 +32,11 @@ from limbeck.protocol.site import Silo, Site
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Federation:
-    """Rows and models by party; `classes` are the names behind the class numbers."""
+    """Rows and models by party; `classes` are the names behind the class numbers.
+
+    `names` are the parties' names, by which a ledger that several runs share knows them whatever their order; without
+    names they are party 0, party 1 and so on.
+    """
 
     algorithm: Algorithm
     seed: int
@@ -49,13 +53,20 @@ class Federation:
     config: Mapping[str, Any]
     noise: Noise = "simulated"
     book: Book = field(default_factory=Book)
+    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        if self.names is not None:
+            if len(self.names) != len(self.private):
+                raise LimbeckError(f"names: {len(self.names)} names for {len(self.private)} parties; give one for each")
+            check_site_names(
+                [name for name, numbered in zip(self.names, self._numbered, strict=True) if name != numbered]
+            )
         if self.algorithm.needs_public_rows and not self.public:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
         if getattr(self.algorithm, "one_network", False):
             check_one_network(self.algorithm.name, self.models, self.server_model)
-        if protects(self.algorithm) and self.noise == "secure" and self.classes_are_private:
+        if self.is_real and self.classes_are_private:
             raise LimbeckError(
                 "the names of the classes would be read off private rows and stand in the model: name them with "
                 "data.classes or data.schema (Python: classes=[...])"
@@ -66,6 +77,20 @@ class Federation:
                 'another one with labels = "own" or "shared" (Python: public=(X, y))'
             )
 
+    @property
+    def is_real(self) -> bool:
+        """Whether private rows are protected, and not in a simulation: then the record is fit to be passed on."""
+        return protects(self.algorithm) and self.noise == "secure"
+
+    @property
+    def titles(self) -> list[str]:
+        """What the ledger calls the parties."""
+        return list(self.names) if self.names else self._numbered
+
+    @property
+    def _numbered(self) -> list[str]:
+        return [f"party {party}" for party in range(len(self.private))]
+
     def sites(self, trainer: Trainer) -> tuple[Site, list[Silo]]:
         """The server and the silos; labels of public rows go only to an algorithm that needs them."""
         shared: dict[str, Any] = {
@@ -74,31 +99,52 @@ class Federation:
             "seed": self.seed,
             "trainer": trainer,
             "noise": self.noise,
+            "private_level": protects(self.algorithm),
+            "parties": len(self.private),
+            "run": self.book.run,
+            "secret": self.book.secret if self.noise == "secure" else None,
         }
         silos = [
-            Silo(party=party, private=rows, model=model, ledger=self.book.of(f"party {party}"), **shared)
-            for party, (rows, model) in enumerate(zip(self.private, self.models, strict=True))
+            Silo(party=party, private=rows, model=model, title=title, ledger=self.book.of(title), **shared)
+            for party, (rows, model, title) in enumerate(zip(self.private, self.models, self.titles, strict=True))
         ]
-        return Site(model=self.server_model, ledger=self.book.of("server"), **shared), silos
+        return Site(model=self.server_model, ledger=self.book.of(SERVER), **shared), silos
 
     def check_plan(self) -> None:
         """Refuse, before anyone trains, noise that cannot be had and a run that cannot fit into its budget."""
         planned = getattr(self.algorithm, "planned", None)
         if planned is None:
-            if self.book.budget:
+            if self.book.budgets:
                 name = self.algorithm.name
                 raise LimbeckError(f"{name} does not say what it will release: no budget can be kept with it")
             return
         public = len(self.public) if self.public else 0
         releases = planned(public, len(self.classes), [len(rows) for rows in self.private], self.noise)
-        figures(releases, self._delta(releases))
-        self.book.check_plan(releases)
-        if self.book.budget and not protects(self.algorithm):
+        figures(releases, self._delta(releases), rows_per_person_of(self.algorithm))
+        known = dict(zip(self._numbered, self.titles, strict=True))
+        self.book.check_plan([replace(row, site=known.get(row.site, row.site)) for row in releases])
+        self._warn_of_few_rows()
+        if self.book.budgets and not protects(self.algorithm):
             warnings.warn("there is a budget, but nothing is noised: see privacy.md", LimbeckWarning, stacklevel=2)
 
+    def _warn_of_few_rows(self) -> None:
+        """At a private level too few rows are no reason to refuse, for refusing would tell how many there are."""
+        subsets = getattr(self.algorithm, "subsets", None)
+        if subsets is None or not protects(self.algorithm):
+            return
+        few = [(len(rows), title) for rows, title in zip(self.private, self.titles, strict=True) if len(rows) < subsets]
+        if few:
+            rows, title = min(few)
+            warnings.warn(
+                f"algorithm.subsets: {title} has {rows} rows, fewer than {subsets} subsets, so that some of its "
+                f"teachers vote for a fixed class; at most {rows} subsets would suit it",
+                LimbeckWarning,
+                stacklevel=3,
+            )
+
     def _delta(self, releases: Sequence[Release]) -> float:
-        """What the algorithm leaves to chance, and never less than what its subsets do."""
-        return max(delta_of(self.algorithm), delta_of_subsets(releases))
+        """The algorithm's delta, and never less than that of its subsets."""
+        return max(delta_of(self.algorithm), delta_of_subsets(releases, rows_per_person_of(self.algorithm)))
 
     def rehearse(self, known: set[str] | None = None) -> None:
         """Refuse models that cannot be fitted or packed, before anyone trains.
@@ -149,10 +195,15 @@ class Federation:
             metrics = mean_metrics(list(by_party.values()))
         model = self._classifier(outcome.model) if outcome.model else None
         models = {party: self._classifier(onnx) for party, onnx in kept.items()}
-        record = self._record(engine, metrics, by_party, clock)
-        return Result(
-            model, models, replace(record, remarks=outcome.remarks, figures=outcome.figures, curve=curve.points)
+        whole = replace(
+            self._record(engine, metrics, by_party, clock),
+            remarks=outcome.remarks,
+            figures=outcome.figures,
+            curve=curve.points,
         )
+        if not self.is_real:
+            return Result(model, models, whole)
+        return Result(model, models, published(whole), owner_part(whole))
 
     def check_bounds(self) -> Algorithm:
         """The algorithm that gives the bound, or why there is none."""
@@ -185,7 +236,8 @@ class Federation:
         traffic = engine.traffic
         releases = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
         delta = self._delta(releases)
-        found = figures(releases, delta)
+        people = rows_per_person_of(self.algorithm)
+        found = figures(releases, delta, people)
         steps = [{"request": e.request, "seconds": e.seconds} for e in traffic.exchanges]
         return RunRecord(
             algorithm=self.algorithm.name,
@@ -207,6 +259,7 @@ class Federation:
                     model=silo.model.description,
                     bytes={"up": traffic.up(silo.party), "down": traffic.down(silo.party)},
                     metrics=by_party.get(silo.party),
+                    name=self.names[silo.party] if self.names else None,
                 )
                 for silo in engine.silos
             ],
@@ -230,6 +283,7 @@ class Federation:
                 "training": dict(engine.server.trainer.said),
                 "requests": steps,
             },
+            rows_per_person=people,
         )
 
 

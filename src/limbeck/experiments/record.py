@@ -1,9 +1,13 @@
-"""The run record: everything that is needed to judge a run and to run it again."""
+"""The run record: everything that is needed to judge a run and to run it again.
+
+The record of a real run holds public facts, released values and what is computed from them alone, so that it can be
+passed on. Everything else stands in the owner's record, for those who hold the rows.
+"""
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import Any
@@ -11,23 +15,26 @@ from typing import Any
 from limbeck._version import __version__
 from limbeck.experiments.metrics import Metrics
 
-FORMAT = 1
+FORMAT = 2
 VERSIONED = ("numpy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "xgboost", "xgboost-cpu", "lightgbm", "torch")
+SERVER = "server"
 
 
 @dataclass(frozen=True, slots=True)
 class PartyRecord:
     """One party: `classes` counts its rows of each class; `metrics` are there where it ends with its own model.
 
-    Of a party elsewhere nobody knows how many rows it has; its `model` is its name.
+    `rows` and `metrics` are None, `classes` is empty and `bytes` hold None where they are unknown or withheld. Of a
+    party elsewhere the model is unknown: the party's name takes its place.
     """
 
     index: int
     rows: int | None
     classes: Sequence[int]
     model: Mapping[str, Any]
-    bytes: Mapping[str, int]
+    bytes: Mapping[str, Any]
     metrics: Metrics | None
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,8 @@ class RunRecord:
 
     `curve` has the accuracy of each party's own model after each exchange that changed one, or of the network that all
     train (`server`) before the first round and after each, `bounds` what the models would reach otherwise; `remarks`
-    tell what went otherwise than planned, `figures` what the algorithm reckoned.
+    are deviations from the plan, `figures` what the algorithm computed. Epsilon is for a person with at most
+    `rows_per_person` rows. Of a `real` run None stands for what is withheld.
     """
 
     algorithm: str
@@ -45,7 +53,7 @@ class RunRecord:
     data: Mapping[str, Any]
     parties: Sequence[PartyRecord]
     rounds: int
-    bytes: Mapping[str, int]
+    bytes: Mapping[str, Any]
     exchanges: Sequence[Mapping[str, Any]]
     missing: Sequence[int]
     ledger: Sequence[Mapping[str, Any]]
@@ -61,6 +69,8 @@ class RunRecord:
     figures: Mapping[str, float] = field(default_factory=dict)
     curve: Sequence[Mapping[str, Any]] = ()
     bounds: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    rows_per_person: int = 1
+    real: bool = False
     format: int = FORMAT
 
     @property
@@ -69,10 +79,10 @@ class RunRecord:
         return max(self.epsilon.values(), default=0.0)
 
     def to_json(self) -> str:
-        return json.dumps(finite(asdict(self)), indent=2, allow_nan=False, default=str) + "\n"
+        return to_json(self)
 
     def summary(self, folder: str | None) -> dict[str, Any]:
-        """What `--json` prints."""
+        """What `--json` prints; None is what is withheld, or does not exist."""
         return {
             "algorithm": self.algorithm,
             "accuracy": self.metrics and self.metrics.accuracy,
@@ -91,11 +101,97 @@ class RunRecord:
             "missing": list(self.missing),
             "bytes": dict(self.bytes),
             "rounds": self.rounds,
-            "seconds": self.timing["seconds"],
+            "seconds": self.timing.get("seconds"),
             "epsilon": finite(self.worst_epsilon),
             "delta": self.delta,
+            "rows_per_person": self.rows_per_person,
             "run": folder,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRecord:
+    """What a real run's record withholds: for those who hold the rows, and for nobody else.
+
+    `private` is the number of all private rows; `parties`, `bytes`, `exchanges`, `metrics`, `constant`, `curve` and
+    `timing` are as in a record from which nothing is withheld. `remarks` are what parties wrote to the server.
+    """
+
+    private: int | None
+    parties: Sequence[PartyRecord]
+    bytes: Mapping[str, Any]
+    exchanges: Sequence[Mapping[str, Any]]
+    metrics: Metrics | None
+    constant: float | None
+    curve: Sequence[Mapping[str, Any]]
+    timing: Mapping[str, Any]
+    remarks: Sequence[str] = ()
+    format: int = FORMAT
+
+    def to_json(self) -> str:
+        return to_json(self)
+
+
+def owner_part(record: RunRecord, remarks: Sequence[str] = ()) -> OwnerRecord:
+    """What `published` leaves out of a whole record."""
+    return OwnerRecord(
+        private=record.data["private"],
+        parties=record.parties,
+        bytes=record.bytes,
+        exchanges=record.exchanges,
+        metrics=record.metrics,
+        constant=record.constant,
+        curve=record.curve,
+        timing=record.timing,
+        remarks=remarks,
+    )
+
+
+def published(record: RunRecord) -> RunRecord:
+    """A whole record without what depends on private rows other than through a mechanism.
+
+    The size of a message that left unprotected is withheld, and then the total is too: a sum would give it away.
+    """
+    turns = _unprotected_turns(record.ledger)
+    hidden = {way: bool(turns[way] & set(range(len(record.exchanges)))) for way in turns}
+    return replace(
+        record,
+        data={**record.data, "private": None},
+        parties=[_published_party(party, hidden) for party in record.parties],
+        bytes=_without(record.bytes, hidden),
+        exchanges=[
+            _without(exchange, {way: turn in turns[way] for way in turns})
+            for turn, exchange in enumerate(record.exchanges)
+        ],
+        metrics=record.metrics if _ends_protected(record) else None,
+        constant=None,
+        curve=(),
+        timing={"engine": record.timing["engine"]},
+        real=True,
+    )
+
+
+def _published_party(party: PartyRecord, hidden: Mapping[str, bool]) -> PartyRecord:
+    return replace(party, rows=None, classes=(), metrics=None, bytes=_without(party.bytes, hidden))
+
+
+def _unprotected_turns(ledger: Sequence[Mapping[str, Any]]) -> dict[str, set[int]]:
+    """The turns in which something left unprotected: up from a party, or down from the server."""
+    rows = [row for row in ledger if row["mechanism"] == "unprotected"]
+    return {
+        "up": {row["turn"] for row in rows if row["site"] != SERVER},
+        "down": {row["turn"] for row in rows if row["site"] == SERVER},
+    }
+
+
+def _ends_protected(record: RunRecord) -> bool:
+    """Whether the run ends with one model that is post-processing of what was released with protection."""
+    own = any(party.metrics for party in record.parties)
+    return not own and not any(row["site"] == SERVER and row["mechanism"] == "unprotected" for row in record.ledger)
+
+
+def _without(sizes: Mapping[str, Any], hidden: Mapping[str, bool]) -> dict[str, Any]:
+    return {key: None if hidden.get(key) else value for key, value in sizes.items()}
 
 
 def versions() -> dict[str, str]:
@@ -107,6 +203,10 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def to_json(record: RunRecord | OwnerRecord) -> str:
+    return json.dumps(finite(asdict(record)), indent=2, allow_nan=False, default=str) + "\n"
 
 
 def finite(value: Any) -> Any:

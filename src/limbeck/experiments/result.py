@@ -15,7 +15,7 @@ from limbeck.data.sets import as_float, check_finite, rows_in
 from limbeck.drafts import Draft
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics
-from limbeck.experiments.record import RunRecord
+from limbeck.experiments.record import OwnerRecord, RunRecord
 from limbeck.models.onnx import PackedModel, with_metadata
 from limbeck.protocol.rows import Array
 
@@ -99,22 +99,28 @@ def labelled(onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema |
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run gives: one `model`, or one in `models` for each party that has its own; and the record."""
+    """What a run gives: one `model`, or one in `models` for each party that has its own; and the record.
+
+    The record of a real run can be passed on; the rest is in `owner`, which is None for a simulation.
+    """
 
     model: Classifier | None
     models: Mapping[int, Classifier]
     record: RunRecord
+    owner: OwnerRecord | None = None
 
     @property
     def metrics(self) -> Metrics | None:
-        return self.record.metrics
+        """For whoever holds the rows: also where the record withholds them."""
+        return self.owner.metrics if self.owner else self.record.metrics
 
     @property
     def accuracy(self) -> float | None:
         return self.metrics.accuracy if self.metrics else None
 
     def files(self) -> dict[str, bytes]:
-        """The run's folder: the models as ONNX and the record."""
+        """The run's folder: the models as ONNX, the record, and the owner's record of a real run."""
         own = {f"models/party-{party}.onnx": model.onnx for party, model in self.models.items()}
         final = {"model.onnx": self.model.onnx} if self.model else own
-        return {**final, "record.json": self.record.to_json().encode()}
+        owner = {"owner.json": self.owner.to_json().encode()} if self.owner else {}
+        return {**final, "record.json": self.record.to_json().encode(), **owner}

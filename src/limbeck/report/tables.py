@@ -1,7 +1,8 @@
 """Run records as tables for a terminal."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -9,6 +10,7 @@ from rich.table import Table
 from limbeck.experiments.record import RunRecord
 
 UNITS = ("B", "kB", "MB", "GB")
+WITHHELD = "withheld"  # in the record of a real run; in owner.json it is told
 MOST_REMARKS = 3
 
 
@@ -22,11 +24,13 @@ def run_table(record: RunRecord) -> Table:
         table.add_row("accuracy" + (" (mean over parties)" if own else ""), percent(record.metrics.accuracy))
         table.add_row("balanced accuracy", percent(record.metrics.balanced_accuracy))
         table.add_row("ROC AUC", "–" if record.metrics.roc_auc is None else f"{record.metrics.roc_auc:.3f}")
-        table.add_row("constant predictor's accuracy", percent(record.constant))
+        table.add_row("constant predictor's accuracy", _told(record, record.constant, percent))
+    elif record.real and record.data["test"]:
+        table.add_row("accuracy", WITHHELD)
     table.add_row("rounds", str(record.rounds))
     table.add_row("bytes up / down", f"{weight(record.bytes['up'])} / {weight(record.bytes['down'])}")
     table.add_row("epsilon", _epsilons(record))
-    table.add_row("seconds", f"{record.timing['seconds']:.1f}")
+    table.add_row("seconds", _told(record, record.timing.get("seconds"), lambda seconds: f"{seconds:.1f}"))
     if (training := record.timing.get("training", {})).get("trainer") in ("stacked", "sequential"):
         table.add_row("networks trained", f"{training['trainer']}, {training['device']}, {training['precision']}")
     if record.missing:
@@ -48,13 +52,25 @@ def party_table(record: RunRecord) -> Table:
     for column in ("party", "model", "rows", "classes", *own):
         table.add_column(column, justify="left" if column == "model" else "right")
     for place, party in enumerate(record.parties):
-        held = sum(count > 0 for count in party.classes)
+        counts = [_told(record, party.rows, str), _told(record, party.classes or None, _held)]
         reached = percent(party.metrics.accuracy if party.metrics else None)
         started = (percent(_start(record, place)),) if learned else ()
         bounds = [percent(bound[place]) for bound in record.bounds.values()]
         alone = (*started, reached, *bounds) if own else ()
-        table.add_row(str(party.index), str(party.model["name"]), str(party.rows), str(held), *alone)
+        table.add_row(party.name or str(party.index), str(party.model["name"]), *counts, *alone)
     return table
+
+
+def _held(classes: Sequence[int]) -> str:
+    """How many classes a party has rows of."""
+    return str(sum(count > 0 for count in classes))
+
+
+def _told(record: RunRecord, value: Any, shown: Callable[[Any], str]) -> str:
+    """A value of a record as text, or that it is withheld or not there."""
+    if value is None:
+        return WITHHELD if record.real else "–"
+    return shown(value)
 
 
 def _start(record: RunRecord, place: int) -> float | None:
@@ -77,9 +93,9 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
             weight(record.bytes["up"]),
             weight(record.bytes["down"]),
             _number(record.worst_epsilon),
-            f"{record.timing['seconds']:.1f}",
+            _told(record, record.timing.get("seconds"), lambda seconds: f"{seconds:.1f}"),
         )
-    table.add_row("constant", percent(records[0].constant))
+    table.add_row("constant", _told(records[0], records[0].constant, percent))
     return table
 
 
@@ -87,8 +103,10 @@ def percent(fraction: float | None) -> str:
     return "–" if fraction is None else f"{100 * fraction:.1f} %"
 
 
-def weight(count: float) -> str:
+def weight(count: float | None) -> str:
     """Bytes as people read them."""
+    if count is None:
+        return WITHHELD
     for unit in UNITS:
         if count < 1000 or unit == UNITS[-1]:
             break
@@ -103,7 +121,9 @@ def _epsilons(record: RunRecord) -> str:
     if about is None:
         return told
     simulated = ", simulated" if record.noise == "simulated" else ""
-    return f"{told}\n(one {about['unit']}, {about['adjacency']}, delta {record.delta:g}{simulated})"
+    rows = about.get("rows", 1)
+    unit = f"{rows} rows of a person" if rows > 1 else f"one {about['unit']}"
+    return f"{told}\n({unit}, {about['adjacency']}, delta {record.delta:g}{simulated})"
 
 
 def _number(epsilon: float) -> str:
