@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from limbeck.data.sets import load
+from limbeck.privacy.ledger import read_ledger
 
 LIMBECK = [sys.executable, "-m", "limbeck"]
 SLOW_MODEL = """
@@ -52,6 +53,7 @@ class Neighbours:
         quorum: int | None = None,
         more: str = "",
         name: str = "experiment",
+        noise: str = "simulated",
     ) -> Path:
         """Iris, 30 public rows; noise from a seed, so that a run can be compared with one in one process."""
         iris = load("iris")
@@ -59,7 +61,7 @@ class Neighbours:
         np.savez(self.server / "test.npz", x_train=iris.x[1::5], y_train=iris.y[1::5])
         file = self.server / f"{name}.toml"
         file.write_text(
-            f'seed = 3\nnoise = "simulated"\ndeadline = {float(deadline)}\n'
+            f'seed = 3\nnoise = "{noise}"\ndeadline = {float(deadline)}\n'
             + (f"quorum = {quorum}\n" if quorum else "")
             + more
             + '\n[data]\npublic = "public.npz"\nclasses = ["0", "1", "2"]\ntest = "test.npz"\n'
@@ -72,7 +74,7 @@ class Neighbours:
         iris, place = load("iris"), 2 + self.parties.index(party)
         return iris.x[place::5], iris.y[place::5]
 
-    def settle(self, party: str, **settings: str) -> Path:
+    def settle(self, party: str, **settings: Any) -> Path:
         """Invite, init and admit a party, and say in its party.toml where its rows are."""
         folder = self.home / party
         self.say("server", "invite", self.server, party)
@@ -85,10 +87,17 @@ class Neighbours:
         return folder
 
     def settings(
-        self, party: str, model: str = 'name = "decision-tree"', agree: str = 'algorithm = "fedkt"', more: str = ""
+        self,
+        party: str,
+        model: str = 'name = "decision-tree"',
+        agree: str = 'algorithm = "fedkt"',
+        more: str = "",
+        simulation: bool = True,
     ) -> None:
+        """A simulation, so that a run can be compared with one in one process; without a budget unless `more` has one."""
+        limit = "" if "budget" in more else "unprotected = true\n"
         (self.home / party / "party.toml").write_text(
-            f'data = "private.npz"\npublic = "public.npz"\nnoise = "simulated"\n{more}\n'
+            f'data = "private.npz"\npublic = "public.npz"\nsimulation = {str(simulation).lower()}\n{limit}{more}\n'
             f"[model]\n{model}\n[[agree]]\n{agree}\n"
         )
 
@@ -150,8 +159,7 @@ class Neighbours:
         path = self.home / party / "ledger.sqlite"
         if not path.exists():
             return 0
-        with sqlite3.connect(path) as ledger:
-            return int(ledger.execute("SELECT count(*) FROM releases WHERE site != 'server'").fetchone()[0])
+        return sum(row.site != "server" for _, _, row in read_ledger(path))
 
     def until(self, ready: Callable[[], object], seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds

@@ -33,8 +33,11 @@ def server(tmp_path: Path) -> Path:
 def test_secrets_are_for_their_owner_alone(server: Path, tmp_path: Path) -> None:
     say("server", "invite", server, "clinic")
     say("party", "init", tmp_path / "clinic", server / "invitations" / "clinic.json")
-    for path in (server / "ca.key", server / "server.key", server / "secret", tmp_path / "clinic" / "key"):
+    clinic = tmp_path / "clinic"
+    for path in (server / "ca.key", server / "server.key", server / "secret", clinic / "key", clinic / "secret"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len((clinic / "secret").read_bytes()) == 32
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (server, clinic)} == {0o700}
     assert "PRIVATE" not in (tmp_path / "clinic" / "clinic.pub").read_text()
     assert "PRIVATE" not in (server / "invitations" / "clinic.json").read_text()
 
@@ -54,8 +57,23 @@ def test_the_partys_settings_begin_with_what_was_proposed(server: Path, tmp_path
     say("server", "invite", server, "clinic")
     say("party", "init", tmp_path / "clinic", server / "invitations" / "clinic.json")
     text = (tmp_path / "clinic" / "party.toml").read_text()
-    agreed = tomllib.loads(text)["agree"]
-    assert agreed == [{"algorithm": "fedkt", "levels": ["L2"], "epsilon": 4.0, "delta": 1e-5, "towards": "server"}]
+    table = tomllib.loads(text)
+    limit = {"epsilon": 4.0, "delta": 1e-5, "towards": "server", "unit": "row"}
+    assert table["budget"] == limit
+    parameters = {"partitions": 1, "subsets": 8, "privacy": {"level": "L2", "epsilon": 4.0}}
+    assert table["agree"] == [{"algorithm": "fedkt", "levels": ["L2"], **limit, "parameters": parameters}]
+
+
+def test_a_party_that_is_invited_without_an_epsilon_does_not_start_before_its_owner_chose(
+    server: Path, tmp_path: Path
+) -> None:
+    file, clinic = server / "experiment.toml", tmp_path / "clinic"
+    file.write_text(file.read_text().replace('privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }', ""))
+    say("server", "invite", server, "clinic")
+    say("party", "init", clinic, server / "invitations" / "clinic.json")
+    with pytest.raises(LimbeckError, match=r"party.toml: .* write a \[budget\], or unprotected = true"):
+        say("party", "start", clinic)
+    assert not (clinic / "checked.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -179,6 +197,11 @@ def test_wrong_experiments_are_told_in_one_line(server: Path) -> None:
         ('classes = ["0", "1"]', 'classes = ["0"]', "classes"),
         ('classes = ["0", "1"]', 'classes = ["0", "2"]', "holds the class '1'"),
         ('name = "fedkt"', 'name = "fedkx"', "did you mean"),
+        (
+            text[text.index('name = "fedkt"') :],
+            'name = "fedmd-nfdp"\nstart = "none"\n',
+            "fedmd-nfdp between organisations needs algorithm.population",
+        ),
     ):
         file.write_text(text.replace(old, new))
         with pytest.raises(LimbeckError) as error:

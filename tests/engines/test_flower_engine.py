@@ -132,6 +132,14 @@ def test_a_subset_is_taken_where_the_algorithm_draws_one(engine: Flower) -> None
     assert heard(engine, releases=[row]) is not None
 
 
+@pytest.mark.parametrize(("of", "right"), [(20, True), (30, False), (10**6, False)])
+def test_a_subset_is_of_the_agreed_number_of_rows(engine: Flower, of: int, right: bool) -> None:
+    """How many rows a party has is its own: nothing but what was agreed on is in its ledger."""
+    engine.algorithm = FedMDNFDP(sampled=5, population=20)
+    row = asdict(release_row("party 0", 0, 0, "rows", Subsample(5, of), "public", Asked()))
+    assert (heard(engine, releases=[row]) is not None) == right
+
+
 def test_a_subset_elsewhere_is_a_lie(engine: Flower) -> None:
     """Its delta would make every other figure look better."""
     engine.algorithm = PRIVATE

@@ -2,8 +2,10 @@
 
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,29 @@ def test_what_is_no_journal_is_told(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").write_text("garbage " * 1000)
     with pytest.raises(LimbeckError, match="cannot be used as a journal"):
         was_begun(tmp_path / "journal.sqlite")
+
+
+def test_only_its_owner_may_read_it_for_it_may_hold_unprotected_answers(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.touch(mode=0o644)
+    journal = Journal(path, new=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with journal.at_once():
+        journal.ask(0, b"request", [0])
+        assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_full_disk_is_one_line_and_what_was_written_before_stays(journal: Journal, together: bool) -> None:
+    """SQLite says so itself when it may not take another page."""
+    journal.ask(0, b"request", [0])
+    pages = journal._connection.execute("PRAGMA page_count").fetchone()[0]
+    journal._connection.execute(f"PRAGMA max_page_count = {pages}")
+    within = journal.at_once() if together else nullcontext()
+    with pytest.raises(LimbeckError, match="full") as error, within:
+        journal.answer(0, 0, bytes(100_000))
+    assert str(journal.path) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert (journal.questions(), journal.answers(0)) == ({0: (b"request", [0])}, {})
+    journal.close(0)
+    assert Journal(journal.path).is_closed(0)

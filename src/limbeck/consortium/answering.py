@@ -1,34 +1,68 @@
 """What a party does with a question: look whether it agreed to such a thing, then answer it, once."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from limbeck.algorithms import algorithm_named
-from limbeck.consortium.party import PartyFolder
-from limbeck.drafts import Draft
+from limbeck.consortium.checking import is_as_checked
+from limbeck.consortium.files import private_folder, write_private
+from limbeck.consortium.party import Agreed, PartyFolder
 from limbeck.engines.respond import respond
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import labelled
 from limbeck.models.choice import trainer_for
-from limbeck.privacy.ledger import Book, Budget
+from limbeck.models.inspection import try_out
+from limbeck.privacy.ledger import Book, Budget, SiteLedger
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.letters import ENOUGH, Answer, Question
 from limbeck.protocol.messages import Adopt, Done, Reply, Request
-from limbeck.protocol.parties import Algorithm
-from limbeck.protocol.release import Release
+from limbeck.protocol.parties import Algorithm, protects
+from limbeck.protocol.release import Noise, Release
+from limbeck.protocol.rows import Array, PublicRows
 from limbeck.protocol.site import Silo
 from limbeck.tables import from_table
 
 LARGEST = 2**30  # bytes of a request, unpacked
+CANNOT = "this party cannot answer; its own log says why"
+RESTART = "this party must be restarted by its owner before it answers"
+UNDECIDED = "this party's owner has not decided what may be spent"
+TOO_MUCH = "the run would spend more than this party's owner allows"
 
 
 class RefusalError(LimbeckError):
     """Why this party does not answer, in words that tell nothing of its rows: the server may read them."""
+
+
+@dataclass(slots=True)
+class ChargingLedger:
+    """A party's own ledger; before the first row of an answer, what the server will release of it is charged."""
+
+    own: SiteLedger
+    charge: Callable[[], None]
+    _is_charged: bool = field(default=False, init=False)
+
+    @property
+    def rows(self) -> list[Release]:
+        return self.own.rows
+
+    def write(self, row: Release) -> bool:
+        self.charge_once()
+        return self.own.write(row)
+
+    def draw(self, row: Release, noisy: Callable[[], Array]) -> Array:
+        self.charge_once()
+        return self.own.draw(row, noisy)
+
+    def charge_once(self) -> None:
+        if not self._is_charged:
+            self.charge()
+        self._is_charged = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +78,19 @@ class Considered:
     request: Request[Any]
     header: Header
     silo: Silo
-    book: Book
+    ledger: ChargingLedger
     parties: int
-    theirs: Sequence[Release]  # what the server will release
 
     def releases(self) -> list[Release]:
         """What a run will release of this party's own rows, here and at the server: for its owner alone."""
         planned = getattr(self.algorithm, "planned", None)
-        rows = [len(self.silo.private)] * self.parties
-        found = planned(len(self.silo.public), self.silo.classes, rows, self.silo.noise) if planned else []
+        if planned is None:
+            return []
+        asked = len(self.silo.public), self.silo.classes
+        try:
+            found = planned(*asked, [len(self.silo.private)] * self.parties, self.silo.noise)
+        except LimbeckError:  # whether a request is shown to a person must not depend on the rows
+            found = planned(*asked, [ENOUGH] * self.parties, self.silo.noise)
         return [row for row in found if row.site in ("party 0", "server")]
 
 
@@ -67,29 +105,40 @@ def answer(folder: PartyFolder, question: Question) -> Answer:
             if known[0] != question.hash:
                 raise RefusalError("something else was asked at this turn of this run before")
             if not folder.kept.was_counted(question.run, question.counted_in):
-                _charge(folder, question, consider(folder, question))
+                consider(folder, question).ledger.charge_once()
             return Answer.decode(known[1])
         return _answered(folder, question, blank)
     except RefusalError as error:
         return replace(blank, refusal=str(error))
     except Exception as error:  # a strange request may bring about anything; it is not to be tried again
-        told = f"{type(error).__name__}: " * (not isinstance(error, LimbeckError)) + " ".join(str(error).split())
-        sys.stderr.write(f"limbeck: run {question.run}, turn {question.turn}: {told}\n")
-        return replace(blank, refusal="this party cannot answer; its own log says why")
+        _log(question, f"{type(error).__name__}: " * (not isinstance(error, LimbeckError)) + str(error))
+        return replace(blank, refusal=CANNOT)
+
+
+def _log(question: Question, line: str) -> None:
+    """For the owner of the rows, on this machine."""
+    sys.stderr.write(f"limbeck: run {question.run}, turn {question.turn}: {' '.join(line.split())}\n")
 
 
 def consider(folder: PartyFolder, question: Question) -> Considered:
     """All that can be looked at before anything is trained: the terms, the request, and what a run would spend."""
+    if not folder.settings.is_decided:
+        raise RefusalError(UNDECIDED)
     algorithm, cap = agreed(folder, question)
     if any(folder.kept.had_other_terms(run, question.terms) for run in question.runs):
         raise RefusalError("this run had other terms before")
     request, header = decode(question.request, LARGEST)
     if not isinstance(request, Request) or header.turn != question.turn:
         raise RefusalError("a letter that asks nothing, or is of another turn than its request")
-    book = folder.book(question.run, cap)
-    silo = _silo(folder, question, algorithm, book)
-    theirs = [] if isinstance(request, Adopt) else _allowed(book, algorithm, silo, question)
-    return Considered(algorithm, request, header, silo, book, question.terms.parties, theirs)
+    if not is_as_checked(folder):
+        raise RefusalError(RESTART)
+    book, public = folder.book(question.run, cap), folder.public(algorithm.needs_public_labels)
+    releases_nothing = isinstance(request, Adopt)
+    theirs = [] if releases_nothing else _allowed(book, algorithm, len(public), folder.settings.noise, question)
+    charge = partial(_charge, folder, question, book, theirs) if not releases_nothing else _charge_nothing
+    ledger = ChargingLedger(book.of(f"party {question.party}"), charge)
+    silo = _silo(folder, question, algorithm, public, ledger)
+    return Considered(algorithm, request, header, silo, ledger, question.terms.parties)
 
 
 def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget | None]:
@@ -107,16 +156,35 @@ def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget |
     words = [each for each in folder.settings.agree if each.algorithm == terms.algorithm]
     if not words:
         raise RefusalError(f"this party did not agree to {terms.algorithm}")
+    kind = algorithm_named(terms.algorithm)
     try:
-        algorithm = from_table(algorithm_named(terms.algorithm), terms.parameters)
+        algorithm = from_table(kind, terms.parameters)
     except LimbeckError as error:
         raise RefusalError(f"{terms.algorithm} cannot be run so: {error}") from error
+    _check_population(algorithm, folder.settings.simulation)
+    return algorithm, _fitting(words, kind, algorithm).cap
+
+
+def _fitting(words: Sequence[Agreed], kind: type, algorithm: Algorithm) -> Agreed:
+    """The first agreement whose level and parameters are those of the run."""
     level = getattr(getattr(algorithm, "privacy", None), "level", None)
-    for each in words:
-        if each.levels is None or level in each.levels:
-            return algorithm, each.cap
-    allowed = sorted({str(known) for each in words for known in each.levels or ()})
-    raise RefusalError(f"this party did not agree to {terms.algorithm} at level {level}, only at {', '.join(allowed)}")
+    at_level = [each for each in words if each.levels is None or level in each.levels]
+    if not at_level:
+        allowed = ", ".join(sorted({str(known) for each in words for known in each.levels or ()}))
+        raise RefusalError(f"this party did not agree to {algorithm.name} at level {level}, only at {allowed}")
+    differences = []
+    for each in at_level:
+        bounds = each.bounds(kind)
+        differences.append(bounds and bounds.difference(algorithm, None))
+        if differences[-1] is None:
+            return each
+    raise RefusalError(f"this party did not agree to {algorithm.name} with this value of {differences[0]}")
+
+
+def _check_population(algorithm: Algorithm, simulation: bool) -> None:
+    """Learning from a subset of all rows would tell how many there are, unless it is of an agreed number."""
+    if getattr(algorithm, "samples", False) and not simulation and getattr(algorithm, "population", None) is None:
+        raise RefusalError(f"{algorithm.name} between organisations needs algorithm.population")
 
 
 def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
@@ -124,29 +192,43 @@ def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
     silo, header = found.silo, found.header
     for run in question.runs:
         folder.kept.settle(run, question.terms)
+    if isinstance(found.request, Adopt):
+        _check_model(found.request.model, silo)
     if isinstance(found.request, Agree):
         told: Reply = Done()
     else:
         told = respond(found.algorithm, found.request, header, silo)
-    _charge(folder, question, found)
+    found.ledger.charge_once()
     rows = [asdict(row) for row in silo.ledger.rows if row.turn == question.turn and row.site == silo.name]
     answered = replace(blank, reply=encode(told, header), releases=rows)
-    _hand_over_model(folder, question, silo)
+    _hand_over_model(folder, question, found)
     folder.kept.keep(question.run, question.turn, question.hash, answered.encode(), silo.memory)
     return answered
 
 
-def _charge(folder: PartyFolder, question: Question, found: Considered) -> None:
-    """What the server will release of an answer stands in the ledger before it is told, or told once more."""
-    if isinstance(found.request, Adopt):
-        return  # nothing is told
-    book = folder.book(question.counted, found.book.cap) if question.counted else found.book
-    for row in found.theirs:
+def _check_model(model: bytes, silo: Silo) -> None:
+    """A final model is tried on the public rows in a process of its own, as a party's model is at the server."""
+    try:
+        try_out([model], silo.public.x, silo.classes)
+    except LimbeckError as error:
+        raise RefusalError(f"the final model is refused: {error}") from error
+
+
+def _charge(folder: PartyFolder, question: Question, run: Book, theirs: Sequence[Release]) -> None:
+    """Write what the server will release of an answer into the ledger, before anything is trained for it."""
+    book = folder.book(question.counted, run.cap) if question.counted else run
+    for row in theirs:
         book.record(row, None)
     folder.kept.count(question.run, question.counted_in)
 
 
-def _silo(folder: PartyFolder, question: Question, algorithm: Algorithm, book: Book) -> Silo:
+def _charge_nothing() -> None:
+    """A model that is handed out tells nothing of this party."""
+
+
+def _silo(
+    folder: PartyFolder, question: Question, algorithm: Algorithm, public: PublicRows, ledger: ChargingLedger
+) -> Silo:
     settings = folder.settings
     return Silo(
         party=question.party,
@@ -154,51 +236,68 @@ def _silo(folder: PartyFolder, question: Question, algorithm: Algorithm, book: B
         seed=question.terms.seed,
         model=settings.model,
         private=folder.private(),
-        public=folder.public(algorithm.needs_public_labels),
-        trainer=trainer_for(settings.training, [settings.model], settings.processes or 1, base=folder.path),
-        ledger=book.of(f"party {question.party}"),
+        public=public,
+        trainer=trainer_for(
+            settings.training,
+            [settings.model],
+            settings.processes or 1,
+            base=folder.path,
+            isolated=protects(algorithm) and not settings.simulation,
+        ),
+        ledger=ledger,
         noise=settings.noise,
+        parties=question.terms.parties,
+        private_level=protects(algorithm),
+        secret=folder.secret,
+        run=question.run,
         memory=folder.kept.memory(question.run),
     )
 
 
-def _allowed(book: Book, algorithm: Algorithm, silo: Silo, question: Question) -> list[Release]:
+def _allowed(book: Book, algorithm: Algorithm, public: int, noise: Noise, question: Question) -> list[Release]:
     """Refuse, before anything is trained, a run that would pass the budget; else what it releases at the server.
 
     What the server will release of what the parties told it spends what this party has: its ledger has that too.
     """
     planned = getattr(algorithm, "planned", None)
     if planned is None:
-        if book.budget or book.cap:
+        if book.budgets or book.cap:
             raise RefusalError(f"{algorithm.name} does not say what it will release: no budget can be kept with it")
         return []
     rows = [ENOUGH] * question.terms.parties
-    releases = planned(len(silo.public), silo.classes, rows, silo.noise)
-    ours = [replace(row, site=silo.name) for row in releases if row.site == "party 0"]  # all parties do the same
+    releases = planned(public, len(question.terms.classes), rows, noise)
+    own = f"party {question.party}"
+    ours = [replace(row, site=own) for row in releases if row.site == "party 0"]  # all parties do the same
     by = "by the server" + (f", of what was told in {question.told_in}" if question.told_in else "")
     theirs = [replace(row, what=f"{row.what} ({by})") for row in releases if row.site == "server"]
     paid = question.counted is not None and bool(book.releases("server", question.counted))
     try:
         book.check_plan([*ours, *([] if paid else theirs)])
     except LimbeckError as error:
-        sys.stderr.write(f"limbeck: run {question.run}: {error}\n")
-        raise RefusalError("the run would spend more than this party's owner allows") from error
+        _log(question, str(error))
+        raise RefusalError(TOO_MUCH) from error
     return theirs
 
 
-def _hand_over_model(folder: PartyFolder, question: Question, silo: Silo) -> None:
-    """The model that this party has now, as a file that `limbeck predict` takes."""
-    if silo.adopted is None:
+def _hand_over_model(folder: PartyFolder, question: Question, found: Considered) -> None:
+    """The model that this party has now, as a file that `limbeck predict` takes.
+
+    A model that was trained on private rows and cannot be written is no reason to refuse: the server would learn of it.
+    """
+    model, row = found.silo.adopted, found.silo.public.x.shape[1:]
+    if model is None:
         return
-    row = silo.public.x.shape[1:]
-    names = np.array(list(question.terms.classes))
-    with Draft(folder.path / "models" / f"{question.run}.onnx") as file:
-        file.write(labelled(silo.adopted, names, row, folder.schema))
+    try:
+        packed = labelled(model, np.array(list(question.terms.classes)), row, folder.schema)
+        write_private(private_folder(folder.path / "models") / f"{question.run}.onnx", packed)
+    except Exception as error:
+        if isinstance(found.request, Adopt):
+            raise
+        _log(question, f"no model was written: {error}")
 
 
 def answer_in(work: Path) -> None:
     """In a process of its own: answer the question that lies in a party's folder for work."""
     folder = PartyFolder(work.parent)
     told = answer(folder, Question.decode((work / "question").read_bytes())).encode()
-    with Draft(work / "answer") as file:
-        file.write(told)
+    write_private(work / "answer", told)

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from limbeck.algorithms import algorithm_named
-from limbeck.consortium.answering import Considered, RefusalError, consider
+from limbeck.consortium.answering import CANNOT, Considered, RefusalError, consider
+from limbeck.consortium.checking import check
+from limbeck.consortium.files import write_private
 from limbeck.consortium.party import PartyFolder
 from limbeck.engines.flower.node import Node
 from limbeck.engines.flower.parcels import LostLineError
@@ -14,7 +15,7 @@ from limbeck.engines.nursery import in_a_fresh_process
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accounting import delta_of_subsets, epsilon_towards
 from limbeck.protocol.letters import Answer, Question, hash_of
-from limbeck.protocol.parties import delta_of
+from limbeck.protocol.parties import delta_of, rows_per_person_of
 
 POLL = 0.5  # seconds between two looks for letters
 MOST_TRIES = 30  # of a server that does not answer, before this party announces itself anew
@@ -22,6 +23,10 @@ LONGEST_WAIT = 10.0  # seconds before the line is tried again
 LARGEST = 2**30  # bytes of a letter
 MOST_WAITING = 20  # letters that wait for a person
 SHOWN_DELTA = 1e-5
+SIMULATED = (
+    "party.toml says simulation = true: noise and subsets come from a seed that the server knows. "
+    "Nothing is protected; use this for tests only"
+)
 TASK = "limbeck.consortium.answering:answer_in"
 Say = Callable[[str], None]
 
@@ -36,18 +41,10 @@ class Attendance:
         self._again: list[tuple[Any, bytes]] = []  # letters that the line was lost over
 
     def check(self) -> None:
-        """Refuse to begin with settings, rows or a model that will not do."""
-        settings, rows = self.folder.settings, self.folder.private()
-        public = self.folder.public(False)
-        if rows.x.shape[1:] != public.x.shape[1:]:
-            raise LimbeckError(
-                f"{settings.data} has rows of shape {rows.x.shape[1:]}, the public rows have {public.x.shape[1:]}"
-            )
-        from limbeck.models.rehearsal import rehearse
-
-        rehearse(settings.model, rows.x.shape[1:], len(self.folder.join.classes))
-        for each in settings.agree:
-            algorithm_named(each.algorithm)
+        """Check settings, rows and model before this party connects, and record what was checked."""
+        check(self.folder)
+        if self.folder.settings.simulation:
+            self.say(f"warning: {SIMULATED}")
 
     def run(self) -> None:
         wait, told = 1.0, ""
@@ -112,7 +109,7 @@ class Attendance:
         except LimbeckError as error:
             self.say(f"a letter was dropped: {error}")
             return None
-        self.folder = PartyFolder(self.folder.path)  # the owner may have changed his word
+        self.folder = PartyFolder(self.folder.path)  # the owner may have changed the settings
         blank = Answer(question.run, question.turn, question.party, question.hash)
         what = f"run {question.run}, turn {question.turn}"
         try:
@@ -132,7 +129,7 @@ class Attendance:
             told = replace(blank, refusal=str(error))
         except Exception as error:  # strange terms may bring about anything; it must not end this program
             self.say(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}")
-            told = replace(blank, refusal="this party cannot answer; its own log says why")
+            told = replace(blank, refusal=CANNOT)
         if told is None:
             told = replace(blank, refusal="the process that answers died, twice")
         self.say(f"{what}: " + (f"refused: {told.refusal}" if told.refusal else f"answered, {len(told.reply)} bytes"))
@@ -158,10 +155,9 @@ class Attendance:
 
     def _in_a_process_of_its_own(self, question: Question) -> Answer | None:
         """What a child makes of the question: nothing stays in memory between questions, and a crash is its own."""
-        work = self.folder.path / "work"
-        work.mkdir(exist_ok=True)
+        work = self.folder.work()
         (work / "answer").unlink(missing_ok=True)
-        (work / "question").write_bytes(question.encode())
+        write_private(work / "question", question.encode())
         in_a_fresh_process(TASK, work, type(self.folder.settings.model).__module__)
         return Answer.decode((work / "answer").read_bytes()) if (work / "answer").exists() else None
 
@@ -170,9 +166,9 @@ def _in_words(found: Considered) -> str:
     """What a person is asked to approve: who asks what, how it is protected, and what it may cost."""
     request = type(found.request)
     privacy = getattr(found.algorithm, "privacy", None)
-    releases = found.releases()
-    delta = max(delta_of(found.algorithm) or SHOWN_DELTA, delta_of_subsets(releases))
-    spent = {who: epsilon_towards(who, releases, delta) for who in ("server", "public")}
+    releases, people = found.releases(), rows_per_person_of(found.algorithm)
+    delta = max(delta_of(found.algorithm) or SHOWN_DELTA, delta_of_subsets(releases, people))
+    spent = {who: epsilon_towards(who, releases, delta, rows_per_person=people) for who in ("server", "public")}
     cost = ", ".join(f"{epsilon:.4g} towards the {who}" for who, epsilon in spent.items())
     level = f" at level {privacy.level}" if privacy else ""
     asked = f"{request.__name__}: {(request.__doc__ or '').splitlines()[0]}"

@@ -60,6 +60,16 @@ class Venture(Table):
             )
         return self
 
+    @model_validator(mode="after")
+    def _tells_no_row_counts(self) -> "Venture":
+        needs = getattr(self.algorithm, "samples", False) and getattr(self.algorithm, "population", None) is None
+        if needs and self.noise == "secure":
+            raise LimbeckError(
+                f"{self.algorithm.name} between organisations needs algorithm.population: a number of rows that every "
+                "party has at least"
+            )
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -16,13 +16,14 @@ import numpy as np
 
 from limbeck.consortium.answering import Agree
 from limbeck.consortium.experiment import Plan, read_plan
+from limbeck.consortium.files import private_file, private_folder
 from limbeck.consortium.server import ServerFolder
 from limbeck.drafts import Draft
 from limbeck.engines.flower.engine import Consortium, Flower, Patience
 from limbeck.engines.journal import Journal, was_begun
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics, score
-from limbeck.experiments.record import PartyRecord, RunRecord, versions
+from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, versions
 from limbeck.experiments.result import labelled
 from limbeck.locks import locked
 from limbeck.models.choice import trainer_for
@@ -33,7 +34,7 @@ from limbeck.privacy.ledger import Book, read_ledger
 from limbeck.protocol.codec import decode
 from limbeck.protocol.letters import ENOUGH, RUN
 from limbeck.protocol.messages import Done, Request
-from limbeck.protocol.parties import Outcome, delta_of
+from limbeck.protocol.parties import Outcome, delta_of, protects, rows_per_person_of
 from limbeck.protocol.release import Release
 from limbeck.protocol.site import Site
 
@@ -44,10 +45,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """What came of a run: its folder and its record."""
+    """What came of a run: its folder, its record, and the head of the server's ledger after it."""
 
     folder: Path
     record: RunRecord
+    head: tuple[int, str]
 
 
 def begin(folder: ServerFolder, file: Path, say: Say) -> Led:
@@ -65,7 +67,7 @@ def begin(folder: ServerFolder, file: Path, say: Say) -> Led:
     if not RUN.fullmatch(run):
         raise LimbeckError(f"{file}: the file's name is the run's: letters, digits, dots and dashes, please")
     _check_ready(folder, plan, run, len(numbers))
-    home.mkdir(parents=True)
+    private_folder(private_folder(folder.path / "runs") / home.name)
     about = {"run": run, "experiment": _lasting(plan), "file": str(file.resolve())}
     journal = Journal(home / "journal.sqlite", new=True)
     journal.begin({**about, "parties": numbers, "terms": asdict(plan.terms(len(numbers)))})
@@ -107,7 +109,7 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
     home = next(h for n in count(1) if not (h := folder.path / "runs" / f"{run}-late-{n}").exists())
     fresh = {"run": f"{about['run']}-late-{late}", "earlier": about.get("earlier", about["run"])}  # the same each time
     _check_ready(folder, plan, fresh["run"], len(about["parties"]))
-    home.mkdir()
+    private_folder(home)
     journal = Journal(home / "journal.sqlite", new=True)
     with journal.at_once():
         journal.begin({**about, **fresh, "late": late, "copied": len(told)})
@@ -129,7 +131,7 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
     journal.begin({"experiment": _lasting(plan), "terms": asdict(plan.terms(len(about["parties"])))})
     names = {int(number): name for number, name in about["parties"].items()}
     keys = {number: str(members[name].key).encode() if name in members else b"" for number, name in names.items()}
-    book = Book(folder.path / "ledger.sqlite", about["run"], plan.venture.budget)
+    book = _book(folder, about["run"], plan)
     venture = plan.venture
     site = Site(
         public=plan.public_rows,
@@ -139,6 +141,9 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
         trainer=trainer_for(venture.training, [venture.model], base=home),
         ledger=book.of("server"),
         noise=venture.noise,
+        parties=len(names),
+        private_level=protects(venture.algorithm),
+        run=about["run"],
     )
     consortium = Consortium(
         about["run"], plan.terms(len(names)), keys, about.get("earlier"), about.get("copied", 0), about.get("late")
@@ -155,22 +160,28 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
             outcome = engine.run()
         finally:
             engine.close(completed=outcome is not None)
-        record = _record(plan, engine, outcome, names, journal, time.perf_counter() - started)
-    _write(home, plan, outcome, record)
-    return Led(home, record)
+        record, owner = _record(plan, engine, outcome, names, journal, time.perf_counter() - started)
+        head = book.head
+    _write(home, plan, outcome, record, owner)
+    return Led(home, record, head)
 
 
 def _check_ready(folder: ServerFolder, plan: Plan, run: str, parties: int) -> None:
     """Before anything is written or anyone is asked: the SuperLink answers, and the budget allows the run."""
     with closing(folder.control()) as control:
         folder.sync(control)
-    with closing(Book(folder.path / "ledger.sqlite", run, plan.venture.budget)) as book:
+    with closing(_book(folder, run, plan)) as book:
         _check_plan(book, plan, parties)
+
+
+def _book(folder: ServerFolder, run: str, plan: Plan) -> Book:
+    """The ledger of all runs that this server leads, with what the experiment may spend."""
+    return Book(private_file(folder.path / "ledger.sqlite"), run, plan.venture.budget)
 
 
 def _check_plan(book: Book, plan: Plan, parties: int) -> None:
     """Refuse, before anyone is asked, a run whose releases at the server would pass its budget."""
-    if book.budget and not hasattr(plan.venture.algorithm, "planned"):
+    if book.budgets and not hasattr(plan.venture.algorithm, "planned"):
         raise LimbeckError(f"{plan.venture.algorithm.name} does not say what it will release: no budget can be kept")
     book.check_plan(_planned_here(plan, parties))
 
@@ -199,27 +210,39 @@ def _released(folder: ServerFolder, run: str) -> bool:
     return any(known == run for _, known, _ in read_ledger(folder.path / "ledger.sqlite"))
 
 
-def _write(home: Path, plan: Plan, outcome: Outcome, record: RunRecord) -> None:
-    """The model, then the record: a run that has a record has ended."""
+def _write(home: Path, plan: Plan, outcome: Outcome, record: RunRecord, owner: OwnerRecord | None) -> None:
+    """The model, then the records: a run that has a record has ended."""
     if outcome.model:
         names = np.array(plan.venture.data.classes)
-        with Draft(home / "model.onnx") as file:
+        with Draft(home / "model.onnx", private=record.real) as file:
             file.write(labelled(outcome.model, names, plan.public.x.shape[1:], plan.schema))
-    with Draft(home / "record.json") as file:
+    if owner:
+        with Draft(home / "owner.json", private=True) as file:
+            file.write(owner.to_json().encode())
+    with Draft(home / "record.json", private=record.real) as file:
         file.write(record.to_json().encode())
 
 
 def _record(
     plan: Plan, engine: Flower, outcome: Outcome, names: dict[int, str], journal: Journal, seconds: float
-) -> RunRecord:
+) -> tuple[RunRecord, OwnerRecord | None]:
+    """What the run's record says, and at a private level what only the server may know."""
+    troubles = [f"turn {e.turn}: {names.get(e.party, 'the server')}: {e.what}" for e in journal.events()]
+    whole = _whole_record(plan, engine, outcome, names, seconds)
+    if not protects(plan.venture.algorithm):
+        return replace(whole, remarks=(*whole.remarks, *troubles)), None
+    return published(whole), owner_part(whole, troubles)
+
+
+def _whole_record(plan: Plan, engine: Flower, outcome: Outcome, names: dict[int, str], seconds: float) -> RunRecord:
     algorithm, traffic = plan.venture.algorithm, engine.traffic
     releases = [*(Release(**row) for row in engine.releases), *engine.server.ledger.rows]
-    troubles = [f"turn {e.turn}: {names.get(e.party, 'the server')}: {e.what}" for e in journal.events()]
+    people, remarks = rows_per_person_of(algorithm), outcome.remarks
     try:
-        delta = max(delta_of(algorithm), delta_of_subsets(releases))
-        found = figures(releases, delta)
+        delta = max(delta_of(algorithm), delta_of_subsets(releases, people))
+        found = figures(releases, delta, people)
     except Exception as error:  # parties' rows that do not go together; the run has ended all the same
-        troubles.append(f"no epsilon can be told of what parties say they released: {error}")
+        remarks = (*remarks, f"no epsilon can be computed from the rows that parties sent of their ledgers: {error}")
         delta, found = delta_of(algorithm), []
     return RunRecord(
         algorithm=algorithm.name,
@@ -241,6 +264,7 @@ def _record(
                 model={"name": name},
                 bytes={"up": traffic.up(party), "down": traffic.down(party)},
                 metrics=None,
+                name=name,
             )
             for party, name in names.items()
         ],
@@ -257,8 +281,9 @@ def _record(
         constant=None,
         versions=versions(),
         timing={"seconds": seconds, "engine": engine.name, "training": dict(engine.server.trainer.said)},
-        remarks=(*outcome.remarks, *troubles),
+        remarks=remarks,
         figures=outcome.figures,
+        rows_per_person=people,
     )
 
 

@@ -1,7 +1,8 @@
-"""A party's folder: its key, its settings, what it has answered, and the ledger of all that ever left the house.
+"""A party's folder: its key, its secret, its settings, what it has answered, and the ledger of all that ever left it.
 
-`join.json` and `key` come from `limbeck party init`; `party.toml` is the owner's word; `kept.sqlite` holds answers and
-what algorithms remember between questions, `ledger.sqlite` every release of every run, `models/` what the party got.
+`join.json`, `key` and `secret` come from `limbeck party init`; `party.toml` is the owner's; `kept.sqlite` holds answers
+and what algorithms remember between questions, `ledger.sqlite` every release of every run, `checked.json` which rows
+were checked, `models/` the models that the party got. Nobody but the owner may read them.
 """
 
 import json
@@ -14,14 +15,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt
+from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, model_validator
 
+from limbeck.consortium.agreement import Parameters, read_parameters
+from limbeck.consortium.files import kept_secret, private_file, private_folder, write_private
 from limbeck.consortium.joining import Join, read_join
+from limbeck.consortium.proposal import settings_for
 from limbeck.data.own import private_rows, public_rows
 from limbeck.data.schema import Schema
-from limbeck.drafts import Draft
 from limbeck.errors import LimbeckError
-from limbeck.experiments.config import Table, budget_in, check_table, model_in, read_toml, training_in
+from limbeck.experiments.config import Table, check_table, model_in, read_toml, training_in
 from limbeck.locks import locked
 from limbeck.models.choice import Training
 from limbeck.privacy.ledger import Book, Budget
@@ -30,40 +33,55 @@ from limbeck.protocol.learning import Model
 from limbeck.protocol.letters import Terms
 from limbeck.protocol.release import Noise, Observer
 from limbeck.protocol.rows import Array, PublicRows, Rows
+from limbeck.tables import from_table
 
-SETTINGS = """\
-# What this party gives to the consortium, and on what terms. Nothing is asked of it before `limbeck party start`.
-data = "private.csv"       # your rows: CSV, Parquet or NPZ. They stay where they are
-# label = "outcome"        # the column of the classes, where it has another name than the consortium's
-public = "public.csv"      # the consortium's public rows, as you were given them
-approve = false            # true: a person must say `limbeck party approve` to every request
-
-[model]                    # whatever suits your rows
-name = "random-forest"
-
-# No release may bring epsilon beyond this, over all runs together; without it there is no limit.
-# [budget]
-# epsilon = 3.0
-# delta = 1e-5
-# towards = "server"       # or "public"
-
-# What you agree to. Anything else is refused.
-[[agree]]
+CHECKED = "checked.json"  # what `limbeck.consortium.checking` recorded
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS answers (
+    run TEXT, turn INTEGER, question TEXT, letter BLOB, PRIMARY KEY (run, turn));
+CREATE TABLE IF NOT EXISTS memories (run TEXT PRIMARY KEY, memory BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS counted (run TEXT, place TEXT, PRIMARY KEY (run, place));
+CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, terms TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS requests (
+    number INTEGER PRIMARY KEY, run TEXT, turn INTEGER, question TEXT, what TEXT, decision TEXT,
+    UNIQUE (run, turn, question));
 """
+NO_LIMIT = "there is no limit to what runs may spend: write a [budget], or unprotected = true above [model]"
+
+
+def budget_in(value: Any) -> Budget:
+    """`[budget]` of party.toml: here it is meant for the server unless it names another observer."""
+    if not isinstance(value, dict):
+        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, towards = "server", unit = "row" }')
+    return from_table(Budget, {"towards": "server", **value})
 
 
 class Agreed(Table):
-    """`[[agree]]`: an algorithm, how it must protect what leaves, and what one run of it may spend."""
+    """`[[agree]]`: an algorithm, its levels and parameters, and what one run of it may spend."""
 
     algorithm: str
     levels: list[Literal["L0", "L1", "L2"]] | None = None
+    parameters: dict[str, Any] | None = None
     epsilon: Annotated[StrictFloat | StrictInt, Field(gt=0)] | None = None
     delta: Annotated[StrictFloat, Field(gt=0, lt=1)] = 1e-5
     towards: Observer = "server"
+    unit: Literal["row", "party", "both"] = "row"
+    rows_per_person: StrictInt = Field(1, ge=1)
 
     @property
     def cap(self) -> Budget | None:
-        return Budget(float(self.epsilon), self.delta, self.towards) if self.epsilon is not None else None
+        if self.epsilon is None:
+            return None
+        return Budget(float(self.epsilon), self.delta, self.towards, self.unit, self.rows_per_person)
+
+    def bounds(self, kind: type) -> Parameters | None:
+        """What the parameters may be; None where the owner leaves them open."""
+        if self.parameters is None:
+            return None
+        try:
+            return read_parameters(kind, self.parameters)
+        except LimbeckError as error:
+            raise LimbeckError(f"party.toml: agree.parameters of {self.algorithm}: {error}") from error
 
 
 class Settings(Table):
@@ -73,12 +91,28 @@ class Settings(Table):
     label: str | None = None  # the column of the classes, where it has another name here
     public: str
     approve: StrictBool = False
-    noise: Noise = "secure"
+    simulation: StrictBool = False  # noise and cuts come from the server's seed: for tests
+    unprotected: StrictBool = False  # the owner's decision to have no budget
     model: Annotated[Model, PlainValidator(model_in)]
     training: Annotated[Training, PlainValidator(training_in)] = Training()
     processes: StrictInt | None = Field(None, ge=1)
     budget: Annotated[Budget | None, PlainValidator(budget_in)] = None
     agree: list[Agreed] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _has_one_limit(self) -> "Settings":
+        if self.budget and self.unprotected:
+            raise LimbeckError("unprotected = true and [budget] contradict each other: remove one")
+        return self
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the owner chose a budget, or none."""
+        return self.budget is not None or self.unprotected
+
+    @property
+    def noise(self) -> Noise:
+        return "simulated" if self.simulation else "secure"
 
 
 class PartyFolder:
@@ -94,10 +128,14 @@ class PartyFolder:
         return read_join(self.path / "join.json")
 
     @cached_property
+    def table(self) -> dict[str, Any]:
+        return read_toml(self.path / "party.toml")
+
+    @cached_property
     def settings(self) -> Settings:
-        """What the owner wrote; models of his own (`python:module:factory`) lie in the folder."""
+        """What the owner wrote; the owner's own models (`python:module:factory`) lie in the folder."""
         sys.path.insert(0, str(self.path.resolve()))
-        return check_table(Settings, read_toml(self.path / "party.toml"), str(self.path / "party.toml"))
+        return check_table(Settings, self.table, str(self.path / "party.toml"))
 
     @cached_property
     def schema(self) -> Schema | None:
@@ -118,19 +156,21 @@ class PartyFolder:
         return public
 
     def book(self, run: str, cap: Budget | None) -> Book:
-        """The ledger that outlives runs, with the owner's budget for all of them and his cap for this one."""
-        return Book(self._own("ledger.sqlite"), run, self.settings.budget, cap)
+        """The ledger of all runs, with the owner's budget for all of them and the cap for this one."""
+        return Book(private_file(self.path / "ledger.sqlite"), run, self.settings.budget, cap)
 
     @cached_property
     def kept(self) -> "Kept":
-        return Kept(self._own("kept.sqlite"))
+        return Kept(private_file(self.path / "kept.sqlite"))
 
-    def _own(self, name: str) -> Path:
-        """A file of the folder that nobody but its owner may read, wherever it is copied to."""
-        path = self.path / name
-        if not path.exists():
-            path.touch(mode=0o600)
-        return path
+    @cached_property
+    def secret(self) -> bytes | None:
+        """Random bytes that decide, with a run's name, how rows are cut; None in a simulation, where the seed does."""
+        return None if self.settings.simulation else kept_secret(self.path / "secret")
+
+    def work(self) -> Path:
+        """The folder where a question lies while it is answered."""
+        return private_folder(self.path / "work")
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -146,10 +186,11 @@ def init(path: Path, join_file: Path) -> Path:
     join = read_join(join_file)
     if path.exists() and any(path.iterdir()):
         raise LimbeckError(f"{path} is not empty: name a new folder")
-    path.mkdir(parents=True, exist_ok=True)
-    path.chmod(0o700)
-    (path / "party.toml").write_text(SETTINGS + _agreement(join), encoding="utf-8")
+    text = settings_for(join)
+    private_folder(path)
+    (path / "party.toml").write_text(text, encoding="utf-8")
     public = write_party_key(path, join.party)
+    kept_secret(path / "secret")
     (path / "join.json").write_text(join.to_json(), encoding="utf-8")
     return public
 
@@ -161,8 +202,9 @@ def rejoin(folder: PartyFolder, join_file: Path) -> None:
         raise LimbeckError(
             f"{join_file} invites {join.party}, number {join.index}: this folder is {folder.join.party}'s"
         )
-    with folder.alone(), Draft(folder.path / "join.json") as file:
-        file.write(join.to_json().encode())
+    with folder.alone():
+        write_private(folder.path / "join.json", join.to_json().encode())
+        (folder.path / CHECKED).unlink(missing_ok=True)
 
 
 def rekey(folder: PartyFolder) -> Path:
@@ -172,27 +214,6 @@ def rekey(folder: PartyFolder) -> Path:
     with folder.alone():
         (folder.path / "key").unlink(missing_ok=True)
         return write_party_key(folder.path, folder.join.party)
-
-
-def _agreement(join: Join) -> str:
-    """The proposal of the join file, as `[[agree]]` says it."""
-    lines = [f"algorithm = {json.dumps(str(join.algorithm.get('name')))}"]
-    privacy = join.algorithm.get("privacy")
-    told = privacy if isinstance(privacy, Mapping) else {}
-    if isinstance(told.get("level"), str):
-        lines.append(f"levels = {json.dumps([told['level']])}")
-    source = told if told.get("epsilon") is not None and told.get("level") != "L0" else join.algorithm
-    wanted, delta = source.get("epsilon"), source.get("delta")
-    public = told.get("level") == "L1" or (source is join.algorithm and join.algorithm.get("noised_by") == "server")
-    if isinstance(wanted, int | float) and 0 < wanted < float("inf"):
-        lines += [
-            f"epsilon = {float(wanted)}             # of one run, at most, at this delta, towards whom",
-            f"delta = {delta if isinstance(delta, float) else 1e-5}",
-            f'towards = "{"public" if public else "server"}"',
-        ]
-    else:
-        lines.append("# epsilon = 3.0            # without it a run may tell anything, bare answers included")
-    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,70 +232,66 @@ class Kept:
     """What a party has answered, and what its algorithms remember: a question that comes again gets the same answer."""
 
     def __init__(self, path: Path) -> None:
-        try:
+        self.path = path
+        with self._in_one_line():
             self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.executescript(
-                """
-                CREATE TABLE IF NOT EXISTS answers (
-                    run TEXT, turn INTEGER, question TEXT, letter BLOB, PRIMARY KEY (run, turn));
-                CREATE TABLE IF NOT EXISTS memories (run TEXT PRIMARY KEY, memory BLOB NOT NULL);
-                CREATE TABLE IF NOT EXISTS counted (run TEXT, place TEXT, PRIMARY KEY (run, place));
-                CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, terms TEXT NOT NULL);
-                CREATE TABLE IF NOT EXISTS requests (
-                    number INTEGER PRIMARY KEY, run TEXT, turn INTEGER, question TEXT, what TEXT, decision TEXT,
-                    UNIQUE (run, turn, question));
-                """
-            )
-        except sqlite3.Error as error:
-            raise LimbeckError(f"{path} does not hold what a party keeps: {error}") from error
+            self._connection.executescript(SCHEMA)
 
     def answer(self, run: str, turn: int) -> tuple[str, bytes] | None:
         """The hash of the question, and the answer that was given."""
-        found = self._connection.execute("SELECT question, letter FROM answers WHERE run = ? AND turn = ?", (run, turn))
-        known: tuple[str, bytes] | None = found.fetchone()
-        return known
+        found = self._rows("SELECT question, letter FROM answers WHERE run = ? AND turn = ?", run, turn)
+        return found[0] if found else None
 
     def was_counted(self, run: str, where: str) -> bool:
         """Whether what the server releases in `where` of this party's answers in a run stands in the ledger."""
-        found = self._connection.execute("SELECT 1 FROM counted WHERE run = ? AND place = ?", (run, where))
-        return found.fetchone() is not None
+        return bool(self._rows("SELECT 1 FROM counted WHERE run = ? AND place = ?", run, where))
 
     def count(self, run: str, where: str) -> None:
-        self._connection.execute("INSERT OR IGNORE INTO counted VALUES (?, ?)", (run, where))
+        self._rows("INSERT OR IGNORE INTO counted VALUES (?, ?)", run, where)
 
     def had_other_terms(self, run: str, terms: Terms) -> bool:
-        known = self._connection.execute("SELECT terms FROM runs WHERE run = ?", (run,)).fetchone()
-        return known is not None and known[0] != _told(terms)
+        known = self._rows("SELECT terms FROM runs WHERE run = ?", run)
+        return bool(known) and known[0][0] != _told(terms)
 
     def settle(self, run: str, terms: Terms) -> None:
         """The terms of the first question that is agreed to are its run's for good."""
-        self._connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?)", (run, _told(terms)))
+        self._rows("INSERT OR IGNORE INTO runs VALUES (?, ?)", run, _told(terms))
 
     def memory(self, run: str) -> dict[str, Array | bytes]:
-        found = self._connection.execute("SELECT memory FROM memories WHERE run = ?", (run,)).fetchone()
-        return unpack_memory(found[0]) if found else {}
+        found = self._rows("SELECT memory FROM memories WHERE run = ?", run)
+        return unpack_memory(found[0][0]) if found else {}
 
     def keep(self, run: str, turn: int, question: str, letter: bytes, memory: Mapping[str, Any]) -> None:
         """The answer and the memory that it leaves, both or neither."""
-        with self._connection:
+        packed = pack_memory(memory)
+        with self._in_one_line(), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", (run, turn, question, letter))
-            self._connection.execute("REPLACE INTO memories VALUES (?, ?)", (run, pack_memory(memory)))
+            self._connection.execute("REPLACE INTO memories VALUES (?, ?)", (run, packed))
 
     def request(self, run: str, turn: int, question: str, what: str) -> Waiting:
         """A request that needs a decision, known by the hash of its letter; and the decision where there is one."""
-        row = (run, turn, question, what)
-        self._connection.execute("INSERT OR IGNORE INTO requests VALUES (NULL, ?, ?, ?, ?, NULL)", row)
+        self._rows("INSERT OR IGNORE INTO requests VALUES (NULL, ?, ?, ?, ?, NULL)", run, turn, question, what)
         return next(w for w in self.requests() if (w.run, w.turn, w.question) == (run, turn, question))
 
     def requests(self) -> list[Waiting]:
-        return [Waiting(*row) for row in self._connection.execute("SELECT * FROM requests ORDER BY number")]
+        return [Waiting(*row) for row in self._rows("SELECT * FROM requests ORDER BY number")]
 
     def decide(self, number: int, decision: str) -> None:
-        self._connection.execute(
-            "UPDATE requests SET decision = ? WHERE number = ? AND decision IS NULL", (decision, number)
-        )
+        self._rows("UPDATE requests SET decision = ? WHERE number = ? AND decision IS NULL", decision, number)
+
+    def _rows(self, words: str, *values: Any) -> list[Any]:
+        with self._in_one_line():
+            return self._connection.execute(words, values).fetchall()
+
+    @contextmanager
+    def _in_one_line(self) -> Iterator[None]:
+        """A full disk or a damaged file is one error of ours, whatever SQLite raises."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise LimbeckError(f"{self.path} cannot be used: {error}") from error
 
 
 def _told(terms: Terms) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from limbeck.drafts import OWNER_ONLY, make_private
 from limbeck.errors import LimbeckError
 
 SCHEMA = """
@@ -46,22 +47,22 @@ class Journal:
         self.path = path
         if not new and not path.exists():
             raise LimbeckError(f"{path} does not exist: there is no such run")
-        try:
+        with _in_one_line(path):
+            make_private(path)  # it may hold unprotected answers
+            path.chmod(OWNER_ONLY)
             self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.executescript(SCHEMA)
-        except sqlite3.Error as error:
-            raise LimbeckError(f"{path} cannot be used as a journal: {error}") from error
 
     def begin(self, about: Mapping[str, Any]) -> None:
         """What the run is; where it was begun before, the same must be said again."""
         with self.at_once():
             for key, value in about.items():
                 text = json.dumps(value, sort_keys=True)
-                known = self._connection.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
-                if known is None:
-                    self._connection.execute("INSERT INTO about VALUES (?, ?)", (key, text))
-                elif known[0] != text:
+                known = self._rows("SELECT value FROM about WHERE key = ?", key)
+                if not known:
+                    self._rows("INSERT INTO about VALUES (?, ?)", key, text)
+                elif known[0][0] != text:
                     raise LimbeckError(f"{self.path}: this run began with another {key}; start a new one")
 
     @contextmanager
@@ -70,72 +71,82 @@ class Journal:
         if self._connection.in_transaction:
             yield
             return
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._rows("BEGIN IMMEDIATE")
         try:
             yield
+            self._rows("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            self._connection.rollback()  # where SQLite has not done so itself, as it does on a full disk
             raise
-        self._connection.execute("COMMIT")
 
     def about(self) -> dict[str, Any]:
         """What the run is; an error where it never began, for its program died first."""
-        known = self._connection.execute("SELECT key, value FROM about").fetchall()
+        known = self._rows("SELECT key, value FROM about")
         if not known:
             raise LimbeckError(f"{self.path}: this run never began; its folder can be deleted")
         return {key: json.loads(value) for key, value in known}
 
     def ask(self, turn: int, request: bytes, asked: Sequence[int]) -> None:
         """Write down what is asked; a run that goes on must ask the same."""
-        known = self._connection.execute("SELECT request, asked FROM questions WHERE turn = ?", (turn,)).fetchone()
-        if known is None:
-            row = (turn, request, json.dumps(list(asked)))
-            self._connection.execute("INSERT INTO questions VALUES (?, ?, ?)", row)
-        elif known != (request, json.dumps(list(asked))):
+        known = self._rows("SELECT request, asked FROM questions WHERE turn = ?", turn)
+        if not known:
+            self._rows("INSERT INTO questions VALUES (?, ?, ?)", turn, request, json.dumps(list(asked)))
+        elif known[0] != (request, json.dumps(list(asked))):
             raise LimbeckError(
                 f"{self.path}: at turn {turn} something else was asked before (other data, versions or settings?); "
                 "start a new run"
             )
 
     def answer(self, turn: int, party: int, letter: bytes) -> None:
-        row = (turn, party, _now(), letter)
-        self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", row)
+        self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", turn, party, _now(), letter)
 
     def answers(self, turn: int) -> dict[int, bytes]:
-        found = self._connection.execute("SELECT party, letter FROM answers WHERE turn = ? ORDER BY party", (turn,))
-        return dict(found.fetchall())
+        return dict(self._rows("SELECT party, letter FROM answers WHERE turn = ? ORDER BY party", turn))
 
     def close(self, turn: int) -> None:
-        self._connection.execute("INSERT OR IGNORE INTO closed VALUES (?, ?)", (turn, _now()))
+        self._rows("INSERT OR IGNORE INTO closed VALUES (?, ?)", turn, _now())
 
     def is_closed(self, turn: int) -> bool:
-        return self._connection.execute("SELECT 1 FROM closed WHERE turn = ?", (turn,)).fetchone() is not None
+        return bool(self._rows("SELECT 1 FROM closed WHERE turn = ?", turn))
 
     def note(self, turn: int, party: int, what: str) -> None:
-        self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (_now(), turn, party, what))
+        self._rows("INSERT INTO events VALUES (?, ?, ?, ?)", _now(), turn, party, what)
 
     def events(self) -> list[Event]:
-        return [Event(*row) for row in self._connection.execute("SELECT * FROM events ORDER BY rowid")]
+        return [Event(*row) for row in self._rows("SELECT * FROM events ORDER BY rowid")]
 
     def questions(self) -> dict[int, tuple[bytes, list[int]]]:
         """What was asked of whom, by turn."""
-        found = self._connection.execute("SELECT turn, request, asked FROM questions ORDER BY turn")
+        found = self._rows("SELECT turn, request, asked FROM questions ORDER BY turn")
         return {turn: (request, json.loads(asked)) for turn, request, asked in found}
 
     def end(self) -> None:
         self._connection.close()
+
+    def _rows(self, words: str, *values: Any) -> list[Any]:
+        with _in_one_line(self.path):
+            return self._connection.execute(words, values).fetchall()
+
+
+@contextmanager
+def _in_one_line(path: Path) -> Iterator[None]:
+    """A full disk or a damaged file is one error of ours, whatever SQLite raises."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise LimbeckError(f"{path} cannot be used as a journal: {error}") from error
 
 
 def was_begun(path: Path) -> bool:
     """Whether there is a run: a program may have died before it wrote anything down."""
     if not path.exists():
         return False
-    try:
-        with closing(sqlite3.connect(path, timeout=60.0)) as connection:  # one that died is undone first
-            known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
-            return known is not None and connection.execute("SELECT 1 FROM about").fetchone() is not None
-    except sqlite3.Error as error:
-        raise LimbeckError(f"{path} cannot be used as a journal: {error}") from error
+    with (
+        _in_one_line(path),
+        closing(sqlite3.connect(path, timeout=60.0)) as connection,
+    ):
+        known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
+        return known is not None and connection.execute("SELECT 1 FROM about").fetchone() is not None
 
 
 def _now() -> str:

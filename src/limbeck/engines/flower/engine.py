@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -216,7 +217,7 @@ class Flower(Engine):
             told = [_RELEASE.validate_json(row, strict=True, extra="forbid") for row in said]
             for row in told:
                 if not any(_is_like(row, planned) for planned in self._planned):
-                    _check_subsample(row, self._planned)
+                    self._check_subset(row)
         except (TypeError, ValueError, ArithmeticError) as error:
             raise LimbeckError("rows of a ledger that are none") from error
         most = MOST_QUERIES * max(1, len(self.server.public))
@@ -228,13 +229,27 @@ class Flower(Engine):
         if any(row.site != f"party {answer.party}" or row.turn != answer.turn for row in told):
             raise LimbeckError("rows of another party's ledger")
 
+    def _check_subset(self, row: Release) -> None:
+        """A subset may differ from the plan only where no number of rows was agreed on: then it is the party's own."""
+        if getattr(self.algorithm, "population", None) is not None:
+            raise LimbeckError("rows of a ledger that this algorithm does not write")
+        _check_subsample(row, self._planned)
+
     @cached_property
     def _planned(self) -> list[Release]:
         """How a party of this run may protect what leaves: as the algorithm plans it, or not at all."""
-        plan: Any = getattr(self.algorithm, "planned", None)
-        asked = (len(self.server.public), self.server.classes, [ENOUGH] * self.consortium.terms.parties)
         bare = [release_row("", 0, 0, "", m, "server", Asked()) for m in (Unprotected(), NothingPrivate())]
-        return [*bare, *(row for noise in ("secure", "simulated") if plan for row in plan(*asked, noise))]
+        return [*bare, *(row for noise in ("secure", "simulated") for row in self._plan(noise))]
+
+    def _plan(self, noise: str) -> list[Release]:
+        """What the algorithm will release; nothing where it cannot be run with such noise."""
+        plan: Any = getattr(self.algorithm, "planned", None)
+        if plan is None:
+            return []
+        with suppress(LimbeckError):
+            rows = [ENOUGH] * self.consortium.terms.parties
+            return list(plan(len(self.server.public), self.server.classes, rows, noise))
+        return []
 
     def _question(self, letter: Letter, party: int) -> Question:
         turn, consortium = letter.header.turn, self.consortium

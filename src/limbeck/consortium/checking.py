@@ -1,0 +1,62 @@
+"""A party's rows are checked once, by their owner, before the party connects.
+
+What was checked is recorded in the folder. While a request is answered the rows are not checked again: a refusal would
+tell the server about them.
+"""
+
+import json
+from typing import Any
+
+from limbeck.algorithms import algorithm_named
+from limbeck.consortium.files import write_private
+from limbeck.consortium.party import CHECKED, NO_LIMIT, PartyFolder
+from limbeck.data.sets import check_finite
+from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Rows
+
+
+def check(folder: PartyFolder) -> None:
+    """Raise where the settings, the rows, the model or the ledger cannot be used; else record what was checked."""
+    settings = folder.settings
+    if not settings.is_decided:
+        raise LimbeckError(f"{folder.path / 'party.toml'}: {NO_LIMIT}")
+    for each in settings.agree:
+        each.bounds(algorithm_named(each.algorithm))
+    facts = _facts(folder)
+    _check_rows(folder, folder.private())
+    folder.book("", None).close()
+    _ = folder.secret
+    write_private(folder.path / CHECKED, json.dumps(facts, indent=1).encode())
+
+
+def is_as_checked(folder: PartyFolder) -> bool:
+    """Whether the data file and its settings are those that were checked; where none ever were, check them now."""
+    if not (folder.path / CHECKED).exists():
+        check(folder)
+        return True
+    try:
+        return bool(json.loads((folder.path / CHECKED).read_bytes()) == _facts(folder))
+    except (OSError, ValueError, LimbeckError):
+        return False
+
+
+def _check_rows(folder: PartyFolder, rows: Rows) -> None:
+    data, public = folder.settings.data, folder.public(False)
+    if rows.x.shape[1:] != public.x.shape[1:]:
+        raise LimbeckError(f"{data} has rows of shape {rows.x.shape[1:]}, the public rows have {public.x.shape[1:]}")
+    check_finite(rows.x, data)
+    from limbeck.models.rehearsal import rehearse
+
+    rehearse(folder.settings.model, rows.x.shape[1:], len(folder.join.classes))
+
+
+def _facts(folder: PartyFolder) -> dict[str, Any]:
+    """The data file as the file system knows it, and the settings that decide what is read from it."""
+    path = (folder.path / folder.settings.data).resolve()
+    told = {key: folder.table.get(key) for key in ("data", "label", "model")}
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
+    found: dict[str, Any] = {**told, "path": str(path), "size": state.st_size, "changed": state.st_mtime_ns}
+    return json.loads(json.dumps(found, default=str))  # type: ignore[no-any-return]

@@ -1,0 +1,161 @@
+"""The first party.toml of a party: what the invitation asks for, as limits that its owner can lower or raise."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from limbeck.algorithms import algorithm_named
+from limbeck.consortium.agreement import changed
+from limbeck.consortium.joining import Join
+from limbeck.errors import LimbeckError
+from limbeck.imports import is_own
+from limbeck.privacy.accounting import delta_of_subsets, epsilon_towards
+from limbeck.privacy.ledger import Budget
+from limbeck.protocol.letters import ENOUGH
+from limbeck.protocol.parties import rows_per_person_of
+from limbeck.tables import from_table
+
+BEGINNING = """\
+# What this party gives to the consortium, and on what terms. Nothing is asked of it before `limbeck party start`.
+data = "private.csv"       # your rows: CSV, Parquet or NPZ. They stay where they are
+# label = "outcome"        # the column of the classes, where it has another name than the consortium's
+public = "public.csv"      # the consortium's public rows, as you were given them
+approve = false            # true: a person must say `limbeck party approve` to every request
+{choice}
+[model]                    # whatever suits your rows
+name = "random-forest"
+"""
+CHOICE = """\
+# The invitation names no epsilon. Choose before the first start: this line, or a [budget] below.
+# unprotected = true       # no limit: answers may leave without protection
+"""
+ACTIVE = """
+# The most that all runs together may spend. This is the epsilon of the invitation: enough for one run. Raise it before
+# the first run if you agree to more runs: the ledger keeps its first budget, which can only be lowered later.
+[budget]
+"""
+OPEN = """
+# The most that all runs together may spend. The ledger keeps its first budget, which can only be lowered later.
+# [budget]
+# epsilon = 3.0
+# delta = 1e-5
+# towards = "server"       # who may learn no more than this: "server", "parties" or "public"
+# unit = "row"             # what is protected: "row", "party" or "both"
+# rows_per_person = 1      # how many of your rows may belong to one person
+"""
+AGREED = """
+# What you agree to. Anything else is refused.
+[[agree]]
+"""
+PARAMETERS = """
+[agree.parameters]         # a parameter that is not named here must have its default value
+"""
+UNLIMITED = "# epsilon = 3.0            # the most that one run may spend; without it there is no limit\n"
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+LEAST_EPSILON = 0.001  # of a budget: a subset of replaced rows has epsilon 0
+
+
+def settings_for(join: Join) -> str:
+    """The text of party.toml."""
+    budget = budget_for(join.algorithm)
+    limits = ACTIVE + _lines(budget) if budget else OPEN
+    agreed = AGREED + agreement_for(join.algorithm, budget)
+    return BEGINNING.format(choice="" if budget else CHOICE) + limits + agreed
+
+
+def budget_for(algorithm: Mapping[str, Any]) -> Budget | None:
+    """What one run of the invitation's algorithm may spend; None where the invitation does not say."""
+    privacy = algorithm.get("privacy")
+    table = privacy if isinstance(privacy, Mapping) else {}
+    own = table.get("epsilon") is not None and table.get("level") != "L0"
+    source = table if own else algorithm
+    epsilon, delta, group = (source.get(key) for key in ("epsilon", "delta", "rows_per_person"))
+    if not isinstance(epsilon, int | float) or not 0 < epsilon < float("inf"):
+        return _budget_of_subset(algorithm)
+    noised_by_server = table.get("level") == "L1" if own else algorithm.get("noised_by") == "server"
+    return Budget(
+        epsilon=float(epsilon),
+        delta=delta if isinstance(delta, float) else 1e-5,
+        towards="public" if noised_by_server else "server",
+        unit="party" if noised_by_server else "row",
+        rows_per_person=group if isinstance(group, int) else 1,
+    )
+
+
+def _budget_of_subset(algorithm: Mapping[str, Any]) -> Budget | None:
+    """What learning from one secret subset costs, where the invitation names a least number of rows."""
+    if is_own(str(algorithm.get("name"))) or not isinstance(algorithm.get("population"), int):
+        return None
+    found: Any = _algorithm(algorithm)
+    releases = found.planned(ENOUGH, 2, [ENOUGH], "secure")
+    group = rows_per_person_of(found)
+    delta = delta_of_subsets(releases, group)
+    if not 0 < delta < 1:
+        return None
+    epsilon = epsilon_towards("server", releases, delta, "row", group)
+    return Budget(max(LEAST_EPSILON, epsilon), delta, "server", "row", group) if epsilon < float("inf") else None
+
+
+def agreement_for(algorithm: Mapping[str, Any], budget: Budget | None) -> str:
+    """The invitation's algorithm as `[[agree]]` names it, with every parameter that has another value than usual."""
+    privacy = algorithm.get("privacy")
+    level = privacy.get("level") if isinstance(privacy, Mapping) else None
+    lines = [f"algorithm = {_toml(str(algorithm.get('name')))}"]
+    if isinstance(level, str):
+        lines.append(f"levels = {_toml([level])}")
+    if budget:
+        lines.append("# the most that one run may spend")
+    cost = _lines(budget) if budget else UNLIMITED
+    named = "".join(f"{_key(key)} = {_toml(value, key)}\n" for key, value in _parameters(algorithm).items())
+    return "\n".join(lines) + "\n" + cost + PARAMETERS + named
+
+
+def _lines(budget: Budget) -> str:
+    group = f"rows_per_person = {budget.rows_per_person}\n" if budget.rows_per_person != 1 else ""
+    return (
+        f"epsilon = {budget.epsilon!r}\ndelta = {budget.delta!r}\n"
+        f"towards = {_toml(budget.towards)}\nunit = {_toml(budget.unit)}\n{group}"
+    )
+
+
+def _parameters(algorithm: Mapping[str, Any]) -> dict[str, Any]:
+    """What the invitation sets; no code that it names is imported: of other people's algorithms all is written."""
+    if is_own(str(algorithm.get("name"))):
+        return {key: value for key, value in _without_none(algorithm).items() if key != "name"}
+    return changed(_algorithm(algorithm))
+
+
+def _algorithm(table: Mapping[str, Any]) -> Any:
+    try:
+        parameters = {key: value for key, value in table.items() if key != "name"}
+        return from_table(algorithm_named(str(table.get("name"))), parameters)
+    except LimbeckError as error:
+        raise LimbeckError(f"the invitation's algorithm cannot be run by this Limbeck: {error}") from error
+
+
+def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: _without_none(value) if isinstance(value, Mapping) else value for key, value in table.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _toml(value: Any, where: str = "algorithm") -> str:
+    """A value on one line of TOML; TOML has no word for None."""
+    match value:
+        case None:
+            raise LimbeckError(f"the invitation sets {where} to nothing, which party.toml cannot say")
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case Mapping():
+            inner = ", ".join(f"{_key(key)} = {_toml(each, f'{where}.{key}')}" for key, each in value.items())
+            return f"{{ {inner} }}" if inner else "{}"
+        case list() | tuple():
+            return f"[{', '.join(_toml(each, where) for each in value)}]"
+        case _:
+            return repr(value)
+
+
+def _key(key: str) -> str:
+    return key if BARE_KEY.fullmatch(key) else _toml(key)

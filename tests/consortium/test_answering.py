@@ -1,0 +1,205 @@
+"""What happens in which order when a question is answered, and what a party does not take."""
+
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
+
+from limbeck.algorithms.fedkt import TrainStudents
+from limbeck.consortium.answering import answer
+from limbeck.consortium.party import PartyFolder
+from limbeck.errors import LimbeckError
+from limbeck.models.named import model_from
+from limbeck.models.training import Fit, PoolTrainer
+from limbeck.privacy.ledger import read_ledger
+from limbeck.protocol.messages import Adopt
+from party_folders import AGREE, CANNOT, IRIS, NOISY, PRIVATE, PUBLIC, make, question, rows, settle
+
+FAILING = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from limbeck.algorithms.fedkt import TrainStudents
+from limbeck.errors import LimbeckError
+from limbeck.privacy.mechanisms import Gumbel, Unprotected
+from limbeck.protocol.release import Asked, release_row
+
+
+@dataclass(frozen=True)
+class Failing:
+    name: ClassVar[str] = "python:own_failing:Failing"
+    needs_public_rows: ClassVar[bool] = True
+    needs_public_labels: ClassVar[bool] = False
+    announces: bool = True
+
+    def planned(self, public, classes, rows, noise):
+        labels = Gumbel(0.05, "party")
+        return [release_row("server", 1, 0, "labels", labels, "public", Asked(5, classes, len(rows), True, noise))]
+
+    def lead(self, parties, site):
+        raise NotImplementedError
+
+    def answer(self, request, silo):
+        if not self.announces:
+            raise LimbeckError("a request that is not well-formed")
+        silo.announce(Unprotected(), "server", what="Students")
+        raise MemoryError("while it trains")
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return make(tmp_path)
+
+
+@pytest.fixture
+def model() -> bytes:
+    [fitted] = PoolTrainer(1).run([Fit(model_from({"name": "decision-tree"}), PUBLIC, IRIS.y[::5])], 3, [0])
+    assert isinstance(fitted, bytes)
+    return fitted
+
+
+def failing(home: Path, announces: bool) -> str | None:
+    (home / "own_failing.py").write_text(FAILING)
+    name = "python:own_failing:Failing"
+    settle(home, agree=f'[[agree]]\nalgorithm = "{name}"\n')
+    terms: dict[str, Any] = {"algorithm": name, "parameters": {"announces": announces}}
+    return answer(PartyFolder(home), question(request=TrainStudents(30), **terms)).refusal
+
+
+def test_a_training_that_fails_costs_what_one_that_succeeds_would(home: Path) -> None:
+    """What the server was going to release of it stands in the ledger too."""
+    assert failing(home, announces=True) == CANNOT
+    assert rows(home) == [("run", "server"), ("run", "party 0")]
+
+
+def test_a_request_that_is_refused_before_anything_is_announced_costs_nothing(home: Path) -> None:
+    assert failing(home, announces=False) == CANNOT
+    assert rows(home) == []
+
+
+@pytest.mark.parametrize("method", [NOISY, PRIVATE])
+def test_a_request_about_other_rows_than_agreed_costs_nothing(home: Path, method: Any) -> None:
+    assert answer(PartyFolder(home), question(method, TrainStudents(7))).refusal == CANNOT
+    assert rows(home) == []
+
+
+def with_chance(model: bytes) -> bytes:
+    proto = onnx.ModelProto.FromString(model)
+    proto.graph.node.append(helper.make_node("RandomNormal", [], ["chance"], shape=[1]))
+    return bytes(proto.SerializeToString())
+
+
+def with_weights_elsewhere(model: bytes) -> bytes:
+    proto = onnx.ModelProto.FromString(model)
+    tensor = TensorProto(name="elsewhere", dims=[1], data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="../key")
+    proto.graph.initializer.append(tensor)
+    return bytes(proto.SerializeToString())
+
+
+def of_other_classes(model: bytes) -> bytes:
+    job = Fit(model_from({"name": "decision-tree"}), PUBLIC, IRIS.y[::5] + 2)
+    [fitted] = PoolTrainer(1).run([job], 5, [0])
+    assert isinstance(fitted, bytes)
+    return fitted
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (with_chance, "a model with the operator ai.onnx.RandomNormal"),
+        (with_weights_elsewhere, "a model whose weights lie in another file"),
+        (of_other_classes, "a model that cannot be used: it"),
+        (lambda model: b"garbage", "no ONNX model"),
+    ],
+)
+def test_a_final_model_that_is_not_plain_is_not_kept(home: Path, model: bytes, spoil: Any, told: str) -> None:
+    refused = answer(PartyFolder(home), question(request=Adopt(spoil(model)), turn=1)).refusal
+    assert str(refused).startswith("the final model is refused: ")
+    assert told in str(refused)
+    assert "\n" not in str(refused)
+    assert not (home / "models").exists()
+    assert PartyFolder(home).kept.memory("run") == {}
+    assert answer(PartyFolder(home), question(request=Adopt(model), turn=1)).refusal is None
+    assert (home / "models" / "run.onnx").exists()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_nobody_but_its_owner_reads_what_a_party_keeps(home: Path, model: bytes) -> None:
+    assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
+    assert answer(PartyFolder(home), question(PRIVATE, Adopt(model), turn=1)).refusal is None
+    PartyFolder(home).work()
+    given = ("join.json", "party.toml", "private.npz", "public.npz")  # by whoever made the test
+    files = [path for path in home.rglob("*") if path.is_file() and path.name not in given]
+    assert {path.name for path in files} >= {"kept.sqlite", "ledger.sqlite", "secret", "checked.json", "run.onnx"}
+    assert {mode(path) for path in files} == {0o600}
+    assert {mode(home / name) for name in ("models", "work")} == {0o700}
+
+
+def test_old_files_that_others_could_read_are_closed(home: Path) -> None:
+    for name in ("kept.sqlite", "ledger.sqlite"):
+        (home / name).touch(mode=0o644)
+        (home / name).chmod(0o644)
+    assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
+    assert {mode(home / name) for name in ("kept.sqlite", "ledger.sqlite")} == {0o600}
+
+
+def test_a_full_disk_is_one_line_and_what_was_kept_before_stays(home: Path) -> None:
+    """SQLite says so itself when it may not take another page."""
+    kept = PartyFolder(home).kept
+    kept.keep("run", 0, "hash", b"letter", {})
+    pages = kept._connection.execute("PRAGMA page_count").fetchone()[0]
+    kept._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(LimbeckError, match="full") as error:
+        kept.keep("run", 1, "hash", bytes(100_000), {})
+    assert "\n" not in str(error.value)
+    assert "kept.sqlite" in str(error.value)
+    assert kept.answer("run", 0) == ("hash", b"letter")
+    assert kept.answer("run", 1) is None
+    with sqlite3.connect(home / "kept.sqlite") as other:
+        assert other.execute("SELECT count(*) FROM answers").fetchone() == (1,)
+
+
+def test_an_answer_that_cannot_be_kept_is_not_sent_and_not_paid_for_twice(home: Path) -> None:
+    """The same question later: the same ledger, and what was drawn then."""
+    (home / "kept.sqlite").write_bytes(b"garbage " * 1000)
+    assert answer(PartyFolder(home), question(PRIVATE)).refusal == CANNOT
+    assert rows(home) == []
+    (home / "kept.sqlite").unlink()
+    assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
+    spent = read_ledger(home / "ledger.sqlite")
+    (home / "kept.sqlite").unlink()
+    assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
+    assert read_ledger(home / "ledger.sqlite") == spent
+
+
+def test_a_secret_that_is_damaged_is_told_to_the_owner(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settle(home, agree=AGREE)
+    (home / "secret").write_bytes(b"short")
+    assert answer(PartyFolder(home), question(PRIVATE)).refusal == CANNOT
+    assert "holds 5 bytes, not the 32 of a party's secret" in capfd.readouterr().err
+
+
+def test_the_owner_sees_what_left_what_is_spent_and_the_head_of_the_ledger(home: Path) -> None:
+    from typer.testing import CliRunner
+
+    from limbeck.cli import app
+
+    settle(home, "budget = { epsilon = 2.5, rows_per_person = 1 }")
+    told = CliRunner().invoke(app, ["party", "ledger", str(home)])
+    assert (told.exit_code, told.output) == (0, "Nothing has left.\n")
+    assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
+    shown = CliRunner().invoke(app, ["party", "ledger", str(home)]).output
+    assert "budget: epsilon 2.5 at delta 1e-05 towards server, unit row; spent 2" in shown
+    number, digest = PartyFolder(home).book("run", None).head
+    assert f"head: {number} entries, the last {digest}" in shown

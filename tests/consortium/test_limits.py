@@ -1,0 +1,224 @@
+"""What a party's owner allows: a budget over all runs, its unit, the parameters of a run, and no seed of the server's."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
+
+from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedmd import Begin, FedMDLDP
+from limbeck.consortium.answering import answer, consider
+from limbeck.consortium.checking import check
+from limbeck.consortium.party import PartyFolder
+from limbeck.consortium.proposal import settings_for
+from limbeck.errors import LimbeckError
+from limbeck.privacy.ledger import Budget
+from limbeck.privacy.planner import Privacy
+from limbeck.protocol.recipe import Recipe
+from party_folders import AGREE, NOISY, PRIVATE, SUBSET, TOO_MUCH, invitation, make, question, rows, settle
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return make(tmp_path)
+
+
+def refusal(home: Path, method: Any, run: str = "run", **more: Any) -> str | None:
+    return answer(PartyFolder(home), question(method, run=run, **more)).refusal
+
+
+def invite(home: Path, algorithm: Any) -> None:
+    """As `limbeck party init` does, and rows in their place."""
+    folder = PartyFolder(home)
+    join = replace(folder.join, algorithm=invitation(algorithm))
+    (home / "join.json").write_text(join.to_json())
+    text = settings_for(join).replace(".csv", ".npz").replace("random-forest", "decision-tree")
+    (home / "party.toml").write_text(text)
+
+
+def test_a_budget_is_meant_for_the_server_unless_it_names_another_observer(home: Path) -> None:
+    settle(home, "budget = { epsilon = 0.01 }")
+    assert PartyFolder(home).settings.budget == Budget(0.01, 1e-5, "server", "row")
+    assert refusal(home, FedKT()) == TOO_MUCH
+    assert rows(home) == []
+
+
+def test_the_budget_of_an_invitation_is_enough_for_one_run_under_whatever_name(home: Path) -> None:
+    invite(home, PRIVATE)
+    told = [refusal(home, PRIVATE, run=f"run-{number}") for number in range(5)]
+    assert told == [None, *[TOO_MUCH] * 4]
+    assert {run for run, _ in rows(home)} == {"run-0"}
+
+
+def test_a_budget_that_was_used_stays_when_it_is_raised_or_removed_from_the_file(home: Path) -> None:
+    settle(home, "budget = { epsilon = 2.5 }")
+    assert refusal(home, PRIVATE) is None
+    settle(home)
+    assert refusal(home, PRIVATE, run="another") == TOO_MUCH
+    settle(home, "budget = { epsilon = 9.0 }")
+    assert refusal(home, PRIVATE, run="another") == "this party cannot answer; its own log says why"
+    with pytest.raises(LimbeckError, match="a budget may be lowered, never raised"):
+        check(PartyFolder(home))
+    assert {run for run, _ in rows(home)} == {"run"}
+
+
+@pytest.mark.parametrize(
+    ("unit", "told"), [("row", [None, None]), ("party", [None, TOO_MUCH]), ("both", [None, TOO_MUCH])]
+)
+def test_a_budget_counts_what_is_meant_to_be_protected(home: Path, unit: str, told: list[str | None]) -> None:
+    """An L2 run protects rows, not parties: after an L1 run it must not pass as one more of the same kind."""
+    settle(home, f'budget = {{ epsilon = 9.0, towards = "public", unit = "{unit}" }}')
+    assert [refusal(home, NOISY, run="L1"), refusal(home, PRIVATE, run="L2")] == told
+
+
+def test_people_with_several_rows_spend_more(home: Path) -> None:
+    settle(home, "budget = { epsilon = 2.5, rows_per_person = 5 }")
+    assert refusal(home, PRIVATE) == TOO_MUCH
+    group = FedKT(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0, rows_per_person=5))
+    assert refusal(home, group) is None
+
+
+@pytest.mark.parametrize("algorithm", [FedKT(), FedKT.paper(privacy=Privacy("L2", mechanism="gaussian", sigma=40.0))])
+def test_without_an_epsilon_in_the_invitation_nothing_is_answered_before_the_owner_chose(
+    home: Path, algorithm: FedKT
+) -> None:
+    invite(home, algorithm)
+    with pytest.raises(LimbeckError) as error:
+        check(PartyFolder(home))
+    assert str(error.value).endswith("write a [budget], or unprotected = true above [model]")
+    assert refusal(home, algorithm) == "this party's owner has not decided what may be spent"
+    assert rows(home) == []
+    text = (home / "party.toml").read_text()
+    (home / "party.toml").write_text(text.replace("# unprotected", "unprotected"))
+    check(PartyFolder(home))
+    assert refusal(home, algorithm) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "key"),
+    [
+        (FedKT(partitions=1, subsets=29, privacy=Privacy("L2", epsilon=2.0)), "subsets"),
+        (FedKT(partitions=30, subsets=4, privacy=Privacy("L2", epsilon=2.0)), "partitions"),
+        (FedKT(partitions=1, subsets=4, queries=3, privacy=Privacy("L2", epsilon=2.0)), "queries"),
+        (FedKT(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=1.0)), "privacy.epsilon"),
+        (FedKT.paper(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0)), "voting"),
+    ],
+)
+def test_other_parameters_than_those_of_the_invitation_are_refused_by_name(home: Path, asked: FedKT, key: str) -> None:
+    invite(home, PRIVATE)
+    assert refusal(home, asked) == f"this party did not agree to fedkt with this value of {key}"
+    assert rows(home) == []
+    assert refusal(home, PRIVATE) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"settle": Recipe(epochs=20, batch=32, learning_rate=1e30)}, "settle.learning_rate"),
+        ({"start": "public"}, "start"),
+        ({"rounds": 3}, "rounds"),
+    ],
+)
+def test_the_server_chooses_neither_recipe_nor_start(home: Path, changes: dict[str, Any], key: str) -> None:
+    usual = FedMDLDP(start="none", rounds=1, epsilon=1.0)
+    invite(home, usual)
+    asked = invitation(replace(usual, **changes))
+    terms: dict[str, Any] = {"algorithm": asked.pop("name"), "parameters": asked}
+    told = answer(PartyFolder(home), question(request=Begin(b""), **terms)).refusal
+    assert told == f"this party did not agree to fedmd-ldp with this value of {key}"
+
+
+def test_the_first_agreement_that_fits_decides_what_a_run_may_spend(home: Path) -> None:
+    small = AGREE + "epsilon = 0.1\n[agree.parameters]\nsubsets = 4\npartitions = 1\nvoting = 'paper'\n"
+    settle(home, agree=small + AGREE + "epsilon = 2.0\n")
+    assert refusal(home, PRIVATE) is None
+    settle(home, agree=small)
+    assert "did not agree to fedkt with this value of" in str(refusal(home, PRIVATE, run="another"))
+
+
+def test_a_wrong_agreement_is_told_to_the_owner_alone(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settle(home, agree=AGREE + "[agree.parameters]\nsubset = 4\n")
+    assert refusal(home, PRIVATE) == "this party cannot answer; its own log says why"
+    assert "agree.parameters of fedkt: unknown key 'subset'; did you mean 'subsets'?" in capfd.readouterr().err
+    with pytest.raises(LimbeckError, match="did you mean 'subsets'"):
+        check(PartyFolder(home))
+
+
+def order(home: Path, **changes: Any) -> list[int]:
+    silo = consider(PartyFolder(home), question(PRIVATE, **changes)).silo
+    return list(silo.hidden_order("teachers", 30))
+
+
+def test_who_shares_a_teacher_is_the_partys_secret_whatever_seed_the_server_names(home: Path) -> None:
+    first = order(home)
+    assert order(home) == order(home, seed=99) == first
+    assert order(home, run="another") != first
+    (home / "secret").unlink()
+    assert order(home) != first
+
+
+def test_noise_and_cuts_come_from_a_seed_only_where_the_partys_own_file_says_so(home: Path) -> None:
+    silo = consider(PartyFolder(home), question(PRIVATE)).silo
+    assert (silo.noise, silo.run, silo.parties, silo.private_level) == ("secure", "run", 3, True)
+    assert silo.secret == (home / "secret").read_bytes()
+    assert len(silo.secret or b"") == 32
+    settle(home, "simulation = true")
+    silo = consider(PartyFolder(home), question(PRIVATE)).silo
+    assert (silo.noise, silo.secret) == ("simulated", None)
+    assert order(home) != order(home, seed=99)
+    assert not consider(PartyFolder(home), question()).silo.private_level
+
+
+def test_a_simulation_is_announced_with_a_warning(home: Path) -> None:
+    pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+    from limbeck.consortium.attending import Attendance
+
+    said: list[str] = []
+    Attendance(PartyFolder(home), said.append).check()
+    assert said == []
+    settle(home, "simulation = true")
+    Attendance(PartyFolder(home), said.append).check()
+    [line] = said
+    assert line.startswith("warning: party.toml says simulation = true")
+    assert "Nothing is protected" in line
+
+
+def test_a_subset_needs_an_agreed_number_of_rows(home: Path) -> None:
+    """Its figures would tell how many rows there are."""
+    agree = '[[agree]]\nalgorithm = "fedmd-nfdp"\n'
+    settle(home, agree=agree)
+    without = {key: value for key, value in SUBSET.items() if key != "population"}
+    terms: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": without}
+    told = answer(PartyFolder(home), question(request=Begin(b""), **terms))
+    assert told.refusal == "fedmd-nfdp between organisations needs algorithm.population"
+    settle(home, "simulation = true", agree)
+    assert answer(PartyFolder(home), question(request=Begin(b""), run="simulated", **terms)).refusal is None
+
+
+def test_a_ledger_row_of_a_subset_does_not_tell_how_many_rows_there_are(home: Path) -> None:
+    settle(home, agree='[[agree]]\nalgorithm = "fedmd-nfdp"\n')
+    terms: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": {**SUBSET, "population": 20}}
+    told = answer(PartyFolder(home), question(request=Begin(b""), **terms))
+    assert told.refusal is None
+    [row] = told.releases
+    assert (row["parameters"]["rows"], row["parameters"]["of"]) == (5, 20)
+    assert "30" not in json.dumps([dict(row) for row in told.releases])
+
+
+def test_the_same_question_has_the_same_bytes_on_a_retry(home: Path) -> None:
+    """What was kept is lost in between; the cut and the recorded noise are not."""
+    first = answer(PartyFolder(home), question(PRIVATE))
+    assert first.refusal is None
+    (home / "kept.sqlite").unlink()
+    assert answer(PartyFolder(home), question(PRIVATE)).encode() == first.encode()
+
+
+def test_numbers_of_the_server_are_not_taken_for_rows(home: Path) -> None:
+    """A party with fewer rows than subsets answers as any other."""
+    np.savez(home / "private.npz", x_train=np.ones((3, 4)), y_train=np.zeros(3, int))
+    assert refusal(home, PRIVATE) is None

@@ -1,0 +1,79 @@
+"""A party's folder without a network, and questions to it: iris, 30 private rows, 30 public ones."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from limbeck.algorithms.fedkt import FedKT, TrainStudents
+from limbeck.algorithms.questions import Say, SayIn
+from limbeck.consortium.joining import Join
+from limbeck.data.sets import load
+from limbeck.knowledge.bases import directions
+from limbeck.privacy.ledger import read_ledger
+from limbeck.privacy.planner import Privacy
+from limbeck.protocol.codec import Header, encode
+from limbeck.protocol.letters import Question, Terms
+from limbeck.protocol.messages import Message
+from limbeck.protocol.rows import content_hash
+
+IRIS = load("iris")
+PUBLIC = IRIS.x[::5].astype(np.float32)
+PLAIN = FedKT(voting="paper", partitions=1, subsets=2)
+NOISY = FedKT(voting="paper", partitions=1, subsets=2, privacy=Privacy("L1", epsilon=2.0))
+PRIVATE = FedKT(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0))
+SUBSET = {"rounds": 1, "start": "none", "sampled": 5, "population": 30}
+SETTINGS = 'data = "private.npz"\npublic = "public.npz"\n{more}\n[model]\nname = "{model}"\n{agree}'
+AGREE = '[[agree]]\nalgorithm = "fedkt"\n'
+TOO_MUCH = "the run would spend more than this party's owner allows"
+CANNOT = "this party cannot answer; its own log says why"
+
+
+def make(home: Path) -> Path:
+    join = Join(
+        *("a", 0, "localhost:9443", "-----BEGIN CERTIFICATE-----", content_hash(PUBLIC), ["0", "1", "2"], None, False),
+        {"name": "fedkt"},
+    )
+    (home / "join.json").write_text(join.to_json())
+    put_rows(home)
+    np.savez(home / "public.npz", x_train=PUBLIC, y_train=IRIS.y[::5])
+    settle(home)
+    return home
+
+
+def put_rows(home: Path, x: Any = IRIS.x[2::5], y: Any = IRIS.y[2::5]) -> None:
+    np.savez(home / "private.npz", x_train=x, y_train=y)
+
+
+def settle(home: Path, more: str = "", agree: str = AGREE, model: str = "decision-tree") -> None:
+    """Without a budget, unless `more` has one."""
+    limit = "" if "budget" in more else "unprotected = true\n"
+    (home / "party.toml").write_text(SETTINGS.format(more=limit + more, agree=agree, model=model))
+
+
+def invitation(algorithm: Any) -> dict[str, Any]:
+    """An algorithm as a join file holds it."""
+    return {"name": algorithm.name, **json.loads(json.dumps(asdict(algorithm)))}
+
+
+def question(method: FedKT = PLAIN, request: Message | None = None, turn: int = 0, **changes: Any) -> Question:
+    about: dict[str, Any] = {"algorithm": "fedkt", "parameters": json.loads(json.dumps(asdict(method)))}
+    shared = {"parties": 3, "seed": 1, "classes": ["0", "1", "2"], "public": content_hash(PUBLIC)}
+    letter = {
+        "run": "run",
+        "party": 0,
+        **{k: changes.pop(k) for k in ("run", "party", "counted", "after") if k in changes},
+    }
+    terms = Terms(**{**about, **shared, **changes})
+    say = SayIn(30, 30, 3, directions(PUBLIC, 5)) if method.privacy.level == "L2" else Say(30, 30, 3)
+    asked = request or (TrainStudents(30) if method.voting == "paper" else say)
+    data = encode(asked, Header(turn, terms.public))
+    return Question(turn=turn, terms=terms, request=data, **letter)
+
+
+def rows(home: Path) -> list[tuple[str, str]]:
+    """The runs and sites of a ledger's releases."""
+    path = home / "ledger.sqlite"
+    return [(run, row.site) for _, run, row in read_ledger(path)] if path.exists() else []
