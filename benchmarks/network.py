@@ -81,7 +81,8 @@ def _settle(home: Path, shares: list[Any]) -> float:
         folder.admit(home / name / f"{name}.pub")
         np.savez(home / name / "private.npz", x_train=digits.x[rows], y_train=digits.y[rows])
         (home / name / "party.toml").write_text(
-            f'data = "private.npz"\npublic = "{home}/server/public.npz"\n[model]\nname = "decision-tree"\n'
+            f'data = "private.npz"\npublic = "{home}/server/public.npz"\nunprotected = true\n'
+            '[model]\nname = "decision-tree"\n'
             f"[[agree]]\n{AGREED}"
         )
     return time.perf_counter() - began

@@ -186,6 +186,9 @@ class FedMD:
         """Refuse what was not agreed on, by public facts alone and before a private row is touched."""
         if isinstance(request, Begin) and bool(request.weights) != self.one_network:
             raise LimbeckError('weights come with the first request exactly where start = "pretrained"')
+        never = {Measure: self.weights != "accuracy", Revisit: self._exchanges, Score: not self._exchanges}
+        if never.get(type(request), False):
+            raise unanswerable(request, silo)
         if isinstance(request, Score | Learn):
             _check_rows(request.rows, min(self.alignment, len(silo.public)), len(silo.public))
         if isinstance(request, Score) and _scored(silo) >= self.rounds:
@@ -216,9 +219,13 @@ class FedMD:
         return [*told, release_row("server", 0, 0, "Learn", Unprotected(), "parties", Asked())]
 
     @property
+    def _exchanges(self) -> bool:
+        return self.exchange != "none"
+
+    @property
     def _speaks(self) -> bool:
         """Whether any message is exchanged at all."""
-        return self.exchange != "none" and self.rounds > 0
+        return self._exchanges and self.rounds > 0
 
     def _check_weights(self, parties: int) -> None:
         if isinstance(self.weights, list) and len(self.weights) != parties:
