@@ -157,11 +157,11 @@ def test_old_files_that_others_could_read_are_closed(home: Path) -> None:
 def test_a_full_disk_is_one_line_and_what_was_kept_before_stays(home: Path) -> None:
     """SQLite says so itself when it may not take another page."""
     kept = PartyFolder(home).kept
-    kept.keep("run", 0, "hash", b"letter", {})
+    kept.keep("run", 0, "hash", b"letter", {}, (1, "0" * 64))
     pages = kept._connection.execute("PRAGMA page_count").fetchone()[0]
     kept._connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(LimbeckError, match="full") as error:
-        kept.keep("run", 1, "hash", bytes(100_000), {})
+        kept.keep("run", 1, "hash", bytes(100_000), {}, (1, "0" * 64))
     assert "\n" not in str(error.value)
     assert "kept.sqlite" in str(error.value)
     assert kept.answer("run", 0) == ("hash", b"letter")

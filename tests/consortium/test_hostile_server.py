@@ -61,6 +61,7 @@ METHODS: dict[str, tuple[str, Any]] = {
     ),
     "ldp": ("fedmd-ldp", FedMDLDP(**STUDY, sigma=100.0)),
     "pretrained": ("fedmd-ldp", FedMDLDP(**{**STUDY, "start": "pretrained"}, sigma=100.0)),
+    "silent": ("fedmd-ldp", FedMDLDP(**{**STUDY, "exchange": "none", "start": "pretrained"}, sigma=100.0)),
     "nfdp": ("fedmd-nfdp", FedMDNFDP(**STUDY, sampled=4, population=6)),
 }
 AGREE = ("fedkt", "fedkd", "fedmd-ldp", "fedmd-nfdp")
@@ -74,6 +75,11 @@ def replaced(value: float, label: int) -> tuple[Rows, Rows]:
     return ROWS, Rows(x, y)
 
 
+def labelled(last: int) -> Rows:
+    """Rows of two classes, but for the last."""
+    return Rows(ROWS.x, np.where(np.arange(len(ROWS)) < 7, np.arange(len(ROWS)) % 2, last))
+
+
 def removed() -> tuple[Rows, Rows]:
     return ROWS, Rows(ROWS.x[:-1], ROWS.y[:-1])
 
@@ -82,6 +88,8 @@ def honest(method: Any) -> list[Message]:
     """What the server would ask."""
     if isinstance(method, FedKD):
         return [Tell(8, 1, 7)]
+    if isinstance(method, FedMDLDP) and method.exchange == "none":
+        return [Begin(weights(1.0)), Revisit()]
     if isinstance(method, FedMDLDP | FedMDNFDP):
         given = weights(1.0) if method.start == "pretrained" else b""
         scores = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3)
@@ -104,7 +112,7 @@ def weights(scale: float) -> bytes:
     return save({name: np.asarray(values * np.float32(scale), values.dtype) for name, values in found.items()})
 
 
-EXTREME = st.sampled_from([0.0, 1.0, -1.0, 1e3, 1e20, -3e38, float("nan"), float("inf")])
+EXTREME = st.sampled_from([0.0, 1.0, -1.0, 1e3, 1e20, -3e38, 5e-324, 1e-40, float("nan"), float("inf")])
 NUMBERS = st.one_of(st.integers(-2, 12), st.sampled_from([8, PARTIES, 10**6, -(2**40)]))
 
 
@@ -175,9 +183,11 @@ def test_nor_when_asked_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def _ask_whatever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: Any) -> None:
     kind, method = METHODS[name]
-    model = NETWORK if name == "pretrained" else data.draw(st.sampled_from(MODELS))
+    model = NETWORK if name in ("pretrained", "silent") else data.draw(st.sampled_from(MODELS))
     by_number = name in ("paper", "vote", "corrected", "fedkd")  # for a row more or less these promise nothing
-    rows = data.draw(NEIGHBOURS.filter(lambda pair: len(pair[0]) == len(pair[1])) if by_number else NEIGHBOURS)
+    by_hash = name == "add-remove"  # and this for a row that is replaced
+    promised = {by_number: lambda pair: len(pair[0]) == len(pair[1]), by_hash: lambda pair: len(pair[0]) > len(pair[1])}
+    rows = data.draw(NEIGHBOURS.filter(promised.get(True, lambda pair: True)))
     if kind == "fedkt":
         method = replace(method, subsets=data.draw(st.integers(1, 12)), partitions=data.draw(st.integers(1, 2)))
     script, seed = data.draw(scripts(method)), data.draw(st.integers(0, 2**31))
@@ -221,6 +231,21 @@ def attack_weights_out_of_range(both: Pair) -> None:
 def attack_a_network_that_diverges(both: Pair) -> None:
     for turn, request in enumerate(honest(METHODS["ldp"][1])):
         assert both.ask(*METHODS["ldp"], request, turn)[0].refusal is None
+
+
+def attack_a_run_that_exchanges_nothing(both: Pair) -> None:
+    wild = replace(METHODS["silent"][1], settle=replace(QUICK, learning_rate=2e38))
+    assert both.ask("fedmd-ldp", wild, Begin(weights(1.0)), 0)[0].refusal is None
+
+
+def attack_a_prior_next_to_nothing(both: Pair) -> None:
+    name, method = METHODS["corrected"]
+    method = replace(method, subsets=1)
+    count, towards = honest(method)
+    both.ask(name, method, count, 0)
+    for turn, tiny in enumerate((5e-324, 10e-324, 15e-324, 1e-310, 1e-30), 1):
+        told = both.ask(name, method, replace(towards, prior=np.array([0.0, tiny, 1.0])), turn)  # type: ignore[type-var]
+        assert told[0].refusal is None
 
 
 def attack_more_subsets_than_rows(both: Pair) -> None:
@@ -273,6 +298,8 @@ ATTACKS: dict[str, tuple[Callable[[Pair], None], dict[str, Any], tuple[Rows, Row
     "overflow": (attack_weights_that_overflow_on_one_row, NETWORK, replaced(1e30, 1)),
     "range": (attack_weights_out_of_range, NETWORK, replaced(1.0, 1)),
     "diverges": (attack_a_network_that_diverges, NETWORK, replaced(1e30, 1)),
+    "silent": (attack_a_run_that_exchanges_nothing, NETWORK, replaced(1e30, 1)),
+    "prior": (attack_a_prior_next_to_nothing, {"name": "decision-tree"}, (labelled(0), labelled(2))),
     "subsets": (attack_more_subsets_than_rows, {"name": "decision-tree"}, removed()),
     "parties": (attack_a_number_of_parties_of_its_own, {"name": "decision-tree"}, replaced(1.0, 1)),
     "rounds": (attack_more_rounds_than_agreed, {"name": "decision-tree"}, replaced(1.0, 1)),
@@ -289,7 +316,7 @@ def _attack(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_attacks_that_once_worked(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attacks_do_not_work(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _attack(name, tmp_path, monkeypatch)
 
 
@@ -304,6 +331,10 @@ def _no_check_of_requests(patch: pytest.MonkeyPatch) -> None:
 
 def _any_weights(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("limbeck.algorithms.study.check_weights", lambda given, like: given)
+
+
+def _any_prior(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("limbeck.knowledge.ballots.LEAST_SHARE", 0.0)
 
 
 def _refuse_few_rows(patch: pytest.MonkeyPatch) -> None:
@@ -340,6 +371,8 @@ def _any_model(patch: pytest.MonkeyPatch) -> None:
         (_no_guard, "knn-vote"),
         (_no_guard, "1e30"),
         (_no_guard, "diverges"),
+        (_no_guard, "silent"),
+        (_any_prior, "prior"),
         (_no_check_of_requests, "overflow"),
         (_any_weights, "range"),
         (_no_check_of_requests, "rounds"),

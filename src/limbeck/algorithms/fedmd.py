@@ -404,6 +404,8 @@ class FedMDLDP(FedMDNP):
         if self.is_bare:
             return FedMDNP.planned(self, public, classes, rows, noise)
         self._check_weights(len(rows))
+        if not self._speaks:
+            return []
         mechanism = self._mechanism(public, classes, noise)
         asked = Asked(min(self.alignment, public), classes, noise=noise)
         return [
@@ -413,7 +415,7 @@ class FedMDLDP(FedMDNP):
         ]
 
     def _announce_rounds(self, silo: Silo, ahead: range) -> None:
-        if self.is_bare:
+        if self.is_bare or not self._speaks:
             return
         mechanism = self._mechanism(len(silo.public), silo.classes, silo.noise)
         queries = min(self.alignment, len(silo.public))
@@ -443,8 +445,8 @@ class FedMDLDP(FedMDNP):
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing is noised."""
-        return self.sigma == 0 or not self._speaks
+        """Whether nothing is noised, by the owner's own choice."""
+        return self.sigma == 0
 
     def _agreed_is(self) -> Any:
         return Unprotected() if self.is_bare else NothingPrivate()

@@ -12,6 +12,7 @@ from limbeck.algorithms.questions import Belief, Count, Counts, Said, Say, SayIn
 from limbeck.algorithms.voting import Means, Rules
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.ballots import (
+    LEAST_SHARE,
     abstaining,
     class_weights,
     drawn_to,
@@ -131,9 +132,14 @@ class Poll(Rules):
                     return silo.release(counts, NothingPrivate(), observer="public")
                 return silo.release(counts, Unprotected(), observer="server")
             case SayTowards(rows, queries, parties, basis, prior) if self.corrects:
-                if prior.shape != (silo.classes,) or not (prior >= 0).all() or not 0 < prior.sum() < math.inf:
+                shares = np.asarray(prior, np.float64)
+                if (
+                    shares.shape != (silo.classes,)
+                    or not (shares >= 0).all()
+                    or not LEAST_SHARE < shares.sum() < math.inf
+                ):
                     raise LimbeckError(f"{silo.name} was given a prior that is none: {prior.tolist()}")
-                return self._answered(rows, queries, parties, prior / prior.sum(), basis, silo)
+                return self._answered(rows, queries, parties, shares / shares.sum(), basis, silo)
             case Say(rows, queries, parties) if not self.corrects and not isinstance(request, SayTowards):
                 basis = request.basis if isinstance(request, SayIn) else NOBODY
                 return self._answered(rows, queries, parties, None, basis, silo)

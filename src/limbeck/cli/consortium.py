@@ -218,7 +218,7 @@ def party_ledger(
     folder: Folder,
     delta: Annotated[float, typer.Option(help="Delta, at which epsilon is computed.")] = 1e-5,
     rows_per_person: Annotated[
-        int | None, typer.Option(help="How many rows one person may have; default: as in [budget].")
+        int | None, typer.Option(help="How many rows one person may have; default: the budget's.")
     ] = None,
 ) -> None:
     """What has left this party over all runs, what it cost, and whether the ledger is intact."""
@@ -235,7 +235,7 @@ def party_ledger(
         typer.echo("Nothing has left.")
         return
     screen, releases = console(), [row for _, _, row in contents.rows]
-    people = rows_per_person or (own.rows_per_person if own else 1)
+    people = rows_per_person if rows_per_person is not None else own.rows_per_person if own else 1
     screen.print(ledger_table(contents.rows))
     screen.print(figures_table(figures(releases, delta, people), delta))
     for budget in in_force([*contents.budgets, *([own] if own else [])]):

@@ -96,10 +96,13 @@ def read_parameters(kind: type, table: Mapping[str, Any], within: str = "") -> P
 def _bound(key: str, hint: Any, value: Any) -> Bound:
     if not isinstance(value, Mapping):
         return Exact(_checked(key, hint, value))
-    if set(value) == {CHOICE} and isinstance(value[CHOICE], list):
+    if set(value) == {CHOICE} and isinstance(value[CHOICE], list) and value[CHOICE]:
         return OneOf(tuple(_bound(key, hint, each) for each in value[CHOICE]))
     if value and set(value) <= set(RANGE):
-        return Range(*(_end(key, hint, value.get(end)) for end in RANGE))
+        least, most = (_end(key, hint, value.get(end)) for end in RANGE)
+        if least is not None and most is not None and least > most:
+            raise LimbeckError(f"{key}: least = {least} is more than most = {most}")
+        return Range(least, most)
     if (kind := _dataclass_in(hint)) is None:
         raise LimbeckError(f"{key}: write a value, {{ least = .., most = .. }} or {{ one_of = [..] }}")
     return read_parameters(kind, value, f"{key}.")

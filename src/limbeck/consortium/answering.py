@@ -59,6 +59,11 @@ class ChargingLedger:
         self.charge_once()
         return self.own.draw(row, noisy)
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the owner limits what may be spent."""
+        return bool(self.own.book.budgets or self.own.book.cap)
+
     def charge_once(self) -> None:
         if not self._is_charged:
             self.charge()
@@ -202,7 +207,8 @@ def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
     rows = [asdict(row) for row in silo.ledger.rows if row.turn == question.turn and row.site == silo.name]
     answered = replace(blank, reply=encode(told, header), releases=rows)
     _hand_over_model(folder, question, found)
-    folder.kept.keep(question.run, question.turn, question.hash, answered.encode(), silo.memory)
+    head = found.ledger.own.book.head
+    folder.kept.keep(question.run, question.turn, question.hash, answered.encode(), silo.memory, head)
     return answered
 
 
@@ -247,7 +253,7 @@ def _silo(
         ledger=ledger,
         noise=settings.noise,
         parties=question.terms.parties,
-        private_level=protects(algorithm),
+        private_level=protects(algorithm) or ledger.is_limited,  # a limit promises that nothing unpaid is told
         secret=folder.secret,
         run=question.run,
         memory=folder.kept.memory(question.run),

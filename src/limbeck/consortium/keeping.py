@@ -1,5 +1,6 @@
 """The server kept up: Flower's SuperLink in a process of its own, started again whenever it dies."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -80,6 +81,7 @@ def main(path: str) -> None:
     """In the child: serve until terminated."""
     from limbeck.engines.flower.superlink import serve
 
+    os.umask(0o077)  # answers pass through the SuperLink's own files
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = ServerFolder(Path(path))
     try:

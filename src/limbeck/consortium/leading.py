@@ -133,16 +133,18 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
     keys = {number: str(members[name].key).encode() if name in members else b"" for number, name in names.items()}
     book = _book(folder, about["run"], plan)
     venture = plan.venture
+    is_real = protects(venture.algorithm) and venture.noise == "secure"
     site = Site(
         public=plan.public_rows,
         classes=len(venture.data.classes),
         model=venture.model,
         seed=venture.seed,
-        trainer=trainer_for(venture.training, [venture.model], base=home),
+        trainer=trainer_for(venture.training, [venture.model], base=home, isolated=is_real),
         ledger=book.of("server"),
         noise=venture.noise,
         parties=len(names),
         private_level=protects(venture.algorithm),
+        secret=book.secret if is_real else None,
         run=about["run"],
     )
     consortium = Consortium(
@@ -236,7 +238,8 @@ def _record(
 
 def _whole_record(plan: Plan, engine: Flower, outcome: Outcome, names: dict[int, str], seconds: float) -> RunRecord:
     algorithm, traffic = plan.venture.algorithm, engine.traffic
-    releases = [*(Release(**row) for row in engine.releases), *engine.server.ledger.rows]
+    sent = sorted((Release(**row) for row in engine.releases), key=lambda row: (row.site, row.turn, row.number))
+    releases = [*sent, *engine.server.ledger.rows]  # not in the order in which answers came
     people, remarks = rows_per_person_of(algorithm), outcome.remarks
     try:
         delta = max(delta_of(algorithm), delta_of_subsets(releases, people))

@@ -27,6 +27,7 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Table, check_table, model_in, read_toml, training_in
 from limbeck.locks import locked
 from limbeck.models.choice import Training
+from limbeck.privacy.chain import Head
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.codec import pack_memory, unpack_memory
 from limbeck.protocol.learning import Model
@@ -41,6 +42,7 @@ CREATE TABLE IF NOT EXISTS answers (
     run TEXT, turn INTEGER, question TEXT, letter BLOB, PRIMARY KEY (run, turn));
 CREATE TABLE IF NOT EXISTS memories (run TEXT PRIMARY KEY, memory BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS counted (run TEXT, place TEXT, PRIMARY KEY (run, place));
+CREATE TABLE IF NOT EXISTS head (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER, digest TEXT);
 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, terms TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS requests (
     number INTEGER PRIMARY KEY, run TEXT, turn INTEGER, question TEXT, what TEXT, decision TEXT,
@@ -134,7 +136,8 @@ class PartyFolder:
     @cached_property
     def settings(self) -> Settings:
         """What the owner wrote; the owner's own models (`python:module:factory`) lie in the folder."""
-        sys.path.insert(0, str(self.path.resolve()))
+        if (own := str(self.path.resolve())) not in sys.path:
+            sys.path.insert(0, own)
         return check_table(Settings, self.table, str(self.path / "party.toml"))
 
     @cached_property
@@ -157,7 +160,10 @@ class PartyFolder:
 
     def book(self, run: str, cap: Budget | None) -> Book:
         """The ledger of all runs, with the owner's budget for all of them and the cap for this one."""
-        return Book(private_file(self.path / "ledger.sqlite"), run, self.settings.budget, cap)
+        book = Book(private_file(self.path / "ledger.sqlite"), run, self.settings.budget, cap)
+        if head := self.kept.head:
+            book.check_head(head, str(self.kept.path))
+        return book
 
     @cached_property
     def kept(self) -> "Kept":
@@ -262,13 +268,20 @@ class Kept:
         found = self._rows("SELECT memory FROM memories WHERE run = ?", run)
         return unpack_memory(found[0][0]) if found else {}
 
-    def keep(self, run: str, turn: int, question: str, letter: bytes, memory: Mapping[str, Any]) -> None:
-        """The answer and the memory that it leaves, both or neither."""
+    @property
+    def head(self) -> Head | None:
+        """The ledger's head at the last answer: a ledger that lacks it was put back, or begun anew."""
+        found = self._rows("SELECT number, digest FROM head")
+        return found[0] if found else None
+
+    def keep(self, run: str, turn: int, question: str, letter: bytes, memory: Mapping[str, Any], head: Head) -> None:
+        """The answer, the memory that it leaves and the ledger's head, all or none."""
         packed = pack_memory(memory)
         with self._in_one_line(), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", (run, turn, question, letter))
             self._connection.execute("REPLACE INTO memories VALUES (?, ?)", (run, packed))
+            self._connection.execute("REPLACE INTO head VALUES (1, ?, ?)", head)
 
     def request(self, run: str, turn: int, question: str, what: str) -> Waiting:
         """A request that needs a decision, known by the hash of its letter; and the decision where there is one."""

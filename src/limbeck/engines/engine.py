@@ -51,7 +51,7 @@ class Engine(ABC):
         self.algorithm, self.server = algorithm, server
         self.silos = sorted(silos, key=lambda silo: silo.party)
         for site in (server, *self.silos):
-            site.private_level = protects(algorithm)
+            site.private_level = site.private_level or protects(algorithm)
             site.parties = len(self.silos) or site.parties
         self.traffic = Traffic()
         self.watch: Callable[[Engine], None] = lambda engine: None

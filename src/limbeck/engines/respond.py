@@ -19,7 +19,7 @@ def respond(algorithm: Algorithm, request: Request[Any], header: Header, silo: S
         raise LimbeckError(
             f"{silo.name} knows other public rows ({silo.public.hash[:12]}) than the server ({header.public[:12]})"
         )
-    silo.private_level = protects(algorithm)
+    silo.private_level = silo.private_level or protects(algorithm)
     silo.begin(header.turn)
     reply = algorithm.answer(request, silo)
     silo.check_released(reply)

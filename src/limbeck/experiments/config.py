@@ -241,6 +241,10 @@ class Experiment(Source):
         """Real rows get real noise: files of the user's own, unless told otherwise."""
         return self.noise or ("secure" if self.files or self.data.path else "simulated")
 
+    def takes_from_private(self, part: Draw | FromFile | None) -> bool:
+        """Whether public or test rows are taken out of the user's own private file."""
+        return self.data.path is not None and isinstance(part, Draw) and part.name is None
+
     @property
     def server_model(self) -> Model:
         return self.server.model if self.server else self.model

@@ -50,6 +50,7 @@ class Federation:
     public_is_kindred: bool = False  # drawn at random from the same rows as the private ones
     public_is_labelled: bool = False
     classes_are_private: bool = False  # read off the labels of private rows
+    tests_private_rows: bool = False  # the test rows are taken out of a user's own private file
     config: Mapping[str, Any]
     noise: Noise = "simulated"
     book: Book = field(default_factory=Book)
@@ -203,7 +204,7 @@ class Federation:
         )
         if not self.is_real:
             return Result(model, models, whole)
-        return Result(model, models, published(whole), owner_part(whole))
+        return Result(model, models, published(whole, self.tests_private_rows), owner_part(whole))
 
     def check_bounds(self) -> Algorithm:
         """The algorithm that gives the bound, or why there is none."""

@@ -147,23 +147,24 @@ def owner_part(record: RunRecord, remarks: Sequence[str] = ()) -> OwnerRecord:
     )
 
 
-def published(record: RunRecord) -> RunRecord:
+def published(record: RunRecord, tests_private_rows: bool = False) -> RunRecord:
     """A whole record without what depends on private rows other than through a mechanism.
 
-    The size of a message that left unprotected is withheld, and then the total is too: a sum would give it away.
+    The size of a message that left unprotected is withheld, and then the total is too: a sum would give it away. Where
+    the test rows are private ones, so are the metrics on them and their number.
     """
     turns = _unprotected_turns(record.ledger)
     hidden = {way: bool(turns[way] & set(range(len(record.exchanges)))) for way in turns}
     return replace(
         record,
-        data={**record.data, "private": None},
+        data={**record.data, "private": None, **({"test": None} if tests_private_rows else {})},
         parties=[_published_party(party, hidden) for party in record.parties],
         bytes=_without(record.bytes, hidden),
         exchanges=[
             _without(exchange, {way: turn in turns[way] for way in turns})
             for turn, exchange in enumerate(record.exchanges)
         ],
-        metrics=record.metrics if _ends_protected(record) else None,
+        metrics=record.metrics if _ends_protected(record) and not tests_private_rows else None,
         constant=None,
         curve=(),
         timing={"engine": record.timing["engine"]},

@@ -36,6 +36,7 @@ def federation_of(
     if dealt.test is None and experiment.data.name:
         name = experiment.data.name if isinstance(experiment.data.name, str) else " and ".join(experiment.data.name)
         raise LimbeckError(f"{name} has no official test rows: say how many to set aside with data.test")
+    _check_public_share(experiment)
     return Federation(
         algorithm=experiment.algorithm,
         seed=experiment.seed,
@@ -47,6 +48,7 @@ def federation_of(
         test=dealt.test,
         schema=dealt.schema,
         classes_are_private=dealt.classes_are_private,
+        tests_private_rows=experiment.takes_from_private(experiment.data.test),
         public_is_kindred=isinstance(experiment.data.public, Draw) and experiment.data.public.name is None,
         public_is_labelled=dealt.public_is_labelled,
         config=config,
@@ -54,6 +56,18 @@ def federation_of(
         book=book or Book(budget=experiment.budget),
         names=experiment.names,
     )
+
+
+def _check_public_share(experiment: Experiment) -> None:
+    """How many public rows there are is known to all: a share of private rows would tell how many those are."""
+    public = experiment.data.public
+    if not protects(experiment.algorithm) or experiment.noise_source != "secure":
+        return
+    if experiment.takes_from_private(public) and isinstance(public, Draw) and isinstance(public.amount, float):
+        raise LimbeckError(
+            f"data.public = {public.amount:g} is a share of private rows, which would tell how many there are: "
+            "write a number of rows, or name a file of public rows"
+        )
 
 
 def run_experiment(
@@ -86,7 +100,8 @@ def run_experiment(
 
 def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, shares: bool) -> Result:
     """Run a federation under its identifier in the ledger; `shares` marks the end, where other runs may follow."""
-    if federation.book.begin(_facts(federation)):
+    known = federation.names is not None or "data" in federation.config  # who party 0 is
+    if federation.book.begin(_facts(federation), resumes=known):
         warnings.warn(
             f"{federation.book.path} holds a run with the same settings that did not end: it is resumed, and what it "
             "released is used again; for a new run use another seed or another ledger",

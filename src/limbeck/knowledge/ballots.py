@@ -9,6 +9,7 @@ import numpy as np
 from limbeck.protocol.release import UNITS
 from limbeck.protocol.rows import Array
 
+LEAST_SHARE = 1e-6  # of a class in a prior: smaller ones are none, so that weights are always finite
 MOST_DRAWN = 3  # times its size a subset grows when its classes are evened out
 
 
@@ -43,7 +44,8 @@ def in_units(ballot: Array) -> Array:
 def class_weights(labels: Array, prior: Array) -> Array:
     """Of each row, such that classes weigh as the prior says; 1 on average, and where the prior knows none of them."""
     counts = np.bincount(labels, minlength=len(prior))
-    weights = np.where(counts > 0, prior / np.maximum(counts, 1), 0.0)[labels]
+    shares = np.where(counts > 0, np.where(prior >= LEAST_SHARE, prior, 0.0), 0.0)
+    weights = (shares / np.maximum(counts, 1))[labels]
     return np.asarray(weights / weights.mean()) if weights.any() else np.ones(len(labels))
 
 

@@ -45,7 +45,7 @@ def _shares(found: Array, prior: Array, rows: int) -> Array:
     off = found - prior
     left = np.where(np.abs(off) <= band, off, band**2 / np.where(off == 0, 1.0, off))
     shares = np.maximum(prior + left, 0.0)
-    return np.asarray(shares / shares.sum())
+    return np.asarray(shares / shares.sum()) if shares.any() else prior
 
 
 def _cut(lead: Array, wanted: int) -> float:

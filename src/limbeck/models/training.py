@@ -79,7 +79,9 @@ class Fit:
         return constant_model(number, classes, self.rows.shape[1:])
 
     def is_valid(self, result: bytes, classes: int) -> bool:
-        return answers(result, self.rows, classes)
+        from limbeck.models.inspection import Limits
+
+        return answers(result, self.rows, classes, Limits().bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ def constant_model(number: int, classes: int, row: tuple[int, ...]) -> bytes:
 
 
 def answers(packed: Any, rows: Array, classes: int, largest: int | None = None) -> bool:
-    """Whether a packed model gives every one of these rows a class and finite scores, and is not too large to send."""
+    """Whether a packed model gives each row a class and finite scores, and is not too large to send or keep."""
     from limbeck.models.onnx import PackedModel
 
     try:

@@ -61,6 +61,11 @@ class Book:
         with self._lock:
             return self._store.catch_up().head
 
+    def check_head(self, kept: Head, source: str) -> None:
+        """Refuse a ledger that does not contain a head that was kept elsewhere."""
+        with self._lock:
+            self._store.catch_up().check_head(kept, source)
+
     @property
     def budgets(self) -> list[Budget]:
         """The budgets in force: those that the ledger keeps, and this run's."""
@@ -76,15 +81,17 @@ class Book:
                 self._secret = self._store.secret()
             return self._secret
 
-    def begin(self, about: Mapping[str, Any]) -> bool:
+    def begin(self, about: Mapping[str, Any], resumes: bool = True) -> bool:
         """Give the run an identifier: a random one, or that of a run with the same public facts that did not end.
+
+        Without names or files nobody knows whether party 0 is the same as before: such a run never `resumes`.
 
         Return True if a run is resumed that has released something.
         """
         facts = json.dumps(about, sort_keys=True, default=repr)
         same = "SELECT run FROM runs WHERE about = ? AND run NOT IN (SELECT run FROM ended) ORDER BY rowid DESC LIMIT 1"
         with self._lock, self._store.alone():
-            found = self._store.execute(same, facts)
+            found = self._store.execute(same, facts) if resumes else []
             self.run = found[0][0] if found else secrets.token_hex(IDENTIFIER)
             if not found:
                 self._store.execute("INSERT INTO runs VALUES (?, ?)", self.run, facts)

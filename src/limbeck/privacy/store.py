@@ -30,6 +30,7 @@ SAME = {
     "runs": "run = NEW.run",
     "ended": "run = NEW.run",
 }
+SCHEMA = "SELECT name, sql FROM sqlite_master"
 NEVER = "BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
 PATIENCE = 60.0  # seconds that a release waits for another program that writes to the same ledger
 SECRET = 32  # bytes
@@ -60,6 +61,7 @@ class Store:
         """The tables and the head's file are on the disk before the first entry is written."""
         with self.alone("cannot be used as a ledger"):
             _make_tables(self._connection, self.where)
+            _check_schema(self._connection, self.where)
         with self.alone():
             self.contents = _verified(self._connection, self.where)
             self._check_kept_head()
@@ -110,6 +112,9 @@ class Store:
             chained = replace(entry, id=number).after(digest)
             digest = chained.digest
             self.execute(f"INSERT INTO entries ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *astuple(chained))
+        last += len(new)
+        if new and self.execute("SELECT digest FROM entries WHERE id = ?", last) != [(digest,)]:
+            raise LimbeckError(f"{self.where} does not take entry {last}; restore the ledger from a copy")
 
     def keep_head(self) -> None:
         """Write the head to its own file, after the commit; while others wait, so that it never goes back."""
@@ -126,7 +131,7 @@ class Store:
         if kept is None and head[0]:
             raise LimbeckError(
                 f"{head_file(self.path)} is missing; without it, removed last entries would go unnoticed: write "
-                '"NUMBER DIGEST" into it, the head of the ledger that the last privacy statement names'
+                '"NUMBER DIGEST" into it, the head that the last privacy statement names, or that was printed last'
             )
         if kept is not None:
             self.contents.check_head(kept, str(head_file(self.path)))
@@ -191,6 +196,7 @@ def read_contents(path: Path) -> tuple[Contents, bool]:
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rw")) as connection:
             if "entries" not in _tables(connection, str(path)):
                 raise LimbeckError(f"{path} is not a ledger: it has no entries")
+            _check_schema(connection, str(path))
             contents = _verified(connection, str(path))
             if kept is not None:
                 contents.check_head(kept, str(head_file(path)))
@@ -230,6 +236,16 @@ def _make_tables(connection: sqlite3.Connection, where: str) -> None:
             connection.execute(f"{trigger} WHEN {when} {NEVER}")
     if "origin" not in known:
         connection.execute("INSERT INTO origin VALUES (1, ?)", (secrets.token_hex(SECRET),))
+
+
+def _check_schema(connection: sqlite3.Connection, where: str) -> None:
+    """Refuse tables, triggers and views that are not a ledger's own: they could keep entries from being written."""
+    with closing(sqlite3.connect(":memory:")) as usual:
+        _make_tables(usual, where)
+        own = set(usual.execute(SCHEMA))
+    for name, statement in connection.execute(SCHEMA):
+        if (name, statement) not in own:
+            raise LimbeckError(f"{where} holds {name!r}, which is no part of a ledger; restore the ledger from a copy")
 
 
 def _verified(connection: sqlite3.Connection, where: str) -> Contents:

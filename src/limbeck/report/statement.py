@@ -38,7 +38,7 @@ def statement(
         "All runs in this ledger together": together,
         "What is not protected": _not_protected(record, own_models),
         "What this rests on": _assumptions(record),
-        "What left which site": _ledger(record.ledger) + _head(head),
+        "What left which site": _ledger(record.ledger) + _head(head, record.timing.get("engine") == NETWORK),
         "What the files of this run say": _files(record, own_models),
     }
     parts = [f"# Privacy statement: {record.algorithm}, {len(record.parties)} parties", _noise(record)]
@@ -274,14 +274,16 @@ def _ledger(rows: Sequence[Mapping[str, Any]]) -> str:
     return _table(["from", "what", "mechanism", "to", "queries", "times"], lines)
 
 
-def _head(head: tuple[int, str] | None) -> str:
+def _head(head: tuple[int, str] | None, network: bool) -> str:
     if head is None:
         return ""
     entries, digest = head
+    whose = "The server's ledger" if network else "The ledger"
+    own = " Each party has a ledger of its own: `limbeck party ledger` prints its head." if network else ""
     return (
-        f"\n\nThe ledger had {entries} entr{'y' if entries == 1 else 'ies'} when this was written. The digest of the "
+        f"\n\n{whose} had {entries} entr{'y' if entries == 1 else 'ies'} when this was written. The digest of the "
         f"last one is `{digest}`. `limbeck privacy ledger` prints both, and rejects a ledger in which an entry is "
-        "missing or was changed."
+        f"missing or was changed.{own}"
     )
 
 
