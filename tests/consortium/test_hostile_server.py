@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import hostile
@@ -126,25 +126,30 @@ ROW_NUMBERS = st.one_of(
     st.lists(st.integers(-3, 9), max_size=9).map(lambda rows: np.array(rows, np.int64)),
     st.permutations(range(8)).map(lambda rows: np.array(rows[:5])),
 )
-WILD = st.one_of(
-    st.builds(TrainStudents, NUMBERS),
-    st.builds(Count, NUMBERS, NUMBERS),
-    st.builds(Say, NUMBERS, NUMBERS, NUMBERS),
-    st.builds(SayIn, NUMBERS, NUMBERS, NUMBERS, arrays(5)),
-    st.builds(SayTowards, NUMBERS, NUMBERS, NUMBERS, arrays(5), arrays(None)),
-    st.builds(Tell, NUMBERS, st.integers(0, 2), NUMBERS),
-    st.builds(Begin, st.one_of(st.just(b""), st.just(b"no weights"), EXTREME.map(weights))),
-    st.builds(Score, ROW_NUMBERS),
-    st.builds(Learn, ROW_NUMBERS, arrays(3)),
-    st.builds(Adopt, st.sampled_from([b"", b"no model", constant_model(0, 3, (2,))])),
-    st.sampled_from([Measure(), Revisit(), HandOver()]),
-)
+KINDS: dict[type[Message], st.SearchStrategy[Any]] = {
+    TrainStudents: st.builds(TrainStudents, NUMBERS),
+    Count: st.builds(Count, NUMBERS, NUMBERS),
+    Say: st.builds(Say, NUMBERS, NUMBERS, NUMBERS),
+    SayIn: st.builds(SayIn, NUMBERS, NUMBERS, NUMBERS, arrays(5)),
+    SayTowards: st.builds(SayTowards, NUMBERS, NUMBERS, NUMBERS, arrays(5), arrays(None)),
+    Tell: st.builds(Tell, NUMBERS, st.integers(0, 2), NUMBERS),
+    Begin: st.builds(Begin, st.one_of(st.just(b""), st.just(b"no weights"), EXTREME.map(weights))),
+    Score: st.builds(Score, ROW_NUMBERS),
+    Learn: st.builds(Learn, ROW_NUMBERS, arrays(3)),
+    Adopt: st.builds(Adopt, st.sampled_from([b"", b"no model", constant_model(0, 3, (2,))])),
+    Measure: st.just(Measure()),
+    Revisit: st.just(Revisit()),
+    HandOver: st.just(HandOver()),
+}
+WILD = st.one_of(*KINDS.values())
 
 
 @st.composite
 def altered(draw: Any, request: Message) -> Message:
     """An honest request with one field of the server's own choice."""
-    wild = draw(WILD.filter(lambda other: type(other) is type(request)))
+    wild = draw(KINDS[type(request)])
+    if not fields(request):  # type: ignore[arg-type]
+        return request
     field = draw(st.sampled_from([each.name for each in fields(request)]))  # type: ignore[arg-type]
     return replace(request, **{field: getattr(wild, field)})  # type: ignore[type-var]
 
@@ -173,6 +178,19 @@ def test_whatever_is_asked_nothing_passes_beside_the_mechanisms(
     _ask_whatever(tmp_path, monkeypatch, name, data)
 
 
+def _notices(undo: Callable[[pytest.MonkeyPatch], None], name: str, tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    """Ask whatever until something is noticed."""
+    undo(patch)
+
+    @given(data=st.data())
+    @settings(max_examples=300, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+    def ask(data: Any) -> None:
+        _ask_whatever(tmp_path, patch, name, data)
+
+    with pytest.raises(AssertionError):
+        ask()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 @given(data=st.data())
@@ -193,7 +211,31 @@ def _ask_whatever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, da
     script, seed = data.draw(scripts(method)), data.draw(st.integers(0, 2**31))
     with pair(tmp_path / "pair", rows, model, AGREE, monkeypatch) as both:
         for turn, request in enumerate(script):
-            both.ask(kind, method, request, turn, seed)
+            told = both.ask(kind, method, request, turn, seed)
+            assert told[0].refusal is not None or not _is_other_than_agreed(request, method)
+        if name == "paper":
+            assert _cuts(both, seed) == _cuts(both, 0), "the server's seed decides who shares a teacher"
+
+
+def _is_other_than_agreed(request: Message, method: Any) -> bool:
+    """Whether a request must be refused by what was agreed on alone."""
+    if isinstance(request, Adopt):
+        return request.model != constant_model(0, 3, (2,))
+    if isinstance(request, Begin):
+        agreed = getattr(method, "start", "") == "pretrained"
+        return bool(request.weights) != agreed or (agreed and not _are_usual(request.weights))
+    fixed = {"queries": 8, "parties": PARTIES, "views": 1}
+    return any(getattr(request, name, right) != right for name, right in fixed.items())
+
+
+def _are_usual(data: bytes) -> bool:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return all((np.abs(values) <= 1e6).all() for values in load(data).values())
+    except SafetensorError:
+        return False
 
 
 # The attacks that were once found, each with what made it possible put back: then the same checks fail.
@@ -388,3 +430,24 @@ def test_without_one_of_the_defences_an_attack_works(
     undo(monkeypatch)
     with pytest.raises(AssertionError):
         _attack(name, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("undo", "name"),
+    [
+        (_no_guard, "ldp"),
+        (_no_guard, "silent"),
+        (_no_guard, "fedkd"),
+        (_no_check_of_requests, "ldp"),
+        (_any_weights, "pretrained"),
+        (_refuse_few_rows, "add-remove"),
+        (_any_number_of_parties, "vote"),
+        (_cuts_from_the_seed, "paper"),
+        (_any_model, "paper"),
+    ],
+)
+def test_without_one_of_the_defences_asking_whatever_notices(
+    undo: Callable[[pytest.MonkeyPatch], None], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _notices(undo, name, tmp_path, monkeypatch)

@@ -1,6 +1,7 @@
 """What a party's owner allows: a budget over all runs, its unit, the parameters of a run, and no seed of the server's."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.ledger import Budget
 from limbeck.privacy.planner import Privacy
 from limbeck.protocol.recipe import Recipe
-from party_folders import AGREE, NOISY, PRIVATE, SUBSET, TOO_MUCH, invitation, make, question, rows, settle
+from party_folders import AGREE, CANNOT, NOISY, PRIVATE, SUBSET, TOO_MUCH, invitation, make, question, rows, settle
 
 
 @pytest.fixture
@@ -222,3 +223,19 @@ def test_numbers_of_the_server_are_not_taken_for_rows(home: Path) -> None:
     """A party with fewer rows than subsets answers as any other."""
     np.savez(home / "private.npz", x_train=np.ones((3, 4)), y_train=np.zeros(3, int))
     assert refusal(home, PRIVATE) is None
+
+
+def test_a_ledger_that_is_begun_anew_is_noticed_by_what_the_party_keeps(home: Path) -> None:
+    settle(home, "budget = { epsilon = 2.5 }")
+    assert refusal(home, PRIVATE) is None
+    for path in home.glob("ledger.sqlite*"):
+        path.unlink()
+    with pytest.raises(LimbeckError, match=r"entry 1 is missing: .*kept\.sqlite names"):
+        check(PartyFolder(home))
+    assert refusal(home, PRIVATE, run="another") == CANNOT
+
+
+def test_settings_are_read_often_without_a_longer_path(home: Path) -> None:
+    for _ in range(3):
+        _ = PartyFolder(home).settings
+    assert sys.path.count(str(home.resolve())) == 1

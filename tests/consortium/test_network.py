@@ -82,6 +82,13 @@ ODD_ROWS: dict[str, Any] = {
 }
 
 
+ODD_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "fedkd-party": ("fedkd", {"noise": "gaussian", "epsilon": 50.0, "noised_by": "party", "weights": "equal"}),
+    "fedmd-ldp": ("fedmd-ldp", {**FEDMD, "epsilon": 50.0}),
+    "fedkt-L2": METHODS["fedkt-L2"],
+}
+
+
 @pytest.mark.slow
 def test_odd_rows_are_noticed_by_nobody_but_their_owner(tmp_path: Path) -> None:
     """With real noise: nobody refuses, and all ledgers hold the same. What a run leaves is for its owner alone."""
@@ -90,12 +97,15 @@ def test_odd_rows_are_noticed_by_nobody_but_their_owner(tmp_path: Path) -> None:
     try:
         there.serve()
         for party, (x, y) in ODD_ROWS.items():
-            there.settle(party, model='name = "knn"', simulation=False, more="budget = { epsilon = 8.0 }")
+            agree = "\n[[agree]]\n".join(f'algorithm = "{name}"' for name, _ in ODD_METHODS.values())
+            budget = "budget = { epsilon = 1000.0 }"
+            there.settle(party, model='name = "knn"', simulation=False, more=budget, agree=agree)
             np.savez(there.home / party / "private.npz", x_train=x, y_train=y)
         there.attend(*there.parties)
-        name, parameters = METHODS["fedkt-L2"]
-        told = there.run(there.experiment(f'name = "{name}"\n' + _toml(parameters), noise="secure"))
-        assert told["missing"] == []
+        for method, (name, parameters) in ODD_METHODS.items():
+            file = there.experiment(f'name = "{name}"\n' + _toml(parameters), noise="secure", name=method)
+            told = there.run(file)
+            assert told["missing"] == [], method
         ledgers = [read_ledger(there.home / party / "ledger.sqlite") for party in there.parties]
         first, *others = [[replace(row, site="") for _, _, row in ledger] for ledger in ledgers]
         assert first

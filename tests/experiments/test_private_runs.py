@@ -255,7 +255,7 @@ def test_the_statement_says_what_holds_and_what_does_not(here: Path) -> None:
     assert "Unprotected towards the server, from 6 sites: Students (a party's students, one for each partition" in l1
     assert "This was a simulation" in l1
     assert "No noise was added anywhere" in l0
-    assert all("Nobody has rows in two parties" in text for text in (l2, l1, l0))
+    assert all("Each person has rows in one party only" in text for text in (l2, l1, l0))
 
 
 def test_an_algorithm_that_does_not_say_what_it_releases_cannot_have_a_budget(here: Path) -> None:
@@ -319,15 +319,45 @@ def test_a_run_that_ended_is_never_replayed(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_is_resumed_and_says_so(tmp_path: Path) -> None:
+    ledger, named = tmp_path / "book.sqlite", dict(zip(("clinic", "lab"), PARTIES, strict=True))
+    with pytest.raises(KeyboardInterrupt):
+        learned(ledger, named, watch=breaks_after(1))
+    before = drawn(ledger)
+    assert any(kind == "drawn" for kind, *_ in before)
+    with pytest.warns(LimbeckWarning, match=r"book\.sqlite holds a run with the same settings that did not end"):
+        learned(ledger, named)
+    assert len(runs(ledger)) == 1
+    assert before.items() <= drawn(ledger).items()
+
+
+def test_a_run_of_parties_without_names_is_never_resumed_for_they_may_be_others(tmp_path: Path) -> None:
     ledger = tmp_path / "book.sqlite"
     with pytest.raises(KeyboardInterrupt):
         learned(ledger, watch=breaks_after(1))
     before = drawn(ledger)
-    assert any(kind == "drawn" for kind, *_ in before)
-    with pytest.warns(LimbeckWarning, match=r"book\.sqlite holds a run with the same settings that did not end"):
-        learned(ledger)
-    assert len(runs(ledger)) == 1
-    assert before.items() <= drawn(ledger).items()
+    learned(ledger, PARTIES[::-1])
+    assert len(runs(ledger)) == 2
+    assert before.items() < drawn(ledger).items()
+
+
+@pytest.mark.parametrize("share", [0.25, 40])
+def test_a_share_of_a_private_file_would_tell_how_many_rows_it_has(here: Path, share: float) -> None:
+    lines = ["age,income", *(f"{i},{'high' if i % 3 else 'low'}" for i in range(160))]
+    (here / "all.csv").write_text("\n".join(lines))
+    told = FILE.replace('name = "breast-cancer"', 'path = "all.csv"\nlabel = "income"\nclasses = ["high", "low"]')
+    (here / "e.toml").write_text(
+        told.replace("public = 0.3", f"public = {share}").replace("queries = 60", "queries = 30")
+    )
+    done = run(here, "--out", "r")
+    if isinstance(share, float):
+        assert done.returncode == 1
+        assert "data.public = 0.25 is a share of private rows" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    record, owner = (json.loads((here / "r" / name).read_text()) for name in ("record.json", "owner.json"))
+    assert record["metrics"] is None, "the test rows are private ones"
+    assert record["data"]["test"] is None
+    assert owner["metrics"]["accuracy"] > 0
 
 
 def test_nothing_in_a_ledger_is_computed_from_private_rows_but_what_was_released(tmp_path: Path) -> None:

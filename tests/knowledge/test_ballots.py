@@ -67,3 +67,16 @@ def test_weights_of_rows_give_classes_the_priors_shares() -> None:
     weights = class_weights(labels, np.array([0.2, 0.3, 0.5]))
     assert np.bincount(labels, weights) / 100 == pytest.approx([0.4, 0.6])
     assert class_weights(labels[:5], np.array([0.0, 0.5, 0.5])).tolist() == [1.0] * 5
+
+
+@given(
+    st.lists(st.integers(0, 2), min_size=1, max_size=12),
+    st.lists(st.sampled_from([0.0, 5e-324, 15e-324, 1e-310, 1e-7, 1e-6, 0.3, 1.0]), min_size=3, max_size=3),
+)
+def test_whatever_the_prior_is_rows_are_weighed_and_drawn(labels: list[int], prior: list[float]) -> None:
+    """Nothing here may raise: whether it does would tell of the labels."""
+    weights = class_weights(np.array(labels), np.array(prior))
+    assert np.isfinite(weights).all()
+    assert (weights >= 0).all()
+    drawn = drawn_to(np.array(labels), np.array(prior), 0)
+    assert len(drawn) <= 4 * len(labels)

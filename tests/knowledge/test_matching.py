@@ -18,6 +18,10 @@ def test_shares_are_the_priors_where_the_leader_is_far_off(seed: int, classes: i
     assert (np.abs(shares - prior) <= error + 0.01).all()
 
 
+def test_one_row_of_a_class_that_the_prior_has_not_gets_a_label_all_the_same() -> None:
+    assert matched(np.array([[0.0, 0.0, 1.0]]), np.array([0.3, 0.7, 0.0])).tolist() in ([0], [1], [2])
+
+
 def test_shares_that_chance_explains_stay() -> None:
     rng = np.random.default_rng(0)
     scores = rng.random((30, 3))

@@ -37,7 +37,7 @@ def subset() -> Release:
 
 
 def draws() -> np.ndarray:
-    return np.random.default_rng().integers(3, size=4)
+    return np.random.default_rng().integers(10**9, size=4)
 
 
 @pytest.fixture(scope="module")
@@ -373,3 +373,27 @@ def test_the_program_prints_the_head_and_the_budgets(ledger: Path) -> None:
     refused = limbeck("ledger", str(ledger))
     assert refused.returncode == 1
     assert "entry 3 is missing" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER z BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE TRIGGER z AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE id = NEW.id; END",
+        "CREATE VIEW z AS SELECT * FROM entries",
+    ],
+)
+def test_a_ledger_that_could_swallow_entries_is_refused(ledger: Path, statement: str) -> None:
+    with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
+        connection.execute(statement)
+    for open_ in (Book, read_ledger):
+        with pytest.raises(LimbeckError, match="holds 'z', which is no part of a ledger"):
+            open_(ledger)
+
+
+def test_an_entry_that_is_swallowed_while_the_ledger_is_open_is_noticed(ledger: Path) -> None:
+    with closing(Book(ledger, "run")) as book:
+        with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
+            connection.execute("CREATE TRIGGER z BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END")
+        with pytest.raises(LimbeckError, match=f"does not take entry {ENTRIES + 2}"):
+            book.of("a").draw(row(7), draws)

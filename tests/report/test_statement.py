@@ -60,7 +60,7 @@ def test_a_person_in_a_protected_party() -> None:
 def test_a_person_whose_rows_the_server_pools() -> None:
     text = statement(ran(Pate(teachers=4, queries=10, privacy=Privacy("L2", epsilon=2.0))))
     assert "rows at all parties count together" in section(text, "People with several rows")
-    assert "Nobody has rows in two parties" not in text
+    assert "Each person has rows in one party only" not in text
 
 
 def test_subsets_tell_delta_for_people_with_several_rows() -> None:

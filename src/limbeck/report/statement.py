@@ -246,7 +246,9 @@ def _one_party(record: RunRecord) -> list[str]:
     """That a person is at one party only; not where the server pools all rows and protects each."""
     if any(row["site"] == SERVER and row["unit"] == "example" for row in record.ledger):
         return []
-    return ["Nobody has rows in two parties. For those who have, the releases of all these parties compose."]
+    return [
+        "Each person has rows in one party only. For a person with rows in several parties, the releases of all of them compose."
+    ]
 
 
 def _cuts(record: RunRecord) -> list[str]:
