@@ -246,9 +246,7 @@ def _one_party(record: RunRecord) -> list[str]:
     """That a person is at one party only; not where the server pools all rows and protects each."""
     if any(row["site"] == SERVER and row["unit"] == "example" for row in record.ledger):
         return []
-    return [
-        "Each person has rows in one party only. For a person with rows in several parties, the releases of all of them compose."
-    ]
+    return ["Each person has rows in one party only. For a person with rows in several, the releases of all compose."]
 
 
 def _cuts(record: RunRecord) -> list[str]:
