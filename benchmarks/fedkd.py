@@ -24,11 +24,11 @@ from limbeck.experiments.deal import deal
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
 from limbeck.experiments.run import federation_of
-from limbeck.models.choice import trainer_for
+from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Pack, Refit
 from limbeck.models.place import Place
 from limbeck.models.torch import TorchModel
-from limbeck.models.training import Ask, Blank, Fit, Pack, Refit
-from limbeck.privacy.accounting import epsilon_towards
+from limbeck.models.trainers import trainer_for
+from limbeck.privacy.guarantees import epsilon_towards
 from limbeck.protocol.learning import Trainer
 from limbeck.protocol.rows import Array, content_hash
 
@@ -141,7 +141,7 @@ def first_jobs(federations: Sequence[Federation], algorithm: Any) -> tuple[list[
     for federation in federations:
         for party, (rows, model) in enumerate(zip(federation.private, federation.models, strict=True)):
             assert isinstance(model, TorchModel)
-            first = Blank(model, rows.x.shape[1:]).run(len(federation.classes), party)
+            first = InitialWeights(model, rows.x.shape[1:]).run(len(federation.classes), party)
             jobs.append(Refit(model, rows.x, rows.y, first, algorithm.local))
             seeds.append(party)
     return jobs, len(federations[0].classes), seeds
@@ -190,22 +190,22 @@ class Replayed:
 
     def _run(self, job: Any, classes: int, seed: int) -> Any:
         match job:
-            case Blank():
+            case InitialWeights():
                 return b""
             case Refit():
                 return content_hash(job.rows)[:16].encode()
             case Pack():
                 return b"alone"
-            case Ask() if len(job.start) == 16:
+            case ForwardPass() if len(job.start) == 16:
                 return self._said(job, classes)
             case Fit(model=TorchModel() as model):
-                [first] = self.trainer.run([Blank(model, job.rows.shape[1:])], classes, [seed])
+                [first] = self.trainer.run([InitialWeights(model, job.rows.shape[1:])], classes, [seed])
                 fit = Refit(model, job.rows, job.targets, first, job.recipe)
                 [self.central] = self.trainer.run([fit], classes, [seed])
                 job = Pack(model, self.central, job.rows.shape[1:])
         return self.trainer.run([job], classes, [seed])[0]
 
-    def _said(self, job: Ask, classes: int) -> Array:
+    def _said(self, job: ForwardPass, classes: int) -> Array:
         name = job.start.decode()
         if self.public is not None and np.may_share_memory(job.asked, self.public):
             return np.asarray(np.load(self.folder / f"logits-{name}.npy"))[: len(job.asked)]

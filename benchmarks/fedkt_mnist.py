@@ -13,10 +13,10 @@ from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.deal import Dealt, deal
 from limbeck.experiments.overrides import override
 from limbeck.experiments.run import federation_of
-from limbeck.models.choice import trainer_for
+from limbeck.models.jobs import Fit
 from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
-from limbeck.models.training import Fit
+from limbeck.models.trainers import trainer_for
 from limbeck.protocol.recipe import Recipe
 
 EXPERIMENT = Path(__file__).parent.parent / "examples" / "mnist_full.toml"

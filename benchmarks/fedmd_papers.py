@@ -28,9 +28,9 @@ from limbeck.experiments.deal import deal
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
 from limbeck.experiments.run import federation_of
-from limbeck.models.choice import trainer_for
-from limbeck.models.sharing import key_of_job
-from limbeck.models.training import Ask, Refit
+from limbeck.models.caching import key_of_job
+from limbeck.models.jobs import ForwardPass, Refit
+from limbeck.models.trainers import trainer_for
 from limbeck.protocol.learning import Trainer
 
 ALONE = ["algorithm.exchange=none", "bounds=false"]
@@ -175,7 +175,7 @@ def learned(federation: Federation, trainer: Trainer) -> tuple[list[list[float]]
         if None in weights or weights == last:
             return
         last = weights
-        asked = [Ask(silo.model, weights, test.x) for silo, weights in zip(engine.silos, last, strict=True)]
+        asked = [ForwardPass(silo.model, weights, test.x) for silo, weights in zip(engine.silos, last, strict=True)]
         said = trainer.run(asked, len(federation.classes), [0] * len(asked))
         curve.append([float((logits.argmax(axis=1) == test.y).mean()) for logits in said])
 

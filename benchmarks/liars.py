@@ -27,9 +27,10 @@ from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckWarning
 from limbeck.experiments.federation import Federation
 from limbeck.knowledge.robust import Rule, Votes
+from limbeck.models.jobs import Fit
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
-from limbeck.models.training import Fit, PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.rows import Rows

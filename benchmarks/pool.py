@@ -11,9 +11,10 @@ import torch
 from joblib import cpu_count
 from plain_networks import train as train_plainly
 
+from limbeck.models.jobs import Fit
 from limbeck.models.named import model_from
+from limbeck.models.pool import PoolTrainer
 from limbeck.models.sequential import SequentialTrainer
-from limbeck.models.training import Fit, PoolTrainer
 from limbeck.protocol.recipe import Recipe
 
 NETWORKS, ROWS, EPOCHS, TURNS = 8, 1200, 5, 3

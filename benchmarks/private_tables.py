@@ -16,8 +16,8 @@ from limbeck.experiments.compare import compare
 from limbeck.experiments.plan import Line, plan
 from limbeck.experiments.results import Results
 from limbeck.privacy.accountants import epsilon_by
+from limbeck.privacy.events import Spend
 from limbeck.privacy.mechanisms import Laplace
-from limbeck.privacy.spends import Spend
 from limbeck.report.progress import Watcher
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "adult.toml"

@@ -14,12 +14,12 @@ from zlib import crc32
 import numpy as np
 import torch
 
+from limbeck.models.jobs import FitAndVote
 from limbeck.models.named import model_from
 from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.trainer import StackedTrainer
-from limbeck.models.training import FitAndVote
 
 PARTIES, ROWS = 20, 2500
 

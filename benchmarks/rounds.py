@@ -11,7 +11,7 @@ import numpy as np
 
 from limbeck.engines.in_process import InProcess, ThroughBytes
 from limbeck.models.named import model_from
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.parties import Outcome, Parties

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from limbeck.models.jobs import Fit, Refit
 from limbeck.models.named import model_from
 from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.torch import FittedTorch, TorchModel
-from limbeck.models.training import Fit, Refit
 from limbeck.protocol.recipe import Recipe
 
 CLASSES = 10

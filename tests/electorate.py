@@ -14,7 +14,7 @@ from limbeck.algorithms.voting import Voting
 from limbeck.data.sets import load
 from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
-from limbeck.privacy.planner import L0, Privacy
+from limbeck.privacy.calibration import L0, Privacy
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.site import Silo, Site
 

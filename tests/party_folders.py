@@ -12,8 +12,8 @@ from limbeck.algorithms.questions import Say, SayIn
 from limbeck.consortium.joining import Join
 from limbeck.data.sets import load
 from limbeck.knowledge.bases import directions
+from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import read_ledger
-from limbeck.privacy.planner import Privacy
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.letters import Question, Terms
 from limbeck.protocol.messages import Message

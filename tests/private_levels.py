@@ -18,8 +18,8 @@ from limbeck.engines import respond as door
 from limbeck.engines.in_process import InProcess
 from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
-from limbeck.models.training import PoolTrainer
-from limbeck.privacy.planner import Privacy
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.messages import Reply
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.release import MemoryLedger

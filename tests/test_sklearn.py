@@ -20,7 +20,7 @@ from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.solo import Solo
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.run import run
-from limbeck.privacy.planner import Privacy
+from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.recipe import Recipe
 from limbeck.sklearn import FederatedClassifier
 

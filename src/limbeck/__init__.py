@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from limbeck.experiments.result import load as load
     from limbeck.experiments.run import run as run
     from limbeck.experiments.run import run_file as run_file
-    from limbeck.models.choice import Training as Training
     from limbeck.models.torch import TorchModel as TorchModel
+    from limbeck.models.trainers import Training as Training
+    from limbeck.privacy.calibration import Privacy as Privacy
     from limbeck.privacy.ledger import Budget as Budget
-    from limbeck.privacy.planner import Privacy as Privacy
     from limbeck.protocol.recipe import Recipe as Recipe
 
 _ELSEWHERE = {
     "Budget": "limbeck.privacy.ledger",
     "LimbeckError": "limbeck.errors",
     "LimbeckWarning": "limbeck.errors",
-    "Privacy": "limbeck.privacy.planner",
+    "Privacy": "limbeck.privacy.calibration",
     "Recipe": "limbeck.protocol.recipe",
     "TorchModel": "limbeck.models.torch",
-    "Training": "limbeck.models.choice",
+    "Training": "limbeck.models.trainers",
     "Voting": "limbeck.algorithms.voting",
     "check_algorithm": "limbeck.checks",
     "load": "limbeck.experiments.result",

@@ -18,7 +18,7 @@ from limbeck.engines.in_process import InProcess, ThroughBytes
 from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.streams import stream
 

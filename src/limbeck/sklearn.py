@@ -16,7 +16,7 @@ from limbeck.algorithms.fedkt import FedKT
 from limbeck.data.splits import SPLITS, Iid, Split
 from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
 from limbeck.experiments.run import run
-from limbeck.models.choice import Training
+from limbeck.models.trainers import Training
 from limbeck.protocol.parties import Algorithm, protects
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array

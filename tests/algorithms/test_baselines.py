@@ -7,7 +7,7 @@ from limbeck.algorithms.public_only import PublicOnly
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.knowledge.votes import tally, winners
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.protocol.streams import stream
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from limbeck.algorithms.centralized import Centralized
 from limbeck.checks import small_federation
 from limbeck.models.onnx import PackedModel
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.protocol.streams import stream
 
 

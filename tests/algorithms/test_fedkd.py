@@ -16,13 +16,14 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.run import run_file
 from limbeck.knowledge.quantise import packed
+from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Refit
 from limbeck.models.named import model_from
-from limbeck.models.training import Ask, Blank, Fit, PoolTrainer, Refit
+from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.accountants import epsilon_by
+from limbeck.privacy.calibration import Privacy
+from limbeck.privacy.events import Spend
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.privacy.mechanisms import LaplaceLogits
-from limbeck.privacy.planner import Privacy
-from limbeck.privacy.spends import Spend
 from limbeck.protocol.parties import Algorithm, delta_of
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Rows
@@ -74,7 +75,7 @@ def logits_of_parties(engine: InProcess) -> list[Any]:
     """What each party's network says of the public rows, by its weights; not of those that were silent."""
     public = engine.server.public.x
     trained = [(silo.model, silo.memory["study.weights"]) for silo in engine.silos if "study.weights" in silo.memory]
-    return [Ask(model, weights, public).run(3, 0) for model, weights in trained]  # type: ignore[arg-type]
+    return [ForwardPass(model, weights, public).run(3, 0) for model, weights in trained]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("how", [{}, {"noised_by": "party"}, {"transfer": "labels"}, {"noise": "none", "scale": None}])
@@ -113,10 +114,10 @@ def test_one_party_is_plain_distillation(tests_on_path: None) -> None:
     model: Any = model_from(NETWORK)
     x, y = alone.private[0].x, alone.private[0].y
     seeds = [seed for _, seed in trainer.jobs]
-    first = Blank(model, x.shape[1:]).run(3, seeds[0])
+    first = InitialWeights(model, x.shape[1:]).run(3, seeds[0])
     taught = Refit(model, x, y, first).run(3, seeds[1])
     public = engine.server.public.x
-    targets = Ask(model, taught, public).run(3, 0)
+    targets = ForwardPass(model, taught, public).run(3, 0)
     by_hand = Fit(model, public, targets, replace(algorithm.distil, loss="mae")).run(3, seeds[-1])
     assert final == by_hand
 

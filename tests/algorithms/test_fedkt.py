@@ -16,11 +16,12 @@ from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.run import run
+from limbeck.models.jobs import Fit
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
-from limbeck.models.training import Fit, PoolTrainer
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.mechanisms import Unprotected
-from limbeck.privacy.planner import Privacy
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo

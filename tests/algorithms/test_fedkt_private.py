@@ -13,11 +13,11 @@ from limbeck.checks import check_algorithm, small_federation
 from limbeck.errors import LimbeckError
 from limbeck.experiments.record import RunRecord
 from limbeck.models.named import model_from
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.accountants import best_epsilon
+from limbeck.privacy.calibration import Privacy
+from limbeck.privacy.events import Spend
 from limbeck.privacy.mechanisms import Gumbel, Laplace
-from limbeck.privacy.planner import Privacy
-from limbeck.privacy.spends import Spend
 from limbeck.protocol.rows import PublicRows, Rows
 from limbeck.protocol.site import Silo
 

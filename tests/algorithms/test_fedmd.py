@@ -21,10 +21,10 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.run import run_file
+from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
-from limbeck.models.sharing import SharedTrainer
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.ledger import Book
 from limbeck.privacy.mechanisms import ClippedGaussian, Subsample, Unprotected
 from limbeck.protocol.messages import Reply, Request
@@ -361,11 +361,11 @@ def test_the_pooled_bound_uses_everybodys_rows() -> None:
     bounds = parties.bounds(PoolTrainer(1))
     assert list(bounds) == ["pooled"]
     assert all(accuracy is not None and accuracy > 0.6 for accuracy in bounds["pooled"])
-    shared = SharedTrainer(PoolTrainer(1))
+    shared = CachingTrainer(PoolTrainer(1))
     parties.run(shared)
     known = len(shared.done)
     assert parties.bounds(shared) == bounds
-    pooled_alone = SharedTrainer(PoolTrainer(1))
+    pooled_alone = CachingTrainer(PoolTrainer(1))
     parties.bounds(pooled_alone)
     assert len(shared.done) - known == len(pooled_alone.done) - 4  # two networks' first weights and public starts
     alone = replace(parties, algorithm=Solo())

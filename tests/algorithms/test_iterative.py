@@ -21,15 +21,16 @@ from limbeck.checks import small_federation
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
+from limbeck.models.jobs import InitialWeights, Pack, Refit
 from limbeck.models.named import model_from
 from limbeck.models.place import Place
+from limbeck.models.pool import PoolTrainer
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.torch import TorchModel
-from limbeck.models.training import Blank, Pack, PoolTrainer, Refit
+from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import Book
 from limbeck.privacy.mechanisms import Unprotected
-from limbeck.privacy.planner import Privacy
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.recipe import Recipe
@@ -78,7 +79,7 @@ def test_fedavg_of_one_party_and_one_epoch_is_plain_training() -> None:
     made = alone(FedAvg())
     server, [silo] = made.sites(PoolTrainer(1))
     model, (x, y) = cast(TorchModel, silo.model), (made.private[0].x, made.private[0].y)
-    [weights] = server.train([Blank(model, x.shape[1:])])
+    [weights] = server.train([InitialWeights(model, x.shape[1:])])
     for turn in range(3):
         silo.begin(turn)
         [weights] = silo.train([Refit(model, x, y, weights, one_epoch)])
@@ -104,7 +105,7 @@ def test_one_party_alone_takes_the_steps_that_torch_takes(algorithm: Any) -> Non
     found = load(weights_of(algorithm(rounds=3, local=local), made))
     server, _ = made.sites(PoolTrainer(1))
     x, y = torch.from_numpy(made.private[0].x), torch.from_numpy(made.private[0].y)
-    [first] = server.train([Blank(model, x.shape[1:])])
+    [first] = server.train([InitialWeights(model, x.shape[1:])])
     network = plain_linear(tuple(x.shape[1:]), len(made.classes))
     network.load_state_dict({name: torch.from_numpy(values) for name, values in load(first).items()})
     optimiser = torch.optim.SGD(network.parameters(), lr=0.05)
@@ -124,7 +125,7 @@ def test_scaffold_is_what_its_authors_write() -> None:
     made = replace(small_federation(Scaffold()), models=[model] * 3, server_model=model)
     found = load(weights_of(Scaffold(rounds=rounds, local=local), made))
     server, _ = made.sites(PoolTrainer(1))
-    [first] = server.train([Blank(model, made.private[0].x.shape[1:])])
+    [first] = server.train([InitialWeights(model, made.private[0].x.shape[1:])])
     x = {name: torch.from_numpy(values).double() for name, values in load(first).items()}
     c: Any = {name: torch.zeros_like(values) for name, values in x.items()}
     own: Any = [c] * 3
@@ -154,7 +155,7 @@ def test_fedavgm_is_what_its_authors_write() -> None:
     memory: dict[str, Any] = {}
     server, _ = small_federation(algorithm).sites(PoolTrainer(1))
     model = cast(TorchModel, server.model)
-    [first] = server.train([Blank(model, (4,))])
+    [first] = server.train([InitialWeights(model, (4,))])
     w = load(first)
     rng = np.random.default_rng(0)
     by_hand, v = w, dict.fromkeys(w, 0.0)

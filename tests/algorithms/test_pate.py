@@ -12,7 +12,7 @@ from limbeck.checks import small_federation
 from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.protocol.rows import Rows
 
 

@@ -15,10 +15,11 @@ from limbeck.algorithms.questions import Count, Said, Say, SayIn, SayTowards
 from limbeck.algorithms.voting import Voting
 from limbeck.checks import small_federation
 from limbeck.errors import LimbeckError
+from limbeck.models.jobs import FitAndScore
 from limbeck.models.named import model_from
-from limbeck.models.training import FitAndScore, PoolTrainer
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import L0, Privacy
 from limbeck.privacy.mechanisms import Unprotected
-from limbeck.privacy.planner import L0, Privacy
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.parties import Replies
 from limbeck.protocol.rows import Rows

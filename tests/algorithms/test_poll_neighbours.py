@@ -22,8 +22,8 @@ from limbeck.algorithms.poll import Poll
 from limbeck.algorithms.questions import Said
 from limbeck.algorithms.voting import CAP, Voting
 from limbeck.models.named import model_from
-from limbeck.models.training import PoolTrainer
-from limbeck.privacy.planner import Privacy
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.parties import Replies
 from limbeck.protocol.rows import Rows
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from limbeck.errors import LimbeckError
+from limbeck.models.jobs import answers
 from limbeck.models.named import NAMED, NETWORKS
-from limbeck.models.training import answers
 from limbeck.protocol.rows import Rows
 from private_levels import LEVELS, ordinary, run_party, shape_of
 

@@ -1,6 +1,6 @@
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 
 
 def test_each_party_alone() -> None:

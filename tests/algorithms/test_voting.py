@@ -27,10 +27,10 @@ from limbeck.data.draw import Draw, cut
 from limbeck.data.sets import load
 from limbeck.data.splits import Dirichlet
 from limbeck.errors import LimbeckError
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.accountants import every_epsilon
-from limbeck.privacy.planner import L0, Privacy
-from limbeck.privacy.spends import Spend
+from limbeck.privacy.calibration import L0, Privacy
+from limbeck.privacy.events import Spend
 from limbeck.tables import from_table
 
 GAUSSIAN = Privacy("L1", "gaussian", epsilon=3.0)

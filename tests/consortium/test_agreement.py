@@ -10,7 +10,7 @@ from limbeck.algorithms.fedmd import FedMD, FedMDLDP
 from limbeck.algorithms.voting import Voting
 from limbeck.consortium.agreement import changed, read_parameters
 from limbeck.errors import LimbeckError
-from limbeck.privacy.planner import Privacy
+from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.recipe import Recipe
 
 AGREED = {"subsets": {"least": 5, "most": 9}, "privacy": {"level": "L2", "epsilon": 1}}

@@ -15,8 +15,9 @@ from limbeck.algorithms.fedkt import TrainStudents
 from limbeck.consortium.answering import answer
 from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
+from limbeck.models.jobs import Fit
 from limbeck.models.named import model_from
-from limbeck.models.training import Fit, PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.ledger import read_ledger
 from limbeck.protocol.messages import Adopt
 from party_folders import AGREE, CANNOT, IRIS, NOISY, PRIVATE, PUBLIC, make, question, rows, settle

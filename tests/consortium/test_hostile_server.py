@@ -20,9 +20,9 @@ from limbeck.algorithms.questions import Count, Say, SayIn, SayTowards
 from limbeck.algorithms.voting import Voting
 from limbeck.engines import respond as door
 from limbeck.errors import LimbeckError
+from limbeck.models.jobs import constant_model
 from limbeck.models.named import model_from
-from limbeck.models.training import constant_model
-from limbeck.privacy.planner import Privacy
+from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.messages import Adopt, Message
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Rows

@@ -18,8 +18,8 @@ from limbeck.consortium.checking import check
 from limbeck.consortium.party import PartyFolder
 from limbeck.consortium.proposal import settings_for
 from limbeck.errors import LimbeckError
+from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import Budget
-from limbeck.privacy.planner import Privacy
 from limbeck.protocol.recipe import Recipe
 from party_folders import AGREE, CANNOT, NOISY, PRIVATE, SUBSET, TOO_MUCH, invitation, make, question, rows, settle
 

@@ -14,11 +14,12 @@ from limbeck.consortium.answering import Agree, answer, consider
 from limbeck.consortium.party import PartyFolder
 from limbeck.data.schema import Number, Schema
 from limbeck.errors import LimbeckError
+from limbeck.models.jobs import Fit
 from limbeck.models.named import model_from
-from limbeck.models.training import Fit, PoolTrainer
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import read_ledger
 from limbeck.privacy.mechanisms import Subsample
-from limbeck.privacy.planner import Privacy
 from limbeck.protocol.codec import decode
 from limbeck.protocol.letters import Question
 from limbeck.protocol.messages import Adopt

@@ -16,9 +16,9 @@ from limbeck.consortium.party import Settings
 from limbeck.consortium.proposal import settings_for
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import check_table
+from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import Budget
 from limbeck.privacy.mechanisms import Subsample
-from limbeck.privacy.planner import Privacy
 from limbeck.protocol.recipe import Recipe
 from limbeck.tables import from_table
 from party_folders import invitation

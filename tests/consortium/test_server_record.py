@@ -16,8 +16,9 @@ from limbeck.data.sets import load
 from limbeck.engines.flower.engine import Consortium, Flower, Patience
 from limbeck.engines.journal import Journal
 from limbeck.engines.traffic import Exchange
-from limbeck.models.training import Fit, PoolTrainer
-from limbeck.privacy.mechanisms import NothingPrivate, Unprotected
+from limbeck.models.jobs import Fit
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.parties import Outcome
 from limbeck.protocol.release import Asked, release_row
 from limbeck.protocol.site import Site
@@ -47,7 +48,7 @@ def written(folder: Path, privacy: str, level: str, size: int) -> dict[str, Any]
     journal.note(0, 1, REFUSAL)
     consortium = Consortium("run", read.terms(2), {0: b"", 1: b""})
     engine = Flower(read.venture.algorithm, site, consortium, cast(Any, None), journal, Patience(1.0, 2))
-    seen: Any = NothingPrivate() if level == "L2" else Unprotected()
+    seen: Any = PostProcessing() if level == "L2" else Unprotected()
     rows = [release_row(f"party {party}", 0, 0, "Students", seen, "server", Asked()) for party in NAMES]
     engine.releases = [asdict(row) for row in rows]
     engine.traffic.exchanges = [

@@ -11,7 +11,7 @@ from limbeck.data import mapping
 from limbeck.data.mapping import cache_of, mapped
 from limbeck.data.sets import as_float, load, load_file
 from limbeck.errors import LimbeckError
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 
 X = np.random.default_rng(0).random((500, 40)).astype(np.float32)
 

@@ -11,12 +11,12 @@ from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.engines.engine import Engine
+from limbeck.engines.fork_server import ForkServer
 from limbeck.engines.fresh_process import FreshProcess
 from limbeck.engines.in_process import InProcess, ThroughBytes
-from limbeck.engines.nursery import Nursery
 from limbeck.errors import LimbeckError
 from limbeck.models.named import model_from
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.messages import Adopt
 from limbeck.protocol.parties import Algorithm
@@ -115,6 +115,6 @@ def test_a_nursery_that_died_while_idle_costs_no_party_its_voice(tmp_path: Path)
         engine = FreshProcess(algorithm, server, silos, tmp_path / name)
         engine.run()
         assert engine.traffic.missing == ()
-        for nursery in Nursery.idle:
+        for nursery in ForkServer.idle:
             nursery.process.kill()
             nursery.process.wait()

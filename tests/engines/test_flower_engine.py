@@ -18,9 +18,9 @@ from limbeck.engines.engine import Letter
 from limbeck.engines.flower.engine import Consortium, Flower, Patience
 from limbeck.engines.journal import Journal
 from limbeck.models.named import model_from
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.mechanisms import Subsample, Unprotected
-from limbeck.privacy.planner import Privacy
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.letters import Answer, Terms
 from limbeck.protocol.release import Asked, Noise, release_row

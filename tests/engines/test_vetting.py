@@ -24,7 +24,7 @@ from limbeck.engines.vetting import vetted
 from limbeck.errors import LimbeckError
 from limbeck.models.inspection import Limits
 from limbeck.models.named import model_from
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.letters import MAGIC, Answer, Question, Terms
 from limbeck.protocol.messages import Done, Reply, Request

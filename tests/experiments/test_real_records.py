@@ -20,7 +20,7 @@ from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, published
 from limbeck.experiments.result import Result
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.privacy import mechanisms
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.rows import Rows

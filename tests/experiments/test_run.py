@@ -15,7 +15,7 @@ from limbeck.experiments.config import Experiment, check_table
 from limbeck.experiments.deal import deal
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.run import federation_of, run_experiment
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 
 TABLE: dict[str, Any] = {
     "data": {"name": "iris", "parties": 3, "public": 0.3, "test": 0.2},

@@ -1,4 +1,4 @@
-"""What pulls at weights beside the loss: the start that a training is held near, and a drift that corrects gradients."""
+"""What pulls at weights beside the loss: the start that a training is held near, and a correction that corrects gradients."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,13 +8,13 @@ import pytest
 from safetensors.numpy import load, save
 
 from limbeck.data.sets import load as load_set
+from limbeck.models.jobs import Refit
 from limbeck.models.named import model_from
 from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.torch import TorchModel
-from limbeck.models.training import Refit
 from limbeck.protocol.recipe import Recipe
 
 DIGITS = load_set("digits")
@@ -33,18 +33,18 @@ def first() -> bytes:
     return network().first_weights(X.shape[1:], 10, 0)
 
 
-def drift() -> bytes:
+def correction() -> bytes:
     rng = np.random.default_rng(0)
     return save({n: rng.normal(size=v.shape).astype(np.float32) for n, v in sorted(load(first()).items())})
 
 
-def trained(recipe: Recipe, drift: bytes | None = None) -> dict[str, np.ndarray]:
-    return load(Refit(network(), X, Y, first(), recipe, drift).run(10, 0))
+def trained(recipe: Recipe, correction: bytes | None = None) -> dict[str, np.ndarray]:
+    return load(Refit(network(), X, Y, first(), recipe, correction).run(10, 0))
 
 
 def test_a_drift_is_added_to_the_gradient() -> None:
     """One step of SGD: w - rate (g + d) lies rate times d away from w - rate g."""
-    plain, drifted, by = trained(SGD), trained(SGD, drift()), load(drift())
+    plain, drifted, by = trained(SGD), trained(SGD, correction()), load(correction())
     for name in network().trained_names(X.shape[1:], 10):
         assert np.allclose(plain[name] - drifted[name], 0.1 * by[name], atol=1e-6)
 
@@ -62,7 +62,7 @@ def jobs(recipe: Recipe, pushed: bytes | None) -> list[Refit]:
     return [Refit(network(), X[: 60 - 7 * i], Y[: 60 - 7 * i], first(), recipe, pushed) for i in range(3)]
 
 
-@pytest.mark.parametrize("pushed", [None, drift()], ids=["", "drift"])
+@pytest.mark.parametrize("pushed", [None, correction()], ids=["", "correction"])
 @pytest.mark.parametrize("proximal", [0.0, 0.5])
 @pytest.mark.parametrize("recipe", [ADAM, replace(SGD, epochs=6, batch=16)], ids=["adam", "sgd"])
 def test_a_stack_is_pulled_as_a_network_alone(recipe: Recipe, proximal: float, pushed: bytes | None) -> None:
@@ -76,7 +76,7 @@ def test_a_stack_is_pulled_as_a_network_alone(recipe: Recipe, proximal: float, p
 
 def test_a_pulled_training_that_was_interrupted_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
     """Checkpoints after every window; another trainer restores the last one that was written midway."""
-    fits = jobs(replace(ADAM, proximal=0.5, epochs=200), drift())
+    fits = jobs(replace(ADAM, proximal=0.5, epochs=200), correction())
     place = Place()
     whole = StackedTrainer(place, SequentialTrainer(place)).run(fits, 10, range(3))
 

@@ -13,12 +13,13 @@ from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
 from limbeck.models.constant import Constant
 from limbeck.models.descent import LOSSES, train
+from limbeck.models.jobs import Fit
 from limbeck.models.named import adapted, model_from
 from limbeck.models.onnx import PackedModel
 from limbeck.models.place import HERE
-from limbeck.models.steps import ABSENT, Steps
+from limbeck.models.pool import PoolTrainer
+from limbeck.models.schedule import ABSENT, BatchSchedule
 from limbeck.models.torch import FittedTorch, TorchModel, alone, load_weights, on
-from limbeck.models.training import Fit, PoolTrainer
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
@@ -114,7 +115,7 @@ def test_training_is_the_plain_loop(optimiser: Any, make: Any) -> None:
         ours = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
         plain = copy.deepcopy(ours)
     train(ours, x, y, recipe, 7, HERE)
-    steps = Steps(40, recipe, 7)
+    steps = BatchSchedule(40, recipe, 7)
     torchs = make(plain)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(torchs, 2)
     for epoch in range(2):

@@ -13,10 +13,11 @@ from sklearn.tree import DecisionTreeClassifier
 from factories import WhoAmI
 from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
+from limbeck.models.jobs import Fit, FitAndVote
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
+from limbeck.models.pool import PoolTrainer
 from limbeck.models.sklearn import SklearnModel
-from limbeck.models.training import Fit, FitAndVote, PoolTrainer
 from limbeck.protocol.learning import FitError
 
 IRIS = load("iris")

@@ -7,12 +7,12 @@ import pytest
 from safetensors.numpy import load
 
 from limbeck.data.sets import load as load_set
+from limbeck.models.jobs import Refit
 from limbeck.models.named import model_from
 from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.torch import TorchModel
-from limbeck.models.training import Refit
 from limbeck.models.weights import STEPS, apart, continued
 from limbeck.protocol.recipe import Recipe
 

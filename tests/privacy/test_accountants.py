@@ -13,6 +13,7 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import ACCOUNTANTS, best_epsilon, epsilon_by, every_epsilon
 from limbeck.privacy.accountants.composition import binary
 from limbeck.privacy.accountants.votes import check_votes, gaussian_data_dependent
+from limbeck.privacy.events import Spend, UnknownSpendError
 from limbeck.privacy.mechanisms import (
     ClippedGaussian,
     ConfidentGaussian,
@@ -22,7 +23,6 @@ from limbeck.privacy.mechanisms import (
     LaplaceCounts,
     LaplaceLogits,
 )
-from limbeck.privacy.spends import Spend, UnknownSpendError
 
 DELTA = 1e-5
 gammas = st.floats(0.02, 0.3)

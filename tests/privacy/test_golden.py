@@ -9,8 +9,8 @@ from limbeck.privacy.accountants import best_epsilon, epsilon_by
 from limbeck.privacy.accountants.composition import gaussian_epsilon
 from limbeck.privacy.accountants.conversion import classic_zcdp_epsilon, zcdp_epsilon
 from limbeck.privacy.accountants.votes import log_q
+from limbeck.privacy.events import Spend
 from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace, Subsample
-from limbeck.privacy.spends import Spend
 
 DELTA = 1e-5
 

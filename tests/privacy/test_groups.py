@@ -18,14 +18,15 @@ from limbeck.cli.privacy import epsilon as epsilon_command
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import ACCOUNTANTS, best_epsilon, epsilon_by, every_epsilon
 from limbeck.privacy.accountants.votes import gaussian_data_dependent
-from limbeck.privacy.accounting import (
+from limbeck.privacy.calibration import Privacy, clipped_gaussian, gaussian_sums
+from limbeck.privacy.events import Spend
+from limbeck.privacy.guarantees import (
     delta_of_subsets,
     epsilon_by_observer,
     epsilon_towards,
     figures,
     people,
 )
-from limbeck.privacy.enquiry import Enquiry, worth
 from limbeck.privacy.mechanisms import (
     ClippedGaussian,
     ConfidentGaussian,
@@ -40,8 +41,7 @@ from limbeck.privacy.mechanisms import (
     Subsample,
     Unprotected,
 )
-from limbeck.privacy.planner import Privacy, clipped_gaussian, gaussian_sums
-from limbeck.privacy.spends import Spend
+from limbeck.privacy.queries import Enquiry, worth
 from limbeck.protocol.release import Asked, Release, release_row
 from limbeck.protocol.rows import Array
 

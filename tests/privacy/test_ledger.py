@@ -16,7 +16,7 @@ import pytest
 
 from limbeck.algorithms.fedmd import FedMDNFDP
 from limbeck.errors import LimbeckError
-from limbeck.privacy.accounting import delta_of_subsets, figures
+from limbeck.privacy.guarantees import delta_of_subsets, figures
 from limbeck.privacy.ledger import Book, Budget, check_site_names, over_runs, read_contents, read_ledger
 from limbeck.privacy.mechanisms import Laplace, Unprotected
 from limbeck.protocol.release import Asked, Release, release_row

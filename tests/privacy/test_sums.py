@@ -10,9 +10,9 @@ from scipy import special
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon, epsilon_by
 from limbeck.privacy.accountants.composition import gaussian_epsilon
+from limbeck.privacy.calibration import gaussian_mu, gaussian_sums
+from limbeck.privacy.events import Spend, UnknownSpendError
 from limbeck.privacy.mechanisms import Gaussian, GaussianSum, Gumbel, LaplaceCounts, NoisyMedian
-from limbeck.privacy.planner import gaussian_mu, gaussian_sums
-from limbeck.privacy.spends import Spend, UnknownSpendError
 from limbeck.protocol.release import Chance
 
 CHANCE = Chance("simulated", 0, ("test",))

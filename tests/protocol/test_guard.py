@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from limbeck.errors import LimbeckError
+from limbeck.models.caching import CachingTrainer
+from limbeck.models.jobs import Fit, FitAndScore, FitAndVote, ForwardPass, Pack, PredictPacked, Refit, answers
 from limbeck.models.named import model_from
+from limbeck.models.pool import PoolTrainer
 from limbeck.models.sequential import SequentialTrainer
-from limbeck.models.sharing import SharedTrainer
-from limbeck.models.training import Ask, AskPacked, Fit, FitAndScore, FitAndVote, Pack, PoolTrainer, Refit, answers
 from limbeck.protocol.learning import Trainer
 from limbeck.protocol.rows import PublicRows
 from limbeck.protocol.site import Silo
@@ -36,7 +37,7 @@ def silo(private_level: bool = True, trainer: Trainer | None = None) -> Silo:
     )
 
 
-TRAINERS = [lambda: PoolTrainer(1), SequentialTrainer, lambda: SharedTrainer(PoolTrainer(1))]
+TRAINERS = [lambda: PoolTrainer(1), SequentialTrainer, lambda: CachingTrainer(PoolTrainer(1))]
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
@@ -68,8 +69,8 @@ def test_substitutes_have_the_usual_kind_and_shape() -> None:
         Fit(KNN, FEW.x, FEW.y),
         Refit(NETWORK, FEW.x * np.float32(1e30), FEW.y, start),
         Pack(NETWORK, b"no weights", (2,)),
-        Ask(NETWORK, b"no weights", PUBLIC),
-        AskPacked(b"no model", PUBLIC),
+        ForwardPass(NETWORK, b"no weights", PUBLIC),
+        PredictPacked(b"no model", PUBLIC),
     ]
     scores, model, weights, packed, logits, asked = silo().train(failing)
     assert scores.shape == logits.shape == asked.shape == (4, 3)

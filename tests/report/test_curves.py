@@ -7,7 +7,7 @@ import pytest
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.report.curves import _by_errors, learning_curves
 
 PNG = b"\x89PNG"

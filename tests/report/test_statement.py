@@ -10,9 +10,9 @@ from limbeck.algorithms.fedmd import FedMDNFDP
 from limbeck.algorithms.pate import Pate
 from limbeck.checks import small_federation
 from limbeck.experiments.record import RunRecord, published
-from limbeck.models.training import PoolTrainer
-from limbeck.privacy.accounting import delta_of_subsets, people
-from limbeck.privacy.planner import Privacy
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import Privacy
+from limbeck.privacy.guarantees import delta_of_subsets, people
 from limbeck.protocol.release import Release
 from limbeck.report.statement import statement
 

@@ -8,8 +8,8 @@ from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
-from limbeck.models.training import PoolTrainer
-from limbeck.privacy.planner import Privacy
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import Privacy
 from limbeck.report.tables import comparison_table, party_table, percent, run_table, weight
 
 

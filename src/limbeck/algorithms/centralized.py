@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limbeck.errors import LimbeckError
-from limbeck.models.training import Fit
+from limbeck.models.jobs import Fit
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.messages import Adopt, Reply, Request, check_shape
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable

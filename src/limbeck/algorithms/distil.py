@@ -8,9 +8,9 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.votes import tally, winners
 from limbeck.models.inspection import Limits
-from limbeck.models.training import Fit, FitAndVote, answers, constant_model
-from limbeck.privacy.mechanisms import UNANSWERED, NothingPrivate, Unprotected
-from limbeck.privacy.planner import Privacy
+from limbeck.models.jobs import Fit, FitAndVote, answers, constant_model
+from limbeck.privacy.calibration import Privacy
+from limbeck.privacy.mechanisms import UNANSWERED, PostProcessing, Unprotected
 from limbeck.protocol.messages import Adopt
 from limbeck.protocol.parties import Outcome, Parties
 from limbeck.protocol.release import Asked
@@ -115,7 +115,7 @@ def hand_out(final: bytes, privacy: Privacy, parties: Parties, site: Site) -> Ou
     if privacy.level == "L0":
         parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
     else:
-        parties.ask(site.release(Adopt(final), NothingPrivate(), observer="public"))
+        parties.ask(site.release(Adopt(final), PostProcessing(), observer="public"))
     return Outcome(final)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from limbeck.models.training import Fit
+from limbeck.models.jobs import Fit
 from limbeck.models.voting import voting
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.messages import Adopt, Reply, Request

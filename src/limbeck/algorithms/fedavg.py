@@ -12,8 +12,8 @@ import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, are_like, bytes_of, mean, values_of
-from limbeck.models.training import Blank, Pack, Refit
-from limbeck.privacy.mechanisms import NothingPrivate, Unprotected
+from limbeck.models.jobs import InitialWeights, Pack, Refit
+from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.recipe import Recipe
@@ -68,8 +68,8 @@ class FedAvg:
             raise LimbeckError(f"sampled must be a share of the parties above 0, up to 1, not {self.sampled}")
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        [first] = site.train([Blank(cast(Any, site.model), row_of(site))])
-        return self.go_on(first, NothingPrivate(), parties, site)
+        [first] = site.train([InitialWeights(cast(Any, site.model), row_of(site))])
+        return self.go_on(first, PostProcessing(), parties, site)
 
     def go_on(self, weights: bytes, seen: Any, parties: Parties, site: Site) -> Outcome:
         """All rounds, from weights that are protected as `seen` says."""

@@ -12,7 +12,7 @@ import numpy as np
 from limbeck.algorithms.fedavg import FedAvg, Memory, Updates, averaged
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, bytes_of
-from limbeck.models.training import Ask, Refit
+from limbeck.models.jobs import ForwardPass, Refit
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.site import Site
 
@@ -36,7 +36,7 @@ class FedDF(FedAvg):
         if self.distil is None:
             return mean
         model, rows = cast(Any, site.model), site.public.x
-        said = site.train([Ask(model, update.weights, rows) for update in updates.values()])
+        said = site.train([ForwardPass(model, update.weights, rows) for update in updates.values()])
         together = np.asarray(np.mean(said, axis=0, dtype=np.float64), np.float32)
         [found] = site.train([Refit(model, rows, together, mean, replace(self.distil, loss="kl"))])
         return found

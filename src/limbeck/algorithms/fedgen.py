@@ -16,7 +16,7 @@ from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, Memory, Updates
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, bytes_of, values_of
 from limbeck.knowledge.scores import class_shares, softmax
-from limbeck.models.training import Ask, Blank, Refit
+from limbeck.models.jobs import ForwardPass, InitialWeights, Refit
 from limbeck.protocol.messages import Reply
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
@@ -110,7 +110,7 @@ class FedGEN(FedAvg):
         from limbeck.models.latents import generator
 
         asked = asked_of(labels, site)
-        [found] = site.train([Ask(generator(site.classes, latents), weights, asked)])
+        [found] = site.train([ForwardPass(generator(site.classes, latents), weights, asked)])
         return found
 
     def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
@@ -129,7 +129,7 @@ class FedGEN(FedAvg):
         memory["held"] = held if len(held) else np.arange(site.classes)
         model = taught_generator(site.classes, head.latents, len(parties), self.eta)
         rows = asked_of(labels := site.rng.choice(memory["held"], self.drawn), site)
-        [first] = site.train([Blank(model, rows.shape[1:])])
+        [first] = site.train([InitialWeights(model, rows.shape[1:])])
         start = values_of(first)
         if "generator" in memory:
             start |= {f"{GENERATOR}{name}": values for name, values in values_of(memory["generator"]).items()}

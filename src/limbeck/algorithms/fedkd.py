@@ -42,12 +42,12 @@ from limbeck.knowledge.quantise import (
 )
 from limbeck.knowledge.scores import class_shares, fall_apart, labels_of, softmax
 from limbeck.knowledge.votes import tally, winners
-from limbeck.models.training import Fit, takes_steps
+from limbeck.models.jobs import Fit, is_gradient_trained
 from limbeck.models.views import views
 from limbeck.privacy.accountants import check_delta
-from limbeck.privacy.mechanisms import LaplaceCounts, LaplaceLogits, NothingPrivate, Unprotected
-from limbeck.privacy.planner import L0, Privacy, clipped_gaussian
-from limbeck.privacy.spends import Spend
+from limbeck.privacy.calibration import L0, Privacy, clipped_gaussian
+from limbeck.privacy.events import Spend
+from limbeck.privacy.mechanisms import LaplaceCounts, LaplaceLogits, PostProcessing, Unprotected
 from limbeck.protocol.messages import Adopt, Reply, Request, check_shape
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.recipe import Loss, Recipe
@@ -203,7 +203,7 @@ class FedKD:
         if self._result_is_bare:
             parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
         else:
-            parties.ask(site.release(Adopt(final), NothingPrivate(), observer="public"))
+            parties.ask(site.release(Adopt(final), PostProcessing(), observer="public"))
         return Outcome(final, tuple(remarks), self._sizes(replies, levels, site.classes))
 
     def _by_vote(self, poll: "ModelsPoll", queries: int, parties: Parties, site: Site) -> Outcome:
@@ -226,7 +226,7 @@ class FedKD:
                 settle(silo, silo.private, self.local)
                 seen = views(silo.public.x[:queries], self.views, seed)
                 logits = np.concatenate([ask(silo, view) for view in seen])
-                if not takes_steps(silo.model):  # logarithms of probabilities are all below 0
+                if not is_gradient_trained(silo.model):  # logarithms of probabilities are all below 0
                     logits -= logits.mean(axis=1, keepdims=True)
                 return self._told(logits, silo)
             case Adopt(model):
@@ -285,7 +285,7 @@ class FedKD:
         if self._noised_at("party"):
             shown = replace(self._noised_here(logits, silo), counts=counts)
             bare = self._wants_counts and not self._counts_are_noisy  # which only the server was told
-            return silo.release(shown, NothingPrivate(), observer="server" if bare else "public")
+            return silo.release(shown, PostProcessing(), observer="server" if bare else "public")
         if not np.isfinite(logits).all():
             shown = Told(b"", 0, 0, NOBODY, counts)
         elif self.transfer == "labels":
@@ -391,7 +391,7 @@ class FedKD:
 
     def _lesson(self, rows: Array, targets: Array, site: Site) -> Fit:
         """What the central model learns, and how."""
-        if not takes_steps(site.model):
+        if not is_gradient_trained(site.model):
             return Fit(site.model, rows, labels_of(targets))
         recipe = self.distil
         if self.views > 1:

@@ -31,10 +31,10 @@ from limbeck.algorithms.voting import Voting
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.robust import Votes, agreeing, check_trimmed, robust_mean
 from limbeck.knowledge.votes import consistent_votes, tally, winners
+from limbeck.models.jobs import Fit
 from limbeck.models.onnx import PackedModel
-from limbeck.models.training import Fit
-from limbeck.privacy.mechanisms import NothingPrivate, Unprotected
-from limbeck.privacy.planner import L0, Privacy
+from limbeck.privacy.calibration import L0, Privacy
+from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.release import Asked, Noise, Release, release_row
@@ -138,7 +138,7 @@ class FedKT:
                 if self.privacy.level == "L1":
                     silo.announce(Unprotected(), "server", queries, what=Students.__name__)
                 models = Students(students(silo, asked, self.partitions, self.subsets, self.privacy))
-                seen = NothingPrivate() if self.privacy.level == "L2" else Unprotected()
+                seen = PostProcessing() if self.privacy.level == "L2" else Unprotected()
                 return silo.release(models, seen, observer="server", queries=queries)
             case Adopt(model):
                 return silo.adopt(model)

@@ -12,7 +12,7 @@ from limbeck.algorithms.fedkt import FedKT, TrainStudents
 from limbeck.algorithms.fedprox import FedProx
 from limbeck.algorithms.questions import Count, Say
 from limbeck.errors import LimbeckError
-from limbeck.models.training import Blank, Refit
+from limbeck.models.jobs import InitialWeights, Refit
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.parties import Outcome, Parties
@@ -41,7 +41,7 @@ class FedKTAvg:
         rows, labels = self.start.lesson(parties, site, remarks)
         model, fresh = cast(Any, site.model), None
         if (labels == labels[0]).all():  # FedKT's model would say so without being a network
-            [fresh] = site.train([Blank(model, row_of(site))])
+            [fresh] = site.train([InitialWeights(model, row_of(site))])
         [weights] = site.train([Refit(model, rows, labels, fresh)])
         outcome = self.then.go_on(weights, Unprotected(), parties, site)
         return replace(outcome, remarks=(*remarks, *outcome.remarks))

@@ -20,10 +20,10 @@ from limbeck.algorithms.study import ask, begin, digest, revisit, settle
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.robust import Rule, check_trimmed, robust_mean
 from limbeck.knowledge.scores import Exchange, consensus, shown
-from limbeck.models.training import Blank, Refit
-from limbeck.privacy.mechanisms import ClippedGaussian, NothingPrivate, Subsample, Unprotected
-from limbeck.privacy.planner import clipped_gaussian
-from limbeck.privacy.spends import check_rows_per_person
+from limbeck.models.jobs import InitialWeights, Refit
+from limbeck.privacy.calibration import clipped_gaussian
+from limbeck.privacy.events import check_rows_per_person
+from limbeck.privacy.mechanisms import ClippedGaussian, PostProcessing, Subsample, Unprotected
 from limbeck.protocol.messages import Done, Reply, Request, check_shape, check_share
 from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
 from limbeck.protocol.recipe import Loss, Recipe
@@ -242,9 +242,9 @@ class FedMD:
         if self.start == "pretrained":
             assert site.public.y is not None
             model = cast(Any, site.model)
-            [first] = site.train([Blank(model, site.public.x.shape[1:])])
+            [first] = site.train([InitialWeights(model, site.public.x.shape[1:])])
             [weights] = site.train([Refit(model, site.public.x, site.public.y, first, self.pretrain)])
-        return site.release(Begin(weights), NothingPrivate(), observer="parties")
+        return site.release(Begin(weights), PostProcessing(), observer="parties")
 
     def _weights(self, parties: Parties, begun: Replies[Done]) -> Mapping[int, float]:
         """By party: equal, given, or the square of its accuracy; who did not tell counts as the others on average."""
@@ -365,7 +365,7 @@ class FedMDNFDP(FedMDNP):
         return Subsample(self.sampled, of if self.replacement else max(of, self.sampled), self.replacement)
 
     def _told_is(self) -> Any:
-        return NothingPrivate()
+        return PostProcessing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +428,7 @@ class FedMDLDP(FedMDNP):
         values = shown(logits, cast(Exchange, self.exchange)).astype(np.float64)
         mechanism = self._mechanism(len(silo.public), silo.classes, silo.noise)
         noised = silo.release(values - self._middle, mechanism, observer="public") + self._middle
-        return silo.release(Scores(noised.astype(np.float32)), NothingPrivate(), observer="public", queries=len(values))
+        return silo.release(Scores(noised.astype(np.float32)), PostProcessing(), observer="public", queries=len(values))
 
     @property
     def _middle(self) -> float:
@@ -449,7 +449,7 @@ class FedMDLDP(FedMDNP):
         return self.sigma == 0
 
     def _agreed_is(self) -> Any:
-        return Unprotected() if self.is_bare else NothingPrivate()
+        return Unprotected() if self.is_bare else PostProcessing()
 
 
 def _check_rows(rows: Array, count: int, public: int) -> None:

@@ -13,9 +13,9 @@ from limbeck.algorithms.distil import check_queries, hand_out, number_of_queries
 from limbeck.algorithms.poll import Poll
 from limbeck.algorithms.voting import Voting
 from limbeck.errors import LimbeckError
-from limbeck.models.training import Fit
+from limbeck.models.jobs import Fit
+from limbeck.privacy.calibration import L0, Privacy
 from limbeck.privacy.mechanisms import Unprotected
-from limbeck.privacy.planner import L0, Privacy
 from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, unanswerable
 from limbeck.protocol.release import Asked, Noise, Release, release_row

@@ -27,9 +27,9 @@ from limbeck.knowledge.robust import agreeing, plausible_counts, robust_mean
 from limbeck.knowledge.scores import class_shares, contrasts
 from limbeck.knowledge.spreading import spread_labels
 from limbeck.knowledge.votes import winners
+from limbeck.models.jobs import Fit, FitAndScore, is_gradient_trained, weighed
 from limbeck.models.onnx import PackedModel
-from limbeck.models.training import Fit, FitAndScore, takes_steps, weighed
-from limbeck.privacy.mechanisms import UNANSWERED, GaussianSum, NothingPrivate, Unprotected
+from limbeck.privacy.mechanisms import UNANSWERED, GaussianSum, PostProcessing, Unprotected
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.parties import Parties, Replies, unanswerable
 from limbeck.protocol.recipe import Recipe
@@ -70,7 +70,7 @@ class Poll(Rules):
             request = SayTowards(rows, queries, everyone, basis, np.asarray(prior))
         if self.tells_mix:
             return site.release(request, Unprotected(), observer="parties")
-        return site.release(request, NothingPrivate(), observer="public")
+        return site.release(request, PostProcessing(), observer="public")
 
     def alone(self, silo: Silo, site: Site, queries: int, remarks: list[str]) -> tuple[Array, Array]:
         """The vote of one silo's teachers, here at the server."""
@@ -129,7 +129,7 @@ class Poll(Rules):
                 check_subsets(silo, self.subsets, self.privacy)
                 counts = Counts(self._counted(silo, queries, parties))
                 if self.privacy.level == "L2":
-                    return silo.release(counts, NothingPrivate(), observer="public")
+                    return silo.release(counts, PostProcessing(), observer="public")
                 return silo.release(counts, Unprotected(), observer="server")
             case SayTowards(rows, queries, parties, basis, prior) if self.corrects:
                 shares = np.asarray(prior, np.float64)
@@ -163,7 +163,7 @@ class Poll(Rules):
             wants_counts = self.wants_counts(silo.classes, parties)
             counts = self._counted(silo, queries, parties) if wants_counts else NOBODY
             noised = self._noised_votes(votes, weights, asked, basis, queries, parties, silo)
-            return silo.release(Said(noised, 1.0, math.nan, counts), NothingPrivate(), observer="public")
+            return silo.release(Said(noised, 1.0, math.nan, counts), PostProcessing(), observer="public")
         shares = weights / weights.sum() if weights.any() else np.full(len(weights), 1 / len(weights))
         mean, counts, weight = np.einsum("t,trc->rc", shares, votes), NOBODY, 1.0
         if self.wants_counts(silo.classes, parties):
@@ -429,7 +429,7 @@ def corrected(
     x, y = silo.private.x, silo.private.y
     if prior is None or len(np.unique(y[rows])) < 2:
         return x[rows], y[rows], recipe
-    if takes_steps(silo.model):
+    if is_gradient_trained(silo.model):
         weights = class_weights(y[rows], prior)
         return x[rows], *weighed(silo.model, y[rows], weights, silo.classes, recipe)
     drawn = rows[drawn_to(y[rows], prior, chance)]

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from limbeck.models.training import Fit
-from limbeck.privacy.mechanisms import NothingPrivate
+from limbeck.models.jobs import Fit
+from limbeck.privacy.mechanisms import PostProcessing
 from limbeck.protocol.messages import Adopt, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, unanswerable
 from limbeck.protocol.site import Silo, Site
@@ -21,7 +21,7 @@ class PublicOnly:
     def lead(self, parties: Parties, site: Site) -> Outcome:
         assert site.public.y is not None
         [final] = site.train([Fit(site.model, site.public.x, site.public.y)])
-        parties.ask(site.release(Adopt(final), NothingPrivate(), observer="parties")).at_least(1)
+        parties.ask(site.release(Adopt(final), PostProcessing(), observer="parties")).at_least(1)
         return Outcome(final)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:

@@ -1,4 +1,4 @@
-"""SCAFFOLD (Karimireddy et al. 2020, option II): control variates correct how far parties drift apart.
+"""SCAFFOLD (Karimireddy et al. 2020, option II): control variates correct how far parties correction apart.
 
 A party adds c - c_i to every gradient, and then its own variate becomes what its steps moved it by, per unit of rate.
 Weights are averaged by rows, like everybody's here; variates are averaged over all parties, as printed.
@@ -12,8 +12,8 @@ import numpy as np
 from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, Memory, Updates, averaged, row_of, zeros
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, are_like, bytes_of, values_of
-from limbeck.models.steps import Steps
-from limbeck.models.training import Refit
+from limbeck.models.jobs import Refit
+from limbeck.models.schedule import BatchSchedule
 from limbeck.protocol.messages import Reply
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.site import Silo, Site
@@ -66,10 +66,10 @@ class Scaffold(FedAvg):
     def _improved(self, request: Improve, silo: Silo) -> Improved:
         given, control = values_of(request.weights), values_of(cast(Correct, request).control)
         own = values_of(cast(bytes, silo.memory[CONTROL])) if CONTROL in silo.memory else zeros(control)
-        drift = bytes_of({name: control[name] - own[name] for name in control}, control)
+        correction = bytes_of({name: control[name] - own[name] for name in control}, control)
         model: Any = silo.model
-        [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self.local, drift)])
-        steps = Steps(len(silo.private), self.local, 0)
+        [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self.local, correction)])
+        steps = BatchSchedule(len(silo.private), self.local, 0)
         moved = {name: values.astype(np.float64) for name, values in values_of(found).items()}
         reach = float(steps.rates(0, steps.total).sum())
         change = bytes_of({name: (given[name] - moved[name]) / reach - control[name] for name in control}, control)

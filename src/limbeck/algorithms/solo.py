@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from limbeck.models.training import Fit
+from limbeck.models.jobs import Fit
 from limbeck.protocol.messages import Done, Reply, Request
 from limbeck.protocol.parties import Outcome, Parties, unanswerable
 from limbeck.protocol.site import Silo, Site

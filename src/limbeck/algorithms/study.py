@@ -15,7 +15,7 @@ import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.scores import labels_of, logits_of
-from limbeck.models.training import Ask, AskPacked, Blank, Fit, Pack, Refit, takes_steps
+from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Pack, PredictPacked, Refit, is_gradient_trained
 from limbeck.models.weights import apart, check_weights, continued
 from limbeck.protocol.messages import Done
 from limbeck.protocol.recipe import Loss, Recipe
@@ -28,7 +28,7 @@ UNKNOWN = -1
 
 def begin(silo: Silo, pretrain: Recipe | None, given: bytes = b"") -> None:
     """From fresh or given weights; on the labelled public rows where `pretrain` says how."""
-    if not takes_steps(silo.model):
+    if not is_gradient_trained(silo.model):
         if given:
             raise LimbeckError(
                 f'{silo.name} has a {silo.model.name}: start = "pretrained" hands out the weights of the server\'s '
@@ -38,7 +38,7 @@ def begin(silo: Silo, pretrain: Recipe | None, given: bytes = b"") -> None:
             assert silo.public.y is not None
             _note(silo, np.arange(len(silo.public)), silo.public.y)
         return
-    weights = _checked(silo, given) if given else silo.train([Blank(silo.model, silo.private.x.shape[1:])])[0]  # type: ignore[arg-type]
+    weights = _checked(silo, given) if given else silo.train([InitialWeights(silo.model, silo.private.x.shape[1:])])[0]  # type: ignore[arg-type]
     if pretrain is not None and not given:
         assert silo.public.y is not None
         weights = _steps(silo, silo.public.x, silo.public.y, weights, pretrain)
@@ -52,17 +52,17 @@ def _checked(silo: Silo, given: bytes) -> bytes:
 
 def ask(silo: Silo, rows: Array) -> Array:
     """[rows, classes] logits of the party's model."""
-    if takes_steps(silo.model):
-        [logits] = silo.train([Ask(silo.model, _weights(silo), rows)])  # type: ignore[arg-type]
+    if is_gradient_trained(silo.model):
+        [logits] = silo.train([ForwardPass(silo.model, _weights(silo), rows)])  # type: ignore[arg-type]
         return logits
     assert silo.adopted is not None
-    [scores] = silo.train([AskPacked(silo.adopted, rows)])
+    [scores] = silo.train([PredictPacked(silo.adopted, rows)])
     return logits_of(scores)
 
 
 def digest(silo: Silo, own: Rows, rows: Array, agreed: Array, recipe: Recipe, loss: Loss, revisit: Recipe) -> Done:
     """Approach what all agreed on about these public rows, then revisit one's own."""
-    if not takes_steps(silo.model):
+    if not is_gradient_trained(silo.model):
         _note(silo, rows, labels_of(agreed))
         return _fit_anew(silo, own)
     targets = labels_of(agreed) if agreed.ndim == 1 else agreed
@@ -73,7 +73,7 @@ def digest(silo: Silo, own: Rows, rows: Array, agreed: Array, recipe: Recipe, lo
 
 def revisit(silo: Silo, own: Rows, recipe: Recipe) -> Done:
     """One's own rows alone, as they are revisited after a digest."""
-    if not takes_steps(silo.model):
+    if not is_gradient_trained(silo.model):
         return _fit_anew(silo, own)
     _go_on(silo, REVISITS, own.x, own.y, recipe)
     return _pack(silo)
@@ -81,7 +81,7 @@ def revisit(silo: Silo, own: Rows, recipe: Recipe) -> Done:
 
 def settle(silo: Silo, own: Rows, recipe: Recipe | None) -> Done:
     """The end of the start: one's own rows for the first time."""
-    if not takes_steps(silo.model):
+    if not is_gradient_trained(silo.model):
         return _fit_anew(silo, own)
     silo.memory[WEIGHTS] = _steps(silo, own.x, own.y, _weights(silo), recipe)
     return _pack(silo)

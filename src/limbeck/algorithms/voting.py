@@ -34,9 +34,9 @@ from limbeck.errors import LimbeckError
 from limbeck.knowledge.bases import MOST, number_of_directions
 from limbeck.knowledge.robust import Votes
 from limbeck.privacy.accountants.composition import gaussian_epsilon
+from limbeck.privacy.calibration import Privacy, gaussian_mu, gaussian_sums
+from limbeck.privacy.events import Spend
 from limbeck.privacy.mechanisms import GaussianCounts, GaussianSum, NoisyMedian, Unprotected
-from limbeck.privacy.planner import Privacy, gaussian_mu, gaussian_sums
-from limbeck.privacy.spends import Spend
 from limbeck.protocol.release import Asked, Noise, Release, Unit, release_row
 from limbeck.tables import check_fields
 

@@ -224,8 +224,8 @@ def party_ledger(
     """What has left this party over all runs, what it cost, and whether the ledger is intact."""
     from limbeck.consortium.party import PartyFolder
     from limbeck.privacy.accountants import check_delta
-    from limbeck.privacy.accounting import figures
     from limbeck.privacy.budget import in_force
+    from limbeck.privacy.guarantees import figures
     from limbeck.privacy.ledger import read_contents
     from limbeck.report.privacy import figures_table, ledger_table
 

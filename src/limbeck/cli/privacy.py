@@ -62,7 +62,7 @@ def epsilon(
     """Epsilon of noisy maxima or noisy scores, by every accountant that has a theorem for them."""
     from dataclasses import asdict
 
-    from limbeck.privacy.enquiry import WITH_VOTES, Enquiry, worth
+    from limbeck.privacy.queries import WITH_VOTES, Enquiry, worth
 
     enquiry = Enquiry(
         mechanism=mechanism,
@@ -105,7 +105,7 @@ def ledger(
 ) -> None:
     """What was released from which site, what all of it cost, and whether the ledger is intact."""
     from limbeck.privacy.accountants import check_delta
-    from limbeck.privacy.accounting import figures
+    from limbeck.privacy.guarantees import figures
     from limbeck.privacy.ledger import over_runs, read_contents
     from limbeck.report.privacy import figures_table, ledger_lines, ledger_table
 

@@ -39,7 +39,7 @@ def run(
     processes: Processes = None,
 ) -> None:
     """Run an experiment and write its folder: record.json and the model as ONNX."""
-    from limbeck.models.training import warm_up
+    from limbeck.models.pool import warm_up
 
     sys.path.insert(0, str(file.parent.resolve()))  # where a user's own models lie: name = "python:module:factory"
     answer = private_stdout() if as_json else sys.stdout
@@ -102,7 +102,7 @@ def _picture(record: Any, err: Any) -> dict[str, bytes]:
 
 def _all_together(ledger: Path, record: Any) -> Any:
     """What all runs in a ledger cost, where there are others than this one; the delta of that; the ledger's head."""
-    from limbeck.privacy.accounting import delta_of_subsets, figures
+    from limbeck.privacy.guarantees import delta_of_subsets, figures
     from limbeck.privacy.ledger import over_runs, read_contents
 
     contents, _ = read_contents(ledger)

@@ -16,8 +16,8 @@ from limbeck.consortium.party import Agreed, PartyFolder
 from limbeck.engines.respond import respond
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import labelled
-from limbeck.models.choice import trainer_for
 from limbeck.models.inspection import try_out
+from limbeck.models.trainers import trainer_for
 from limbeck.privacy.ledger import Book, Budget, SiteLedger
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.letters import ENOUGH, Answer, Question

@@ -11,9 +11,9 @@ from limbeck.consortium.files import write_private
 from limbeck.consortium.party import PartyFolder
 from limbeck.engines.flower.node import Node
 from limbeck.engines.flower.parcels import LostLineError
-from limbeck.engines.nursery import in_a_fresh_process
+from limbeck.engines.fork_server import in_a_fresh_process
 from limbeck.errors import LimbeckError
-from limbeck.privacy.accounting import delta_of_subsets, epsilon_towards
+from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
 from limbeck.protocol.letters import Answer, Question, hash_of
 from limbeck.protocol.parties import delta_of, rows_per_person_of
 

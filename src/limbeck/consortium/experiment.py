@@ -19,7 +19,7 @@ from limbeck.experiments.config import (
     read_toml,
     training_in,
 )
-from limbeck.models.choice import Training
+from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget
 from limbeck.protocol.learning import Model
 from limbeck.protocol.letters import Terms

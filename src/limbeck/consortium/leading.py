@@ -26,10 +26,10 @@ from limbeck.experiments.metrics import Metrics, score
 from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, versions
 from limbeck.experiments.result import labelled
 from limbeck.locks import locked
-from limbeck.models.choice import trainer_for
 from limbeck.models.onnx import PackedModel
 from limbeck.models.rehearsal import rehearse
-from limbeck.privacy.accounting import delta_of_subsets, epsilon_by_observer, figures
+from limbeck.models.trainers import trainer_for
+from limbeck.privacy.guarantees import delta_of_subsets, epsilon_by_observer, figures
 from limbeck.privacy.ledger import Book, read_ledger
 from limbeck.protocol.codec import decode
 from limbeck.protocol.letters import ENOUGH, RUN

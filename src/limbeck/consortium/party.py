@@ -26,7 +26,7 @@ from limbeck.data.schema import Schema
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Table, check_table, model_in, read_toml, training_in
 from limbeck.locks import locked
-from limbeck.models.choice import Training
+from limbeck.models.trainers import Training
 from limbeck.privacy.chain import Head
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.protocol.codec import pack_memory, unpack_memory

@@ -10,7 +10,7 @@ from limbeck.consortium.agreement import changed
 from limbeck.consortium.joining import Join
 from limbeck.errors import LimbeckError
 from limbeck.imports import is_own
-from limbeck.privacy.accounting import delta_of_subsets, epsilon_towards
+from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
 from limbeck.privacy.ledger import Budget
 from limbeck.protocol.letters import ENOUGH
 from limbeck.protocol.parties import rows_per_person_of

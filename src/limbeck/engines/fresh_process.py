@@ -17,12 +17,12 @@ import numpy as np
 
 from limbeck.algorithms import algorithm_named
 from limbeck.engines.engine import Delivered, Engine, Letter, raise_refusal
-from limbeck.engines.nursery import in_a_fresh_process
+from limbeck.engines.fork_server import in_a_fresh_process
 from limbeck.engines.respond import respond
 from limbeck.errors import LimbeckError
 from limbeck.imports import name_of
 from limbeck.models.named import model_from
-from limbeck.models.training import PoolTrainer
+from limbeck.models.pool import PoolTrainer
 from limbeck.protocol.codec import decode, encode, pack_memory, unpack_memory
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.parties import Algorithm

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
-from limbeck.engines.bench import AbandonedError, Bench
+from limbeck.engines.barrier import AbandonedError, JobBarrier
 from limbeck.engines.engine import Delivered, Engine, Letter, raise_refusal
 from limbeck.engines.respond import respond
 from limbeck.protocol.codec import decode, encode
@@ -29,7 +29,7 @@ class InProcess(Engine):
     ) -> None:
         super().__init__(algorithm, server, silos)
         self.silent = frozenset(silent)
-        self.bench = Bench(trainer)
+        self.bench = JobBarrier(trainer)
         for silo in self.silos:
             silo.trainer = self.bench
 

@@ -18,9 +18,9 @@ from limbeck.experiments.deal import Dealt, deal
 from limbeck.experiments.plan import Line, Plan
 from limbeck.experiments.results import Results
 from limbeck.experiments.run import federation_of
-from limbeck.models.choice import Training, finish, is_network, trainer_for
-from limbeck.models.sharing import Done, SharedTrainer
-from limbeck.models.training import PoolTrainer, Watch, end_with, unwatched
+from limbeck.models.caching import CachingTrainer, Done
+from limbeck.models.pool import PoolTrainer, Watch, end_with, unwatched
+from limbeck.models.trainers import Training, finish, is_network, trainer_for
 from limbeck.protocol.learning import Trainer
 
 
@@ -138,7 +138,7 @@ def _group(cells: Sequence[Cell], results: Results, trainers: _Trainers) -> Iter
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", LimbeckWarning)
             try:
-                shared = SharedTrainer(trainers.of(cell), done)
+                shared = CachingTrainer(trainers.of(cell), done)
                 result = federation_of(cell.experiment, cell.table, dealt).run(shared, rehearsed=rehearsed)
                 results.keep(kept_of(cell, result.record, shared.seconds))
             except LimbeckError as error:

@@ -22,8 +22,8 @@ from limbeck.data.draw import Draw, FromFile
 from limbeck.data.sets import Labels
 from limbeck.data.splits import SPLITS, Iid, Split, Within
 from limbeck.errors import LimbeckError, did_you_mean
-from limbeck.models.choice import Training
 from limbeck.models.named import model_from
+from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget, check_site_names
 from limbeck.protocol.learning import Model
 from limbeck.protocol.parties import Algorithm

@@ -8,8 +8,8 @@ from joblib import cpu_count
 from limbeck.algorithms.study import WEIGHTS
 from limbeck.engines.engine import Engine
 from limbeck.experiments.metrics import Metrics, score
+from limbeck.models.jobs import ForwardPass
 from limbeck.models.onnx import PackedModel
-from limbeck.models.training import Ask
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.site import Site
 
@@ -35,7 +35,7 @@ class Curve:
         """The network that all train, as it was before the exchange; asked where it is trained."""
         assert self.test is not None
         self._progress = server.progress
-        ask = Ask(cast(Any, server.model), cast(bytes, server.progress), self.test.x)
+        ask = ForwardPass(cast(Any, server.model), cast(bytes, server.progress), self.test.x)
         [logits] = server.trainer.run([ask], server.classes, [0])
         accuracy = float((logits.argmax(axis=1) == self.test.y).mean())
         self.points.append({"round": len(self.points), "server": accuracy})
@@ -56,7 +56,7 @@ class Curve:
         """By party that has a network: where those are trained, they answer far sooner than packed ones do."""
         assert self.test is not None
         asks = {
-            silo.party: Ask(cast(Any, silo.model), cast(bytes, silo.memory[WEIGHTS]), self.test.x)
+            silo.party: ForwardPass(cast(Any, silo.model), cast(bytes, silo.memory[WEIGHTS]), self.test.x)
             for silo in engine.silos
             if WEIGHTS in silo.memory
         }

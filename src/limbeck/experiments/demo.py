@@ -7,7 +7,7 @@ from limbeck.experiments.folder import RunFolder, free_folder
 from limbeck.experiments.overrides import override
 from limbeck.experiments.record import RunRecord
 from limbeck.experiments.run import run_experiment
-from limbeck.models.training import Watch
+from limbeck.models.pool import Watch
 
 METHODS = ("solo", "fedkt", "centralized")
 

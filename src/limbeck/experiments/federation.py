@@ -19,9 +19,9 @@ from limbeck.experiments.curve import Curve
 from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics
 from limbeck.experiments.record import SERVER, PartyRecord, RunRecord, owner_part, published, versions
 from limbeck.experiments.result import Classifier, Result, labelled
+from limbeck.models.jobs import is_gradient_trained
 from limbeck.models.rehearsal import rehearse
-from limbeck.models.training import takes_steps
-from limbeck.privacy.accounting import delta_of_subsets, epsilon_by_observer, figures
+from limbeck.privacy.guarantees import delta_of_subsets, epsilon_by_observer, figures
 from limbeck.privacy.ledger import Book, check_site_names
 from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.parties import Algorithm, delta_of, protects, rows_per_person_of
@@ -290,10 +290,10 @@ class Federation:
 
 def check_one_network(algorithm: str, models: Sequence[Any], server_model: Any) -> None:
     """Refuse, for an algorithm that hands out weights, models that have none or others than the server's."""
-    if not takes_steps(server_model):
+    if not is_gradient_trained(server_model):
         raise LimbeckError(f"{algorithm} hands out the weights of a network: a {server_model.name} has none")
     for party, model in enumerate(models):
-        if not takes_steps(model) or model.architecture != server_model.architecture:
+        if not is_gradient_trained(model) or model.architecture != server_model.architecture:
             raise LimbeckError(
                 f"{algorithm} hands out weights: party {party} has another network ({_told(model)}) than the server "
                 f"({_told(server_model)})"

@@ -18,10 +18,10 @@ from limbeck.experiments.deal import Dealt, deal
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
 from limbeck.experiments.result import Result
-from limbeck.models.choice import Training, finish, trainer_for
+from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
-from limbeck.models.sharing import SharedTrainer
-from limbeck.models.training import Watch, unwatched
+from limbeck.models.pool import Watch, unwatched
+from limbeck.models.trainers import Training, finish, trainer_for
 from limbeck.privacy.ledger import Book, Budget, check_site_names
 from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.parties import Algorithm, protects
@@ -90,7 +90,7 @@ def run_experiment(
         if experiment.bounds:
             federation.check_bounds()
         trainer = trainer_for(experiment.training, experiment.models, processes, watch, base, federation.is_real)
-        shared = SharedTrainer(trainer) if experiment.bounds else trainer
+        shared = CachingTrainer(trainer) if experiment.bounds else trainer
         result = _recorded(federation, shared, clock, shares=experiment.ledger is not None)
     if experiment.bounds:
         result = replace(result, record=replace(result.record, bounds=federation.bounds(shared)))

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from limbeck.models.chance import Dropout, augmented
 from limbeck.models.place import Place
-from limbeck.models.steps import ABSENT, ADAM_BETAS, ADAM_EPSILON, Patience, Steps, rate
+from limbeck.models.randomness import Dropout, augmented
+from limbeck.models.schedule import ABSENT, ADAM_BETAS, ADAM_EPSILON, BatchSchedule, Patience, rate
 from limbeck.models.weights import STEPS
 from limbeck.protocol.recipe import Recipe
 
@@ -25,18 +25,18 @@ def train(
     seed: int,
     place: Place,
     moments: dict[str, Tensor] | None = None,
-    drift: Mapping[str, Tensor] | None = None,
+    correction: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Train in place; `x`, `y` and the network are where they are to be trained.
 
-    The optimiser goes on with `moments`, where given, which afterwards are its own; `drift` is added to gradients.
+    The optimiser goes on with `moments`, where given, which afterwards are its own; `correction` is added to gradients.
     """
-    steps, patience = Steps(len(x), recipe, seed), Patience(recipe.patience)
+    steps, patience = BatchSchedule(len(x), recipe, seed), Patience(recipe.patience)
     keyed_dropout(network)
     if place.device == "cpu" and _bears_channels_last(network, x):  # pooling is much faster so
         x = x.contiguous(memory_format=torch.channels_last)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimiser = _Optimiser(dict(network.named_parameters()), recipe, moments or {}, drift or {})
+    optimiser = _Optimiser(dict(network.named_parameters()), recipe, moments or {}, correction or {})
     best = network.state_dict()
     held_out = torch.from_numpy(steps.held_out).to(x.device)
     for epoch in range(recipe.epochs):
@@ -113,12 +113,14 @@ class _Optimiser:
         weights: dict[str, nn.Parameter],
         recipe: Recipe,
         moments: dict[str, Tensor],
-        drift: Mapping[str, Tensor],
+        correction: Mapping[str, Tensor],
     ) -> None:
         self.names, self.weights, self.recipe = list(weights), list(weights.values()), recipe
         self.anchors = [weight.detach().clone() for weight in self.weights] if recipe.proximal else []
         nothing = torch.zeros(())
-        self.drift = [drift.get(name, nothing).to(weight) for name, weight in weights.items()] if drift else []
+        self.correction = (
+            [correction.get(name, nothing).to(weight) for name, weight in weights.items()] if correction else []
+        )
         self.first, self.second = ([torch.zeros_like(weight) for weight in self.weights] for _ in range(2))
         self.taken = int(moments[STEPS]) if moments else 0
         self.steps = [torch.full((), float(self.taken), device=weight.device) for weight in self.weights]
@@ -149,8 +151,8 @@ class _Optimiser:
         for place, gradient in zip(used, gradients, strict=True):
             if self.anchors:
                 gradient.add_(self.weights[place] - self.anchors[place], alpha=self.recipe.proximal)
-            if self.drift:
-                gradient.add_(self.drift[place])
+            if self.correction:
+                gradient.add_(self.correction[place])
         if self.recipe.optimiser == "sgd":
             torch._fused_sgd_(
                 weights,

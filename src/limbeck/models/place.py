@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from limbeck.models.choice import Precision
+from limbeck.models.trainers import Precision
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from limbeck.models.caching import Timed
+from limbeck.models.jobs import ForwardPass
 from limbeck.models.place import HERE, Place
-from limbeck.models.sharing import Timed
+from limbeck.models.pool import PoolTrainer, Watch, completed, failed, unwatched
 from limbeck.models.torch import TorchModel
-from limbeck.models.training import Ask, PoolTrainer, Watch, completed, failed, unwatched
 from limbeck.protocol.learning import Guarded, Job, Trainer
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ class SequentialTrainer:
         return {"trainer": "sequential", **at, "why": self.why}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
-        networks = [index for index, job in enumerate(jobs) if fits_network(job) or isinstance(plain(job), Ask)]
+        networks = [index for index, job in enumerate(jobs) if fits_network(job) or isinstance(plain(job), ForwardPass)]
         fits = self._fits([(i, jobs[i], seeds[i]) for i in networks], classes)
         results = dict(zip(networks, self.watch(fits, len(networks)) if networks else (), strict=True))
         return completed(results, self.others, jobs, classes, seeds)
@@ -45,11 +46,11 @@ class SequentialTrainer:
             return job.timed(lambda: self._fit(job.job, classes, seed))
         if isinstance(job, Guarded):
             return job.guard(lambda: self._fit(job.job, classes, seed))
-        if isinstance(job, Ask):
+        if isinstance(job, ForwardPass):
             return job.model.with_weights(job.start, job.asked.shape[1:], classes).logits(job.asked, self.place)
         if not len(job.rows):
             return job.run(classes, seed)
-        model = job.model.fit(job.rows, job.targets, classes, seed, job.recipe, job.start, self.place, job.drift)
+        model = job.model.fit(job.rows, job.targets, classes, seed, job.recipe, job.start, self.place, job.correction)
         return job.finish(model)
 
 

@@ -79,11 +79,11 @@ class TorchModel:
         recipe: Recipe | None = None,
         start: bytes | None = None,
         place: Place = HERE,
-        drift: bytes | None = None,
+        correction: bytes | None = None,
     ) -> Fitted:
         """`y` holds class numbers, or [rows, classes] targets for the losses that take them.
 
-        Training goes on from the weights `start`, where given, and with the moments that come with them; `drift` is
+        Training goes on from the weights `start`, where given, with the moments that come with them; `correction` is
         added to every gradient.
         """
         recipe = self.checked(y, recipe)
@@ -94,7 +94,15 @@ class TorchModel:
             network = self.tried(x.shape[1:], classes, start)
             trained = copy.deepcopy(network).to(place.device, place.dtype)
             with place.numerics():
-                train(trained, *on(place, x, y), recipe, seed, place, moments, load(drift) if drift else {})
+                train(
+                    trained,
+                    *on(place, x, y),
+                    recipe,
+                    seed,
+                    place,
+                    moments,
+                    load(correction) if correction else {},
+                )
         return self.fitted(network, trained.state_dict(), x.shape[1:], classes, moments)
 
     def checked(self, y: Array, recipe: Recipe | None) -> Recipe:

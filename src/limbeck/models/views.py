@@ -20,8 +20,8 @@ def views(rows: Array, count: int, seed: int) -> Iterator[Array]:
         raise LimbeckError(f"views = {count} is for images, not for rows of {rows.shape[1:]} values")
     import torch
 
-    from limbeck.models.chance import augmented
     from limbeck.models.packing import channels_first
+    from limbeck.models.randomness import augmented
 
     images = channels_first(torch.from_numpy(np.ascontiguousarray(rows, np.float32)))
     colours_first = images.shape == rows.shape

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.accounting import OBSERVERS, Protects, epsilon_towards
-from limbeck.privacy.spends import check_rows_per_person
+from limbeck.privacy.events import check_rows_per_person
+from limbeck.privacy.guarantees import OBSERVERS, Protects, epsilon_towards
 from limbeck.protocol.release import Observer, Release
 
 

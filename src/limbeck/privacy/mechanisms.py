@@ -22,7 +22,7 @@ UNANSWERED = -1  # the label of a query that Confident-GNMax leaves open
 
 
 @dataclass(frozen=True, slots=True)
-class NothingPrivate:
+class PostProcessing:
     """Made of public rows and of what this site has already released: nothing more is told (post-processing)."""
 
     name: ClassVar[str] = "nothing-private"
@@ -428,7 +428,7 @@ class Subsample:
 
 PARTS = (
     *(Laplace, Gumbel, Gaussian, ConfidentGaussian, ClippedGaussian, LaplaceLogits, LaplaceCounts),
-    *(GaussianSum, NoisyMedian, Subsample, Unprotected, NothingPrivate),
+    *(GaussianSum, NoisyMedian, Subsample, Unprotected, PostProcessing),
 )
 MECHANISMS: dict[str, Any] = {kind.name: kind for kind in PARTS}
 

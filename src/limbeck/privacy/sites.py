@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.accounting import SERVER
+from limbeck.privacy.guarantees import SERVER
 from limbeck.protocol.release import Release
 
 NUMBERED = re.compile(r"party \d+")

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from limbeck.privacy.accounting import Figure, delta_of_subsets
 from limbeck.privacy.budget import Budget, in_force
 from limbeck.privacy.chain import Contents
+from limbeck.privacy.guarantees import Figure, delta_of_subsets
 from limbeck.privacy.sites import numbered_parties, over_runs
 from limbeck.protocol.release import Release
 from limbeck.report.tables import framed

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limbeck.experiments.record import SERVER, RunRecord
-from limbeck.privacy.accounting import GROUPS, Figure, delta_of_subsets, people
+from limbeck.privacy.guarantees import GROUPS, Figure, delta_of_subsets, people
 from limbeck.privacy.mechanisms import Subsample
 from limbeck.protocol.messages import Message
 from limbeck.protocol.release import Release

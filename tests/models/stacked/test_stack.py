@@ -10,18 +10,18 @@ import pytest
 import torch
 from torch import nn
 
-from limbeck.models.choice import Precision
 from limbeck.models.descent import LOSSES, train
+from limbeck.models.jobs import Fit
 from limbeck.models.networks import cnn, resnet_8, torch_mlp
 from limbeck.models.norms import NormByRows
 from limbeck.models.place import Place
+from limbeck.models.schedule import BatchSchedule
 from limbeck.models.stacked.course import Course
 from limbeck.models.stacked.pile import piled
 from limbeck.models.stacked.slots import take
 from limbeck.models.stacked.stack import Stack, State
-from limbeck.models.steps import Steps
 from limbeck.models.torch import TorchModel, alone, on
-from limbeck.models.training import Fit
+from limbeck.models.trainers import Precision
 from limbeck.protocol.recipe import Recipe
 
 gpu = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))
@@ -89,7 +89,7 @@ def stacked_at(place: Place, fits: list[Fit], depth: int) -> list[State]:
     model, data, row = fits[0].model, piled(fits, place), fits[0].rows.shape[1:]
     assert isinstance(model, TorchModel)
     courses = [
-        Course(seed, seed, Steps(len(fit.rows), model.recipe, seed), at)
+        Course(seed, seed, BatchSchedule(len(fit.rows), model.recipe, seed), at)
         for seed, (fit, at) in enumerate(zip(fits, data.offsets, strict=True))
     ]
     stack = Stack(model.started(row, CLASSES), depth, model.recipe, place, data.rows, data.targets, compiled=False)
@@ -139,7 +139,7 @@ def test_weights_are_those_of_networks_trained_alone(name: str, device: str) -> 
     """At least 20 steps of the longest in float64: to 1e-9; four trainings in two slots."""
     build, row, recipe = NETWORKS[name]
     fits = jobs(build, row, recipe)
-    assert max(Steps(len(fit.rows), recipe, 0).total for fit in fits) >= 20
+    assert max(BatchSchedule(len(fit.rows), recipe, 0).total for fit in fits) >= 20
     place = Place(device, "float64")
     assert farthest(alone_at(place, fits), stacked_at(place, fits, depth=2)) < 1e-9
 

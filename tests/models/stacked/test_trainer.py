@@ -21,15 +21,16 @@ from torch import nn
 from factories import small_network
 from limbeck.data.sets import load as load_set
 from limbeck.errors import LimbeckError, LimbeckWarning
+from limbeck.models.caching import CachingTrainer
+from limbeck.models.jobs import Fit, FitAndVote, Refit
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
 from limbeck.models.place import Place
+from limbeck.models.pool import PoolTrainer
 from limbeck.models.sequential import SequentialTrainer
-from limbeck.models.sharing import SharedTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.trainer import StackedTrainer, useful_depth
 from limbeck.models.torch import FittedTorch, TorchModel
-from limbeck.models.training import Fit, FitAndVote, PoolTrainer, Refit
 from limbeck.protocol.learning import Failure, FitError, Guarded
 from limbeck.protocol.recipe import Recipe
 
@@ -332,7 +333,7 @@ def test_progress_is_told_evenly() -> None:
 
 def test_shared_fits_are_stacked_and_tell_their_share_of_the_time() -> None:
     trainer = stacked()
-    shared = SharedTrainer(trainer)
+    shared = CachingTrainer(trainer)
     one = shared.run(fits(), 10, range(4))
     assert one == stacked().run(fits(), 10, range(4))
     assert shared.seconds == pytest.approx(trainer.stacks[0]["seconds"]["train"])
@@ -348,7 +349,7 @@ from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.trainer import StackedTrainer
-from limbeck.models.training import Fit
+from limbeck.models.jobs import Fit
 
 digits = load("digits")
 model = model_from({"name": "torch-mlp", "dropout": 0.2, "recipe": {"epochs": int(sys.argv[2]), "batch": 8, "patience": 40}})

@@ -18,7 +18,7 @@ from limbeck.engines.journal import Journal
 from limbeck.engines.vetting import vetted
 from limbeck.errors import LimbeckError
 from limbeck.models.inspection import Limits
-from limbeck.privacy.mechanisms import NothingPrivate, Subsample, Unprotected, mechanism_from
+from limbeck.privacy.mechanisms import PostProcessing, Subsample, Unprotected, mechanism_from
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.letters import ENOUGH, LARGEST_HEADER, Answer, Question, Terms
 from limbeck.protocol.messages import Done, Reply, Request
@@ -238,7 +238,7 @@ class Flower(Engine):
     @cached_property
     def _planned(self) -> list[Release]:
         """How a party of this run may protect what leaves: as the algorithm plans it, or not at all."""
-        bare = [release_row("", 0, 0, "", m, "server", Asked()) for m in (Unprotected(), NothingPrivate())]
+        bare = [release_row("", 0, 0, "", m, "server", Asked()) for m in (Unprotected(), PostProcessing())]
         return [*bare, *(row for noise in ("secure", "simulated") for row in self._plan(noise))]
 
     def _plan(self, noise: str) -> list[Release]:

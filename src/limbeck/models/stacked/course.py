@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load
 from torch import Tensor
 
-from limbeck.models.stacked.stack import DRIFT, State, Window
-from limbeck.models.steps import ABSENT, ADAM_BETAS, Patience, Steps
+from limbeck.models.schedule import ABSENT, ADAM_BETAS, BatchSchedule, Patience
+from limbeck.models.stacked.stack import CORRECTION, State, Window
 from limbeck.models.torch import TorchModel, alone, moments_in
 from limbeck.models.weights import STEPS
 from limbeck.protocol.recipe import Recipe
@@ -25,10 +25,10 @@ class Course:
 
     place: int
     seed: int
-    steps: Steps
+    steps: BatchSchedule
     offsets: tuple[int, int]
     start: bytes | None = None
-    drift: bytes | None = None
+    correction: bytes | None = None
     name: str = ""
     done: int = 0
     state: State = field(default_factory=dict)  # empty until it has begun, final once it is finished
@@ -67,9 +67,17 @@ class Course:
     def begin(self, model: TorchModel, row: tuple[int, ...], classes: int) -> State:
         """Its weights of the moment: fresh ones, made as for a network that is trained alone, if it has none."""
         if not self.state:
-            drift = {f"{name}{DRIFT}": values for name, values in load(self.drift).items()} if self.drift else {}
+            correction = (
+                {f"{name}{CORRECTION}": values for name, values in load(self.correction).items()}
+                if self.correction
+                else {}
+            )
             with alone(self.seed):
-                self.state = {**model.started(row, classes, self.start).state_dict(), **(self.moments or {}), **drift}
+                self.state = {
+                    **model.started(row, classes, self.start).state_dict(),
+                    **(self.moments or {}),
+                    **correction,
+                }
         return self.state
 
     def told(self) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from limbeck.models.jobs import FitJob
 from limbeck.models.place import Place
 from limbeck.models.torch import on
-from limbeck.models.training import FitJob
 from limbeck.protocol.rows import Array
 
 

@@ -15,18 +15,21 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from limbeck.models.chance import Dropout, augmented
 from limbeck.models.descent import LOSSES, loss_on
 from limbeck.models.place import Place
+from limbeck.models.randomness import Dropout, augmented
+from limbeck.models.schedule import ABSENT, ADAM_BETAS, ADAM_EPSILON
 from limbeck.models.stacked.convolution import colours_last, is_small, show_to_compiler
 from limbeck.models.stacked.layers import BatchNorm, Convolution, halved, stackable
-from limbeck.models.steps import ABSENT, ADAM_BETAS, ADAM_EPSILON
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 WINDOW = 256  # steps laid out ahead
 ASK_VALUES = 2**22  # of rows times networks that are asked about at once
-ANCHOR, DRIFT = "#anchor", "#drift"  # in a state: what a weight is held near, and what is added to its gradient
+ANCHOR, CORRECTION = (
+    "#anchor",
+    "#correction",
+)  # in a state: what a weight is held near, and what is added to its gradient
 State = dict[str, Tensor]
 
 
@@ -82,7 +85,7 @@ class Stack:
             for name, weight in self.weights.items()
         }
         self.anchors = self._like_weights() if recipe.proximal else {}
-        self.drift = self._like_weights() if drifting else {}
+        self.correction = self._like_weights() if drifting else {}
         self._losses, self._move = self._losses_of_all, _move
         if compiled:
             self._losses, self._move = _compiled(self._losses), _compiled(self._move)
@@ -113,9 +116,9 @@ class Stack:
                     values[slot].copy_(state[key], non_blocking=True) if key in state else values[slot].zero_()
             for name, anchor in self.anchors.items():
                 anchor[slot].copy_(state.get(f"{name}{ANCHOR}", state[name]))
-            for name, drift in self.drift.items():
-                key = f"{name}{DRIFT}"
-                drift[slot].copy_(state[key]) if key in state else drift[slot].zero_()
+            for name, correction in self.correction.items():
+                key = f"{name}{CORRECTION}"
+                correction[slot].copy_(state[key]) if key in state else correction[slot].zero_()
             for name, factor in self._factors.items():
                 factor[slot].copy_(self.weights[name][slot])
 
@@ -126,7 +129,7 @@ class Stack:
             for name, kept in self.moments.items():
                 found |= {f"{name}#{number}": values[slot] for number, values in enumerate(kept)}
             found |= {f"{name}{ANCHOR}": values[slot] for name, values in self.anchors.items()}
-            found |= {f"{name}{DRIFT}": values[slot] for name, values in self.drift.items()}
+            found |= {f"{name}{CORRECTION}": values[slot] for name, values in self.correction.items()}
         return {name: values.to("cpu", copy=True) for name, values in found.items()}
 
     def advance(self, window: Window) -> None:
@@ -228,9 +231,11 @@ class Stack:
             return
         weights, factors = ([kept[name] for name in self._used] for kept in (self.weights, self._factors))
         moments = list(zip(*(self.moments[name] for name in self._used), strict=True))
-        anchors, drift = ([kept[name] for name in self._used] if kept else [] for kept in (self.anchors, self.drift))
+        anchors, correction = (
+            [kept[name] for name in self._used] if kept else [] for kept in (self.anchors, self.correction)
+        )
         with torch.no_grad():
-            pulled = list(gradients), anchors, drift
+            pulled = list(gradients), anchors, correction
             self._move(weights, factors, *pulled, moments, self._laid_out, self._at, self.recipe)
             self._at.add_(1)
 
@@ -272,7 +277,7 @@ def _move(
     factors: list[Tensor],
     gradients: list[Tensor],
     anchors: list[Tensor],
-    drift: list[Tensor],
+    correction: list[Tensor],
     moments: list[tuple[Tensor, ...]],
     laid_out: State,
     at: Tensor,
@@ -287,8 +292,8 @@ def _move(
     if anchors:
         away = torch._foreach_sub(weights, anchors)
         gradients = list(torch._foreach_add(gradients, away, alpha=recipe.proximal))
-    if drift:
-        gradients = list(torch._foreach_add(gradients, drift))
+    if correction:
+        gradients = list(torch._foreach_add(gradients, correction))
     first = list(moments[0])
     if recipe.optimiser == "sgd":
         torch._foreach_mul_(first, recipe.momentum)

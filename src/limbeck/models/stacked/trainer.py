@@ -15,19 +15,20 @@ import torch
 from torch import nn
 
 from limbeck.errors import LimbeckError, LimbeckWarning
+from limbeck.models.caching import Timed, key_of_job
+from limbeck.models.jobs import FitAndScore, FitAndVote, FitJob
 from limbeck.models.packing import channels_first
 from limbeck.models.place import Place
+from limbeck.models.pool import Watch, completed, failed, unwatched
+from limbeck.models.schedule import BatchSchedule
 from limbeck.models.sequential import fits_network, plain
-from limbeck.models.sharing import Timed, key_of_job
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.course import Course
 from limbeck.models.stacked.layers import check_own_buffers
 from limbeck.models.stacked.pile import Piled, address, piled
 from limbeck.models.stacked.slots import take
 from limbeck.models.stacked.stack import Stack, State
-from limbeck.models.steps import Steps
 from limbeck.models.torch import TorchModel, alone, check_finite, on, only_class
-from limbeck.models.training import FitAndScore, FitAndVote, FitJob, Watch, completed, failed, unwatched
 from limbeck.protocol.learning import Failure, FitError, Guarded, Job, Trainer
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
@@ -131,10 +132,10 @@ class StackedTrainer:
             Course(
                 member.index,
                 member.seed,
-                Steps(len(member.job.rows), recipe, member.seed),
+                BatchSchedule(len(member.job.rows), recipe, member.seed),
                 at,
                 member.job.start,
-                member.job.drift,
+                member.job.correction,
             )
             for member, at in zip(group.members, data.offsets, strict=True)
         ]
@@ -192,7 +193,7 @@ class StackedTrainer:
             with alone(0):
                 network = group.model.tried(group.row, group.classes)
                 check_own_buffers(network, channels_first(torch.rand(2, *group.row)))
-            drifting = group.members[0].job.drift is not None
+            drifting = group.members[0].job.correction is not None
             stack = Stack(network, depth, recipe, self.place, data.rows, data.targets, compiled, drifting)
         self._kept[name] = stack
         if len(self._kept) > KEPT_STACKS:
@@ -309,7 +310,7 @@ def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Gro
         if fits_network(fit) and _can_learn(fit):
             recipe = fit.recipe or fit.model.recipe
             shapes = (fit.rows.shape[1:], fit.targets.shape[1:])
-            kind = (fit.model.architecture, recipe, shapes, fit.drift is not None)
+            kind = (fit.model.architecture, recipe, shapes, fit.correction is not None)
             inner = job.job if isinstance(job, Timed) else job
             member = Member(index, fit, seed, isinstance(job, Timed), isinstance(inner, Guarded))
             found.setdefault(kind, []).append(member)

@@ -8,7 +8,7 @@ from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.privacy.accountants.composition import basic, binary, binary_rdp, gaussian, kov, mixed, pld
 from limbeck.privacy.accountants.moments import ORDERS, moments
 from limbeck.privacy.accountants.rdp import bounded_range, rdp, zcdp
-from limbeck.privacy.spends import Spend, UnknownSpendError
+from limbeck.privacy.events import Spend, UnknownSpendError
 from limbeck.protocol.rows import Array
 
 Accountant = Callable[[Sequence[Spend], float], float]

@@ -9,8 +9,8 @@ from scipy import optimize, special
 
 from limbeck.privacy.accountants.conversion import epsilon_of_curve
 from limbeck.privacy.accountants.rdp import rdp
+from limbeck.privacy.events import RANGED, Spend, UnknownSpendError
 from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace
-from limbeck.privacy.spends import RANGED, Spend, UnknownSpendError
 from limbeck.protocol.rows import Array
 
 STEPS = 80  # of a Laplace loss distribution in one count's largest loss

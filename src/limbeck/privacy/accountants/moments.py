@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from limbeck.privacy.accountants.votes import pure_data_dependent
-from limbeck.privacy.spends import Spend
+from limbeck.privacy.events import Spend
 from limbeck.protocol.rows import Array
 
 ORDERS = 8

@@ -7,8 +7,8 @@ import numpy as np
 
 from limbeck.privacy.accountants.conversion import ORDERS, epsilon_at, epsilon_of_curve, zcdp_epsilon
 from limbeck.privacy.accountants.votes import gaussian_data_dependent, pure_data_dependent
+from limbeck.privacy.events import RANGED, Spend, UnknownSpendError
 from limbeck.privacy.mechanisms import Gumbel, Laplace, LaplaceCounts, LaplaceLogits, NoisyMedian
-from limbeck.privacy.spends import RANGED, Spend, UnknownSpendError
 from limbeck.protocol.rows import Array
 
 WIDE = 300.0  # a range beyond which the pure bound does

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import special
 
 from limbeck.errors import LimbeckError
+from limbeck.privacy.events import Spend, UnknownSpendError
 from limbeck.privacy.mechanisms import ConfidentGaussian, Gaussian, Gumbel, Laplace
-from limbeck.privacy.spends import Spend, UnknownSpendError
 from limbeck.protocol.rows import Array
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from limbeck.errors import LimbeckError
-from limbeck.models.training import PoolTrainer, Watch, unwatched
+from limbeck.models.pool import PoolTrainer, Watch, unwatched
 from limbeck.protocol.learning import Model, Trainer
 
 Precision = Literal["float32", "tf32", "bfloat16", "float64"]

@@ -10,6 +10,8 @@ import numpy as np
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.privacy.accountants import check_delta, epsilon_by, every_epsilon, least
 from limbeck.privacy.accountants.votes import check_votes
+from limbeck.privacy.calibration import CHECK
+from limbeck.privacy.events import Adjacency, Spend, check_rows_per_person
 from limbeck.privacy.mechanisms import (
     ClippedGaussian,
     ConfidentGaussian,
@@ -18,8 +20,6 @@ from limbeck.privacy.mechanisms import (
     Laplace,
     LaplaceLogits,
 )
-from limbeck.privacy.planner import CHECK
-from limbeck.privacy.spends import Adjacency, Spend, check_rows_per_person
 from limbeck.protocol.release import Noise, Unit
 from limbeck.protocol.rows import Array
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limbeck.models.steps import ABSENT, Patience, Steps, rate
+from limbeck.models.schedule import ABSENT, BatchSchedule, Patience, rate
 from limbeck.protocol.recipe import Recipe
 
 
 @given(rows=st.integers(1, 70), batch=st.integers(1, 20), epochs=st.integers(1, 4), seed=st.integers(0, 5))
 def test_an_epoch_has_every_row_once_but_a_single_one_left_over(rows: int, batch: int, epochs: int, seed: int) -> None:
-    steps = Steps(rows, Recipe(epochs=epochs, batch=batch), seed)
+    steps = BatchSchedule(rows, Recipe(epochs=epochs, batch=batch), seed)
     passed_over = int(rows % batch == 1 and min(batch, rows) > 1)
     for epoch in range(epochs):
         seen = steps.epoch(epoch)
@@ -26,7 +26,7 @@ def test_an_epoch_has_every_row_once_but_a_single_one_left_over(rows: int, batch
 
 @given(first=st.integers(0, 40), length=st.integers(1, 30))
 def test_training_can_begin_anywhere(first: int, length: int) -> None:
-    steps = Steps(23, Recipe(epochs=20, batch=4, schedule="cosine"), 3)
+    steps = BatchSchedule(23, Recipe(epochs=20, batch=4, schedule="cosine"), 3)
     first, last = min(first, steps.total - 1), min(first + length, steps.total)
     last = max(last, first + 1)
     whole = np.concatenate([steps.epoch(epoch) for epoch in range(20)])
@@ -36,14 +36,14 @@ def test_training_can_begin_anywhere(first: int, length: int) -> None:
 
 
 def test_held_out_rows_are_never_learned_from() -> None:
-    steps = Steps(50, Recipe(epochs=3, batch=8, patience=2, held_out=0.3), 0)
+    steps = BatchSchedule(50, Recipe(epochs=3, batch=8, patience=2, held_out=0.3), 0)
     assert len(steps.held_out) == 15
     learned = np.concatenate([steps.epoch(epoch).ravel() for epoch in range(3)])
     assert not set(learned.tolist()) & set(steps.held_out.tolist())
 
 
 def test_seeds_and_epochs_differ() -> None:
-    one, other = Steps(100, Recipe(), 0), Steps(100, Recipe(), 1)
+    one, other = BatchSchedule(100, Recipe(), 0), BatchSchedule(100, Recipe(), 1)
     assert not np.array_equal(one.epoch(0), one.epoch(1))
     assert not np.array_equal(one.epoch(0), other.epoch(0))
     assert len({*one.keys(0, 50).tolist(), *other.keys(0, 50).tolist()}) == 100

@@ -25,7 +25,7 @@ class _Order:
     error: Exception | None = None
 
 
-class Bench:
+class JobBarrier:
     """A trainer for many threads: it runs what they hand in when every one of them waits here or has ended.
 
     The jobs run in the thread that called `together`. Which thread came first changes nothing: each job depends

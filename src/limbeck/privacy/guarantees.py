@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon, epsilon_by
+from limbeck.privacy.events import Adjacency, Spend, UnknownSpendError, check_rows_per_person
 from limbeck.privacy.mechanisms import Subsample, mechanism_from
-from limbeck.privacy.spends import Adjacency, Spend, UnknownSpendError, check_rows_per_person
 from limbeck.protocol.release import Release, Unit
 
 OBSERVERS = ("server", "parties", "public")

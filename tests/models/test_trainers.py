@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from limbeck.errors import LimbeckError
-from limbeck.models.choice import Training, trainer_for
 from limbeck.models.named import model_from
+from limbeck.models.pool import PoolTrainer
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.trainer import StackedTrainer
-from limbeck.models.training import PoolTrainer
+from limbeck.models.trainers import Training, trainer_for
 
 FOREST, NETWORK = model_from({"name": "random-forest"}), model_from({"name": "torch-mlp"})
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.enquiry import Enquiry, worth
+from limbeck.privacy.queries import Enquiry, worth
 
 LAPLACE: dict[str, Any] = {"mechanism": "laplace", "gamma": 1.0, "queries": 2}
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from limbeck.engines.bench import AbandonedError, Bench
+from limbeck.engines.barrier import AbandonedError, JobBarrier
 from limbeck.protocol.learning import FitError, J, Job
 
 
@@ -29,7 +29,7 @@ class Counting:
         return [2 * job for job in jobs]  # type: ignore[operator,misc]
 
 
-def party(bench: Bench, *orders: Sequence[int], wait: float = 0) -> Callable[[], list[int]]:
+def party(bench: JobBarrier, *orders: Sequence[int], wait: float = 0) -> Callable[[], list[int]]:
     def task() -> list[int]:
         got: list[int] = []
         for order in orders:
@@ -42,7 +42,7 @@ def party(bench: Bench, *orders: Sequence[int], wait: float = 0) -> Callable[[],
 
 def test_fits_of_all_parties_meet() -> None:
     trainer = Counting()
-    bench = Bench(trainer)
+    bench = JobBarrier(trainer)
     results = bench.together([party(bench, [1, 2], [3], wait=0.01 * n) for n in range(5)])
     assert results == [[2, 4, 6]] * 5
     assert trainer.batches == [10, 5]
@@ -50,7 +50,7 @@ def test_fits_of_all_parties_meet() -> None:
 
 def test_parties_that_ask_more_or_less_often_do_not_wait_for_ever() -> None:
     trainer = Counting()
-    bench = Bench(trainer)
+    bench = JobBarrier(trainer)
     results = bench.together([party(bench, [1]), party(bench), party(bench, [2], [3], [4])])
     assert results == [[2], [], [4, 6, 8]]
     assert trainer.batches == [2, 1, 1]
@@ -59,20 +59,20 @@ def test_parties_that_ask_more_or_less_often_do_not_wait_for_ever() -> None:
 def test_jobs_run_in_the_callers_thread() -> None:
     """joblib's settings are the thread's own: a backend that the user chose must be seen."""
     trainer = Counting()
-    bench = Bench(trainer)
+    bench = JobBarrier(trainer)
     bench.together([party(bench, [1]), party(bench, [2])])
     assert trainer.threads == {threading.get_ident()}
 
 
 def test_a_failed_fit_is_its_owners() -> None:
-    bench = Bench(Counting(fails_at=7))
+    bench = JobBarrier(Counting(fails_at=7))
     results = bench.together([party(bench, [1, 2]), party(bench, [5, 7, 9]), party(bench, [4])])
     assert [type(result) for result in results] == [AbandonedError, FitError, AbandonedError]
 
 
 def test_when_a_party_refuses_nobody_trains() -> None:
     trainer = Counting()
-    bench = Bench(trainer)
+    bench = JobBarrier(trainer)
 
     def refuse() -> list[int]:
         time.sleep(0.02)
@@ -90,7 +90,7 @@ def test_an_interrupt_ends_every_thread() -> None:
         def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
             raise KeyboardInterrupt
 
-    bench = Bench(Interrupted())
+    bench = JobBarrier(Interrupted())
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         bench.together([party(bench, [1], [2]) for _ in range(4)])

@@ -7,9 +7,9 @@ import pytest
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon
-from limbeck.privacy.accounting import epsilon_by_observer, figures
-from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace, NothingPrivate, Subsample, Unprotected
-from limbeck.privacy.spends import Spend
+from limbeck.privacy.events import Spend
+from limbeck.privacy.guarantees import epsilon_by_observer, figures
+from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace, PostProcessing, Subsample, Unprotected
 from limbeck.protocol.messages import Adopt
 from limbeck.protocol.release import Asked, Chance, Observer, Release, release_row
 
@@ -35,7 +35,7 @@ def test_what_leaves_bare_costs_infinity_towards_its_observer_alone() -> None:
 
 def test_nothing_released_and_nothing_private_cost_nothing() -> None:
     assert epsilons() == {}
-    assert epsilons(row(NothingPrivate(), "parties")) == {"parties": 0.0}
+    assert epsilons(row(PostProcessing(), "parties")) == {"parties": 0.0}
 
 
 def test_an_unknown_mechanism_is_refused_rather_than_guessed() -> None:

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from limbeck.models.caching import CachingTrainer, key_of_job
+from limbeck.models.jobs import Fit, FitAndVote, Refit
 from limbeck.models.named import model_from
-from limbeck.models.sharing import SharedTrainer, key_of_job
-from limbeck.models.training import Fit, FitAndVote, PoolTrainer, Refit
+from limbeck.models.pool import PoolTrainer
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.random((40, 3)).astype(np.float32), np.arange(40) % 2
@@ -34,7 +35,7 @@ def forest() -> Any:
 
 def test_the_same_job_is_done_once_for_all_who_share() -> None:
     counting, done = Counting(), {}  # type: ignore[var-annotated]
-    one, two = SharedTrainer(counting, done), SharedTrainer(counting, done)
+    one, two = CachingTrainer(counting, done), CachingTrainer(counting, done)
     first = one.run([Fit(forest(), X, Y), Fit(forest(), X, Y)], 2, [1, 2])
     again = two.run([Fit(forest(), X.copy(), Y.copy())], 2, [2])
     assert counting.jobs == 2
@@ -45,7 +46,7 @@ def test_the_same_job_is_done_once_for_all_who_share() -> None:
 
 def test_what_differs_in_anything_is_another_job() -> None:
     counting = Counting()
-    shared = SharedTrainer(counting)
+    shared = CachingTrainer(counting)
     changed = X.copy()
     changed[7, 1] += 1e-6
     jobs: list[Any] = [
@@ -81,7 +82,7 @@ class Odd:
 
 
 def test_what_cannot_be_told_apart_is_not_shared() -> None:
-    shared = SharedTrainer(Counting())
+    shared = CachingTrainer(Counting())
     one, two = np.zeros(3000), np.zeros(3000)
     two[1500] = 1
     assert shared.run([Odd((one,)), Odd((two,))], 2, [0, 0]) == [0, 1]
@@ -89,7 +90,7 @@ def test_what_cannot_be_told_apart_is_not_shared() -> None:
 
 
 def test_what_is_shared_is_nobodys_to_change() -> None:
-    [votes] = SharedTrainer(Counting()).run([FitAndVote(forest(), X, Y, X)], 2, [0])
+    [votes] = CachingTrainer(Counting()).run([FitAndVote(forest(), X, Y, X)], 2, [0])
     with pytest.raises(ValueError, match="read-only"):
         votes[0] = 1
 
@@ -98,9 +99,9 @@ def test_what_took_longest_is_kept_longest(monkeypatch: pytest.MonkeyPatch) -> N
     """Rounds of weights must not fill the memory, nor push out the start that all of them share."""
     job = Fit(model_from({"name": "decision-tree", "max_depth": 1}), X, Y)
     size = len(job.run(2, 0))
-    monkeypatch.setattr("limbeck.models.sharing.MOST_BYTES", 3 * size)
+    monkeypatch.setattr("limbeck.models.caching.MOST_BYTES", 3 * size)
     long_ago = {"start": (bytes(size), 1e6), "round 1": (bytes(size), 1e-9), "round 2": (bytes(size), 1e-8)}
-    shared = SharedTrainer(Counting(), dict(long_ago))
+    shared = CachingTrainer(Counting(), dict(long_ago))
     shared.run([job], 2, [0])
     assert len(shared.done) == 3
     assert "start" in shared.done

@@ -11,6 +11,7 @@ from scipy import optimize
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon, check_delta
 from limbeck.privacy.accountants.composition import gaussian_epsilon
+from limbeck.privacy.events import Adjacency, Spend, check_rows_per_person
 from limbeck.privacy.mechanisms import (
     ClippedGaussian,
     ConfidentGaussian,
@@ -20,7 +21,6 @@ from limbeck.privacy.mechanisms import (
     Laplace,
     check_scale,
 )
-from limbeck.privacy.spends import Adjacency, Spend, check_rows_per_person
 from limbeck.protocol.release import Asked, Noise, Unit
 
 Level = Literal["L0", "L1", "L2"]

@@ -7,7 +7,7 @@ from scipy import stats
 from torch.func import vmap
 
 from limbeck.errors import LimbeckError
-from limbeck.models.chance import Dropout, augmented, chosen, uniform
+from limbeck.models.randomness import Dropout, augmented, chosen, uniform
 from limbeck.models.views import views
 
 IMAGES = torch.arange(2 * 3 * 12 * 12, dtype=torch.float32).reshape(2, 3, 12, 12) + 1

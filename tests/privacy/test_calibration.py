@@ -6,9 +6,9 @@ import pytest
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon
+from limbeck.privacy.calibration import Privacy
+from limbeck.privacy.events import Spend
 from limbeck.privacy.mechanisms import ConfidentGaussian, Gumbel, Laplace
-from limbeck.privacy.planner import Privacy
-from limbeck.privacy.spends import Spend
 from limbeck.protocol.release import Asked
 
 ASKED = Asked(40, 3, 20, True)

@@ -15,7 +15,7 @@ ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8
 
 
 @dataclass(frozen=True)
-class Steps:
+class BatchSchedule:
     """What each step of one training does. Every epoch has chance of its own, so that one can begin anywhere."""
 
     rows: int

@@ -1,36 +1,20 @@
-"""Training: the jobs that algorithms hand in, and the pool of processes that runs them."""
+"""The training jobs that algorithms hand in."""
 
 import math
-import os
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed
-from joblib._parallel_backends import LokyBackend
-from joblib.externals.loky.backend import resource_tracker
-from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
-from joblib.parallel import get_active_backend
-from threadpoolctl import threadpool_limits
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.learning import FitError, Fitted, Job, Model, Trainer
+from limbeck.protocol.learning import Fitted, Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 if TYPE_CHECKING:
     from limbeck.models.torch import FittedTorch, TorchModel
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-Watch = Callable[[Iterable[Any], int], Iterable[Any]]
 
 
 class FitJob(Protocol[T_co]):
@@ -47,7 +31,7 @@ class FitJob(Protocol[T_co]):
     @property
     def start(self) -> bytes | None: ...
     @property
-    def drift(self) -> bytes | None: ...
+    def correction(self) -> bytes | None: ...
 
     def run(self, classes: int, seed: int) -> T_co: ...
 
@@ -63,7 +47,7 @@ class Fit:
     targets: Array
     recipe: Recipe | None = None
     start: ClassVar[bytes | None] = None
-    drift: ClassVar[bytes | None] = None
+    correction: ClassVar[bytes | None] = None
 
     def __str__(self) -> str:
         return _told(self)
@@ -94,7 +78,7 @@ class FitAndScore:
     asked: Array
     recipe: Recipe | None = None
     start: ClassVar[bytes | None] = None
-    drift: ClassVar[bytes | None] = None
+    correction: ClassVar[bytes | None] = None
 
     def __str__(self) -> str:
         return _told(self)
@@ -134,7 +118,7 @@ class FitAndVote(FitAndScore):
 class Refit:
     """Train a network on from given weights (safetensors), or from fresh ones as `Fit` does; its weights come back.
 
-    `drift` is added to every gradient: by the names of the weights, as safetensors (SCAFFOLD).
+    `correction` is added to every gradient: by the names of the weights, as safetensors (SCAFFOLD).
     """
 
     model: "TorchModel"
@@ -142,14 +126,22 @@ class Refit:
     targets: Array
     start: bytes | None
     recipe: Recipe | None = None
-    drift: bytes | None = None
+    correction: bytes | None = None
 
     def __str__(self) -> str:
         return _told(self)
 
     def run(self, classes: int, seed: int) -> bytes:
         _check_rows(self)
-        fitted = self.model.fit(self.rows, self.targets, classes, seed, self.recipe, self.start, drift=self.drift)
+        fitted = self.model.fit(
+            self.rows,
+            self.targets,
+            classes,
+            seed,
+            self.recipe,
+            self.start,
+            correction=self.correction,
+        )
         return self.finish(cast("FittedTorch", fitted))
 
     def finish(self, fitted: "FittedTorch") -> bytes:
@@ -163,7 +155,7 @@ class Refit:
 
 
 @dataclass(frozen=True, slots=True)
-class Blank:
+class InitialWeights:
     """A network's first weights (safetensors), before any training."""
 
     model: "TorchModel"
@@ -189,7 +181,7 @@ class Pack:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ForwardPass:
     """A network's logits for rows, by its weights: [rows, classes], before the softmax."""
 
     model: "TorchModel"
@@ -210,7 +202,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class AskPacked:
+class PredictPacked:
     """A packed model's scores for rows: [rows, classes]."""
 
     packed: bytes
@@ -260,7 +252,7 @@ def _check_rows(job: Any) -> None:
         raise LimbeckError("there are no rows to learn from")
 
 
-def takes_steps(model: Model) -> bool:
+def is_gradient_trained(model: Model) -> bool:
     """Whether a model is trained in steps and can go on from where it is; others are fitted anew."""
     return hasattr(model, "with_weights")
 
@@ -276,110 +268,3 @@ def weighed(
 
 def _told(job: Any) -> str:
     return f"{job.model.name} to {len(job.rows)} rows"
-
-
-def failed(job: Any, index: int, error: BaseException) -> FitError:
-    """What went wrong with a job, in one line."""
-    reason = " ".join(str(error).split())
-    return FitError(f"cannot fit {job}: {reason or type(error).__name__}", index)
-
-
-def completed(
-    results: dict[int, Any], others: Trainer, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]
-) -> list[T]:
-    """All results in the order of the jobs; `others` runs those that have none yet."""
-    rest = [index for index in range(len(jobs)) if index not in results]
-    try:
-        done = others.run([jobs[i] for i in rest], classes, [seeds[i] for i in rest]) if rest else []
-    except FitError as error:
-        raise FitError(error.message, rest[error.index]) from error
-    every = {**results, **dict(zip(rest, done, strict=True))}
-    return [every[index] for index in range(len(jobs))]
-
-
-def unwatched(results: Iterable[Any], total: int) -> Iterable[Any]:
-    return results
-
-
-@dataclass(frozen=True, slots=True)
-class PoolTrainer:
-    """Runs jobs in joblib's processes, one core each; in the caller's own backend where joblib was given one.
-
-    `processes` None means one per core. `watch(results, total)` passes the results on as they come: a progress bar.
-    """
-
-    processes: int | None = None
-    watch: Watch = unwatched
-    why: str = ""
-
-    @property
-    def said(self) -> dict[str, Any]:
-        return {"trainer": "pool", "device": "cpu", "why": self.why}
-
-    def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
-        if not jobs:
-            return []
-        backend, width = get_active_backend()
-        chosen = width is not None or not isinstance(backend, LokyBackend)
-        processes = self.processes or (None if chosen else min(cpu_count(), len(jobs)))
-        lazily = "generator" if backend.supports_return_generator else "list"
-        tasks = (
-            delayed(_attempt)(os.getpid(), i, job, classes, seed)
-            for i, (job, seed) in enumerate(zip(jobs, seeds, strict=True))
-        )
-        try:
-            return list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
-        except TerminatedWorkerError as error:
-            raise LimbeckError("a training process was killed; too little memory for so many processes?") from error
-        except BrokenProcessPool as error:
-            raise LimbeckError("other processes cannot load a model; define it in a module they can import") from error
-
-
-def warm_up(processes: int | None = None) -> None:
-    """Start the pool in the background: its processes import what fits need while the caller reads and checks."""
-    width = processes or cpu_count()
-    if width > 1:
-        imports = [delayed(_import)("limbeck.models.sklearn", os.getpid())] * width
-        with _deaf_children():
-            started = Parallel(width, batch_size=1, return_as="generator")(imports)
-        threading.Thread(target=list, args=(started,), daemon=True).start()
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes that start here ignore Ctrl-C, which is for the program; it hears afterwards what came meanwhile."""
-    resource_tracker.ensure_running()  # it would unblock signals if it had to start inside
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, heard)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-@cache
-def end_with(program: int) -> None:
-    """In a process of the pool: it must not outlive the program, however that ends."""
-
-    def watch() -> None:
-        while os.getppid() == program:
-            time.sleep(0.2)
-        os._exit(1)
-
-    if os.getpid() != program:
-        threading.Thread(target=watch, daemon=True).start()
-
-
-def _attempt(program: int, index: int, job: Job[T], classes: int, seed: int) -> T:
-    end_with(program)
-    try:
-        with threadpool_limits(1):
-            return job.run(classes, seed)
-    except (Exception, SystemExit) as error:  # an estimator may raise anything; all of it is told in one line
-        raise failed(job, index, error) from None
-
-
-def _import(module: str, program: int) -> None:
-    end_with(program)
-    import_module(module)

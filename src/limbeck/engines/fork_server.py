@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import ClassVar
 
 
-class Nursery:
+class ForkServer:
     """A process that forks a child for each folder that it is told of, and says when the child has ended."""
 
-    idle: ClassVar[list["Nursery"]] = []
+    idle: ClassVar[list["ForkServer"]] = []
 
     def __init__(self) -> None:
         self.line, theirs = Pipe()
         path = os.pathsep.join(filter(None, sys.path))
-        command = [sys.executable, "-c", f"from {__name__} import tend; tend()"]
+        command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
         self.process = subprocess.Popen(command, stdin=theirs.fileno(), env={**os.environ, "PYTHONPATH": path})
         theirs.close()
         atexit.register(self.close)
 
-    def bear(self, task: str, home: Path, needs: str) -> None:
+    def spawn(self, task: str, home: Path, needs: str) -> None:
         """Returns when the child has done the task or died; `needs` is a module of ours to import before its birth."""
         told = {"task": task, "home": str(home), "needs": needs, "path": sys.path, "here": str(Path.cwd())}
         self.line.send_bytes(json.dumps({**told, "program": os.getpid()}).encode())
@@ -48,17 +48,17 @@ def in_a_fresh_process(task: str, home: Path, needs: str = "") -> None:
         subprocess.run([sys.executable, "-c", command], check=False)
         return
     try:
-        nursery = Nursery.idle.pop()
+        nursery = ForkServer.idle.pop()
     except IndexError:
-        nursery = Nursery()
+        nursery = ForkServer()
     if nursery.process.poll() is not None:  # it died while nobody asked
-        nursery = Nursery()
+        nursery = ForkServer()
     with suppress(EOFError, ConnectionError):  # it died, and its child with it
-        nursery.bear(task, home.resolve(), needs)
-        Nursery.idle.append(nursery)
+        nursery.spawn(task, home.resolve(), needs)
+        ForkServer.idle.append(nursery)
 
 
-def tend() -> None:
+def serve() -> None:
     """In the nursery: a child for each folder, until nobody asks any more."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     line = Connection(os.dup(0))

@@ -37,7 +37,7 @@ class Timed(Generic[T]):
 
 
 @dataclass(slots=True)
-class SharedTrainer:
+class CachingTrainer:
     """Hands on only those jobs whose like is not in `done` yet, which other trainers may share.
 
     `seconds` is what this trainer's jobs took on one core, whoever asked for them first. Results are read-only, for
