@@ -21,7 +21,7 @@ from limbeck.consortium.joining import Join
 from limbeck.consortium.party import PartyFolder
 from limbeck.privacy.ledger import read_ledger
 from limbeck.privacy.mechanisms import (
-    PARTS,
+    MECHANISMS,
     ClippedGaussian,
     ConfidentGaussian,
     Gaussian,
@@ -53,14 +53,12 @@ class Pair:
     homes: tuple[Path, Path]
     given: Given
 
-    def ask(
-        self, name: str, algorithm: Any, request: Message, turn: int, seed: int = 0, run: str = "run"
-    ) -> list[Answer]:
+    def ask(self, algorithm: Any, request: Message, turn: int, seed: int = 0, run: str = "run") -> list[Answer]:
         """Both answers, after everything about them was compared."""
         told, seen = [], []
         for home in self.homes:
             del self.given[:]
-            told.append(answer(PartyFolder(home), question(name, algorithm, request, turn, seed, run)))
+            told.append(answer(PartyFolder(home), question(algorithm, request, turn, seed, run)))
             seen.append(list(self.given))
         check_equal(*told)
         check_sensitivity(*seen)
@@ -68,9 +66,9 @@ class Pair:
         return told
 
 
-def question(name: str, algorithm: Any, request: Message, turn: int, seed: int, run: str) -> Question:
+def question(algorithm: Any, request: Message, turn: int, seed: int, run: str) -> Question:
     terms = Terms(
-        algorithm=name,
+        algorithm=algorithm.name,
         parameters=json.loads(json.dumps(asdict(algorithm))),
         parties=PARTIES,
         seed=seed,
@@ -101,7 +99,7 @@ def check_sensitivity(some: Given, others: Given) -> None:
             assert moved.max(initial=0) <= mechanism.weight + 1e-9
             assert moved.sum(axis=1).max(initial=0) <= 2 * mechanism.weight + 1e-9
         elif isinstance(mechanism, GaussianSum):
-            assert np.linalg.norm(moved) <= mechanism.apart + 1e-6
+            assert np.linalg.norm(moved) <= mechanism.l2_sensitivity + 1e-6
         elif isinstance(mechanism, LaplaceCounts):
             assert moved.sum() <= 2
         else:
@@ -154,14 +152,14 @@ def pair(
         patched.setattr(
             "limbeck.models.rehearsal.rehearse", lambda *given: None
         )  # of the model alone, before rows are read
-        for kind in PARTS:
+        for kind in MECHANISMS.values():
             if kind.noisy:
                 patched.setattr(kind, "protect", _stand_in(given))
         yield Pair(homes, given)
 
 
 def _stand_in(given: Given) -> Callable[..., Array]:
-    def protect(mechanism: Any, value: Array, chance: Any) -> Array:
+    def protect(mechanism: Any, value: Array, source: Any) -> Array:
         given.append((mechanism, np.array(value)))
         if isinstance(mechanism, VOTES):
             return np.asarray(np.arange(len(value)) % value.shape[1])

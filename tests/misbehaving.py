@@ -1,16 +1,19 @@
 """Algorithms that break one rule each, for check_algorithm to find; other processes know them by these names."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from limbeck.algorithms.centralized import Centralized, HandOver
-from limbeck.algorithms.fedkt import FedKT, Students
+from limbeck.algorithms.centralized import Centralized, PrivateRows, SendRows
+from limbeck.algorithms.fedkt import FedKT, Students, TrainStudents
 from limbeck.algorithms.solo import Solo, TrainAlone
-from limbeck.protocol.messages import Adopt, Done, Reply, Request
-from limbeck.protocol.parties import Outcome, Parties
+from limbeck.protocol.algorithm import Outcome
+from limbeck.protocol.disclosures import Disclosure, Facts
+from limbeck.protocol.messages import Done, InstallModel, Reply, Request
+from limbeck.protocol.parties import Parties
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 
@@ -24,7 +27,7 @@ class Thawed:
 
 @dataclass(frozen=True, slots=True)
 class Moody(FedKT):
-    """Has chance of its own."""
+    """Uses randomness of its own."""
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         silo.rng = np.random.default_rng()
@@ -42,7 +45,7 @@ class Forgetful(Solo):
 
 @dataclass(frozen=True, slots=True)
 class Deaf(Solo):
-    """Takes silence for success."""
+    """Ends well although no party replied."""
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         parties.ask(TrainAlone())
@@ -51,7 +54,7 @@ class Deaf(Solo):
 
 @dataclass(frozen=True, slots=True)
 class Leaky(FedKT):
-    """Sends without a release."""
+    """Its parties send without disclosing."""
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         return Students((b"bare",))
@@ -67,15 +70,44 @@ class Talkative(Centralized):
     """Its server sends everybody's rows to everybody."""
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        pools = parties.ask(HandOver())
+        pools = parties.ask(SendRows())
         parties.ask(Broadcast(np.concatenate([pool.x for pool in pools])))
         return Outcome()
 
 
 @dataclass(frozen=True, slots=True)
 class Careless(Solo):
-    """Its server sends without a release."""
+    """Its server sends without disclosing."""
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        parties.ask(Adopt(b"made of private rows"))
+        parties.ask(InstallModel(b"made of private rows"))
         return Outcome()
+
+
+@dataclass(frozen=True, slots=True)
+class Undeclared(FedKT):
+    """Its parties disclose what is not declared."""
+
+    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+        return [each for each in FedKT.disclosures(self, run) if each.what != "students"]
+
+
+@dataclass(frozen=True, slots=True)
+class Greedy(FedKT):
+    """Asks twice for what is declared to leave once."""
+
+    def lead(self, parties: Parties, site: Site) -> Outcome:
+        parties.ask(TrainStudents())
+        return FedKT.lead(self, parties, site)
+
+
+@dataclass(frozen=True, slots=True)
+class Garbled(Centralized):
+    """Party 1 sends labels of a class that there is not."""
+
+    name = "garbled"
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        if silo.party != 1 or not isinstance(request, SendRows):
+            return Centralized.answer(self, request, silo)
+        return silo.disclose("rows", PrivateRows(silo.private.x, np.full(len(silo.private), 99, np.uint8)))

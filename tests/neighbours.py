@@ -48,7 +48,7 @@ class Neighbours:
 
     def experiment(
         self,
-        algorithm: str = 'name = "fedkt"\nvoting = "paper"\npartitions = 1\nsubsets = 2',
+        algorithm: str = 'name = "fedkt"\npartitions = 1\nsubsets = 2',
         deadline: float = 60.0,
         quorum: int | None = None,
         more: str = "",

@@ -8,25 +8,29 @@ from typing import Any
 import numpy as np
 
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
-from limbeck.algorithms.questions import Say, SayIn
+from limbeck.algorithms.fedvote import FedVote, VoteRequest
 from limbeck.consortium.joining import Join
 from limbeck.data.sets import load
-from limbeck.knowledge.bases import directions
 from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import read_ledger
 from limbeck.protocol.codec import Header, encode
+from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.letters import Question, Terms
 from limbeck.protocol.messages import Message
 from limbeck.protocol.rows import content_hash
 
 IRIS = load("iris")
 PUBLIC = IRIS.x[::5].astype(np.float32)
-PLAIN = FedKT(voting="paper", partitions=1, subsets=2)
-NOISY = FedKT(voting="paper", partitions=1, subsets=2, privacy=Privacy("L1", epsilon=2.0))
+PLAIN = FedKT(partitions=1, subsets=2)
+NOISY = FedKT(partitions=1, subsets=2, privacy=Privacy("L1", epsilon=2.0))
 PRIVATE = FedKT(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0))
+VOTES = FedVote(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0))
+NOISY_VOTES = FedVote(partitions=1, subsets=2, privacy=Privacy("L1", epsilon=2.0))
+PARTIES = 3
 SUBSET = {"rounds": 1, "start": "none", "sampled": 5, "population": 30}
 SETTINGS = 'data = "private.npz"\npublic = "public.npz"\n{more}\n[model]\nname = "{model}"\n{agree}'
 AGREE = '[[agree]]\nalgorithm = "fedkt"\n'
+AGREE_VOTES = '[[agree]]\nalgorithm = "fedvote"\n'
 TOO_MUCH = "the run would spend more than this party's owner allows"
 CANNOT = "this party cannot answer; its own log says why"
 
@@ -47,8 +51,8 @@ def put_rows(home: Path, x: Any = IRIS.x[2::5], y: Any = IRIS.y[2::5]) -> None:
     np.savez(home / "private.npz", x_train=x, y_train=y)
 
 
-def settle(home: Path, more: str = "", agree: str = AGREE, model: str = "decision-tree") -> None:
-    """Without a budget, unless `more` has one."""
+def settle(home: Path, more: str = "", agree: str = AGREE + AGREE_VOTES, model: str = "decision-tree") -> None:
+    """Both algorithms with teachers are agreed to; without a budget, unless `more` has one."""
     limit = "" if "budget" in more else "unprotected = true\n"
     (home / "party.toml").write_text(SETTINGS.format(more=limit + more, agree=agree, model=model))
 
@@ -58,18 +62,25 @@ def invitation(algorithm: Any) -> dict[str, Any]:
     return {"name": algorithm.name, **json.loads(json.dumps(asdict(algorithm)))}
 
 
-def question(method: FedKT = PLAIN, request: Message | None = None, turn: int = 0, **changes: Any) -> Question:
-    about: dict[str, Any] = {"algorithm": "fedkt", "parameters": json.loads(json.dumps(asdict(method)))}
-    shared = {"parties": 3, "seed": 1, "classes": ["0", "1", "2"], "public": content_hash(PUBLIC)}
+def honest(method: Any) -> Message:
+    """What the server asks first."""
+    if isinstance(method, FedKT):
+        return TrainStudents()
+    plan = method.plan(Facts(len(PUBLIC), 3, PARTIES, "secure"))
+    at_party = plan is not None and method.level == "L2"
+    return VoteRequest(method.encoding.fit(PUBLIC, plan.components).basis if at_party else np.empty(0))
+
+
+def question(method: Any = PLAIN, request: Message | None = None, turn: int = 0, **changes: Any) -> Question:
+    about: dict[str, Any] = {"algorithm": method.name, "parameters": json.loads(json.dumps(asdict(method)))}
+    shared = {"parties": PARTIES, "seed": 1, "classes": ["0", "1", "2"], "public": content_hash(PUBLIC)}
     letter = {
         "run": "run",
         "party": 0,
         **{k: changes.pop(k) for k in ("run", "party", "counted", "after") if k in changes},
     }
     terms = Terms(**{**about, **shared, **changes})
-    say = SayIn(30, 30, 3, directions(PUBLIC, 5)) if method.privacy.level == "L2" else Say(30, 30, 3)
-    asked = request or (TrainStudents(30) if method.voting == "paper" else say)
-    data = encode(asked, Header(turn, terms.public))
+    data = encode(request or honest(method), Header(turn, terms.public))
     return Question(turn=turn, terms=terms, request=data, **letter)
 
 

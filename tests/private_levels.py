@@ -1,25 +1,26 @@
 """Every algorithm at every private level, small; and what a party sends and writes in a run of one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from limbeck.algorithms.centralized import PrivateRows
 from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import FedKT
-from limbeck.algorithms.fedmd import FedMDLDP, FedMDNFDP
+from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
+from limbeck.algorithms.fedvote import FedVote
 from limbeck.algorithms.pate import Pate
-from limbeck.algorithms.voting import Voting
 from limbeck.engines import respond as door
 from limbeck.engines.in_process import InProcess
 from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
-from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import Privacy
+from limbeck.protocol.learning import Job, Trainer
 from limbeck.protocol.messages import Reply
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.release import MemoryLedger
@@ -28,26 +29,24 @@ from limbeck.protocol.rows import Rows
 QUICK = Recipe(epochs=1, batch=4)
 STUDY: dict[str, Any] = {"rounds": 2, "alignment": 5, "start": "none", "settle": QUICK, "digest": QUICK}
 L1, L2 = Privacy("L1", epsilon=2.0), Privacy("L2", epsilon=2.0)
+ADD_REMOVE = Privacy("L2", "laplace", gamma=0.5, adjacency="add-remove")
 LEVELS: dict[str, Any] = {
-    "fedkt-paper-L1": FedKT(voting="paper", partitions=2, subsets=2, privacy=L1),
-    "fedkt-paper-L2": FedKT(voting="paper", partitions=2, subsets=2, privacy=L2),
-    "fedkt-paper-L2-add-remove": FedKT(
-        voting="paper", partitions=1, subsets=3, privacy=Privacy("L2", "laplace", gamma=0.5, adjacency="add-remove")
-    ),
-    "fedkt-paper-L2-confident": FedKT(
-        voting="paper", partitions=1, subsets=3, privacy=Privacy("L2", "confident-gaussian", sigma=1.0, threshold=0.1)
-    ),
-    "fedkt-L1": FedKT(partitions=1, subsets=2, privacy=L1),
+    "fedkt-L1": FedKT(partitions=2, subsets=2, privacy=L1),
     "fedkt-L2": FedKT(partitions=2, subsets=2, privacy=L2),
-    "fedkt-L2-rows": FedKT(
-        partitions=1, subsets=3, voting=Voting(ask="rows"), privacy=Privacy("L2", "gaussian", sigma=3.0)
+    "fedkt-L2-add-remove": FedKT(partitions=1, subsets=3, privacy=ADD_REMOVE),
+    "fedkt-L2-confident": FedKT(
+        partitions=1, subsets=3, privacy=Privacy("L2", "confident-gaussian", sigma=1.0, threshold=0.1)
     ),
-    "fedkt-L2-corrected": FedKT(partitions=1, subsets=2, voting=Voting(teachers="prior-corrected"), privacy=L2),
+    "fedvote-L1": FedVote(partitions=1, subsets=2, privacy=L1),
+    "fedvote-L2": FedVote(partitions=2, subsets=2, privacy=L2),
+    "fedvote-L2-add-remove": FedVote(partitions=1, subsets=3, privacy=replace(L2, adjacency="add-remove")),
+    "fedvote-L2-leader": FedVote(
+        partitions=1, subsets=3, weights="equal", labels="leader", privacy=Privacy("L2", "gaussian", sigma=3.0)
+    ),
     "pate-L2": Pate(teachers=4, privacy=L2),
     "fedkd-server": FedKD(local=None, distil=QUICK, weights="equal"),
     "fedkd-party": FedKD(distil=QUICK, noise="gaussian", epsilon=4.0, noised_by="party", weights_release="noisy"),
     "fedkd-labels-L1": FedKD(transfer="labels", distil=QUICK, privacy=L1),
-    "fedkd-vote-L1": FedKD(transfer="labels", voting=Voting(), distil=QUICK, privacy=L1),
     "fedmd-ldp": FedMDLDP(**STUDY, revisit=QUICK, epsilon=50.0),
     "fedmd-nfdp": FedMDNFDP(**STUDY, revisit=QUICK, sampled=4, population=6),
 }
@@ -71,14 +70,15 @@ def ordinary(rows: int = 9, row: tuple[int, ...] = (2,), seed: int = 0) -> Rows:
     return Rows(x.astype(np.float32), y)
 
 
-def federation(algorithm: Any, private: Rows, model: dict[str, Any]) -> Federation:
+def federation(algorithm: Any, private: Rows, model: dict[str, Any], classes: int = 3) -> Federation:
     """Party 0 has these rows and this model, party 1 ordinary ones."""
     row = private.x.shape[1:]
+    held = [private, ordinary(9, row, 1)]
     return Federation(
         algorithm=algorithm,
         seed=3,
-        classes=np.array(["a", "b", "c"]),
-        private=[private, ordinary(9, row, 1)],
+        classes=np.array(["a", "b", "c"][:classes]),
+        private=[Rows(rows.x, rows.y % classes) for rows in held],
         models=[model_from(model)] * 2,
         server_model=model_from({"name": "decision-tree"}),
         public=Rows(ordinary(8, row, 2).x, np.zeros(8, int)),
@@ -103,10 +103,26 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Reply]]:
         yield found
 
 
-def run_party(monkeypatch: pytest.MonkeyPatch, algorithm: Any, private: Rows, model: dict[str, Any]) -> Sent:
-    made = federation(algorithm, private, model)
-    trainer = PoolTrainer(1)
-    server, silos = made.sites(trainer)
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Runs jobs in this thread and looks for thread pools once, not for every job: these runs have many tiny ones."""
+
+    said: ClassVar[dict[str, Any]] = {}
+
+    def run(self, jobs: Sequence[Job[Any]], classes: int, seeds: Sequence[int]) -> list[Any]:
+        with threadpool_limits(1):
+            return [job.run(classes, seed) for job, seed in zip(jobs, seeds, strict=True)]
+
+
+def run_party(
+    monkeypatch: pytest.MonkeyPatch,
+    algorithm: Any,
+    private: Rows,
+    model: dict[str, Any],
+    trainer: Trainer = Here(),  # noqa: B008
+    classes: int = 3,
+) -> Sent:
+    server, silos = federation(algorithm, private, model, classes).sites(trainer)
     for site in (server, *silos):
         site.ledger = MemoryLedger()
     with heard(monkeypatch) as replies:

@@ -4,8 +4,8 @@ import pytest
 
 from limbeck.checks import AlgorithmError, check_algorithm
 from limbeck.errors import LimbeckError
-from limbeck.protocol.parties import Algorithm
-from misbehaving import Careless, Deaf, Forgetful, Leaky, Moody, Talkative, Thawed
+from limbeck.protocol.algorithm import Algorithm
+from misbehaving import Careless, Deaf, Forgetful, Greedy, Leaky, Moody, Talkative, Thawed, Undeclared
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,16 @@ def test_a_broken_rule_is_named(algorithm: Algorithm, rule: str, tests_on_path: 
         check_algorithm(algorithm)
 
 
-@pytest.mark.parametrize("algorithm", [Leaky(), Careless(), Talkative()])
-def test_the_door_itself_refuses(algorithm: Algorithm) -> None:
-    with pytest.raises(LimbeckError, match="was about to leave without a release"):
+@pytest.mark.parametrize(
+    ("algorithm", "told"),
+    [
+        (Leaky(), "party 0: Students was about to leave without being disclosed"),
+        (Careless(), "server: InstallModel was about to leave without being disclosed"),
+        (Talkative(), "server: Broadcast was about to leave without being disclosed"),
+        (Undeclared(), "party 0: students was about to leave, but the algorithm does not declare it"),
+        (Greedy(), "party 0: students is declared to leave 1 times, not more"),
+    ],
+)
+def test_the_site_itself_refuses(algorithm: Algorithm, told: str) -> None:
+    with pytest.raises(LimbeckError, match=told):
         check_algorithm(algorithm)

@@ -126,7 +126,7 @@ def test_private_labels_need_named_classes() -> None:
         ({"algorithm": FedKT}, "algorithm must be an algorithm such as"),
         ({"split": "dirichlet"}, "split must be a table such as"),
         ({"split": {"kind": "dirichlet", "bta": 1.0}}, "split: unknown key 'bta'; did you mean 'beta'"),
-        ({"algorithm__consensus": "medain"}, "consensus = 'medain'"),
+        ({"algorithm__consistent": "maybe"}, "consistent = 'maybe'"),
         ({"classes": [0, 1, 2, 2]}, "classes names one twice"),
         ({"classes": [0, 1]}, "classes does not name 2, which y holds"),
         ({"public_share": 1.5}, "public_share must be a share between 0 and 1"),

@@ -1,71 +1,105 @@
-"""Limbeck: federated learning by knowledge transfer."""
+"""Limbeck: federated learning by knowledge transfer. `__all__` is the public API."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from limbeck._version import __version__ as __version__
+from limbeck._version import __version__
 
 if TYPE_CHECKING:
-    from limbeck.algorithms.centralized import Centralized as Centralized
-    from limbeck.algorithms.ensemble import Ensemble as Ensemble
-    from limbeck.algorithms.fedavg import FedAvg as FedAvg
-    from limbeck.algorithms.fedavgm import FedAvgM as FedAvgM
-    from limbeck.algorithms.feddf import FedDF as FedDF
-    from limbeck.algorithms.fedgen import FedGEN as FedGEN
-    from limbeck.algorithms.fedkd import FedKD as FedKD
-    from limbeck.algorithms.fedkt import FedKT as FedKT
-    from limbeck.algorithms.fedkt_prox import FedKTAvg as FedKTAvg
-    from limbeck.algorithms.fedkt_prox import FedKTProx as FedKTProx
-    from limbeck.algorithms.fedmd import FedMD as FedMD
-    from limbeck.algorithms.fedprox import FedProx as FedProx
-    from limbeck.algorithms.pate import Pate as Pate
-    from limbeck.algorithms.public_only import PublicOnly as PublicOnly
-    from limbeck.algorithms.scaffold import Scaffold as Scaffold
-    from limbeck.algorithms.solo import Solo as Solo
-    from limbeck.algorithms.voting import Voting as Voting
-    from limbeck.checks import check_algorithm as check_algorithm
-    from limbeck.errors import LimbeckError as LimbeckError
-    from limbeck.errors import LimbeckWarning as LimbeckWarning
-    from limbeck.experiments.result import load as load
-    from limbeck.experiments.run import run as run
-    from limbeck.experiments.run import run_file as run_file
-    from limbeck.models.torch import TorchModel as TorchModel
-    from limbeck.models.trainers import Training as Training
-    from limbeck.privacy.calibration import Privacy as Privacy
-    from limbeck.privacy.ledger import Budget as Budget
-    from limbeck.protocol.recipe import Recipe as Recipe
+    from limbeck.algorithms.centralized import Centralized
+    from limbeck.algorithms.ensemble import Ensemble
+    from limbeck.algorithms.fedavg import FedAvg
+    from limbeck.algorithms.fedavgm import FedAvgM
+    from limbeck.algorithms.feddf import FedDF
+    from limbeck.algorithms.fedgen import FedGEN
+    from limbeck.algorithms.fedkd import FedKD
+    from limbeck.algorithms.fedkt import FedKT
+    from limbeck.algorithms.fedkt_prox import FedKTAvg, FedKTProx
+    from limbeck.algorithms.fedmd import FedMD
+    from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP, FedMDNP
+    from limbeck.algorithms.fedprox import FedProx
+    from limbeck.algorithms.fedvote import FedVote
+    from limbeck.algorithms.pate import Pate
+    from limbeck.algorithms.pooled import Pooled
+    from limbeck.algorithms.public_only import PublicOnly
+    from limbeck.algorithms.scaffold import Scaffold
+    from limbeck.algorithms.solo import Solo
+    from limbeck.checks import check_algorithm
+    from limbeck.errors import LimbeckError, LimbeckWarning
+    from limbeck.experiments.result import load
+    from limbeck.experiments.run import run, run_file
+    from limbeck.models.torch import TorchModel
+    from limbeck.models.trainers import Training
+    from limbeck.privacy.calibration import Privacy
+    from limbeck.privacy.ledger import Budget
+    from limbeck.protocol.algorithm import Algorithm, Outcome
+    from limbeck.protocol.recipe import Recipe
+else:
+    _HOMES = {
+        "Algorithm": "limbeck.protocol.algorithm",
+        "Budget": "limbeck.privacy.ledger",
+        "LimbeckError": "limbeck.errors",
+        "LimbeckWarning": "limbeck.errors",
+        "Outcome": "limbeck.protocol.algorithm",
+        "Privacy": "limbeck.privacy.calibration",
+        "Recipe": "limbeck.protocol.recipe",
+        "TorchModel": "limbeck.models.torch",
+        "Training": "limbeck.models.trainers",
+        "check_algorithm": "limbeck.checks",
+        "load": "limbeck.experiments.result",
+        "run": "limbeck.experiments.run",
+        "run_file": "limbeck.experiments.run",
+    }
 
-_ELSEWHERE = {
-    "Budget": "limbeck.privacy.ledger",
-    "LimbeckError": "limbeck.errors",
-    "LimbeckWarning": "limbeck.errors",
-    "Privacy": "limbeck.privacy.calibration",
-    "Recipe": "limbeck.protocol.recipe",
-    "TorchModel": "limbeck.models.torch",
-    "Training": "limbeck.models.trainers",
-    "Voting": "limbeck.algorithms.voting",
-    "check_algorithm": "limbeck.checks",
-    "load": "limbeck.experiments.result",
-    "run": "limbeck.experiments.run",
-    "run_file": "limbeck.experiments.run",
-}
+    def __getattr__(name):
+        """Import a name where it is used, so that `import limbeck` costs nothing. The rest are algorithms' classes."""
+        from importlib import import_module
+
+        if name in _HOMES:
+            return getattr(import_module(_HOMES[name]), name)
+        if name in __all__:
+            from limbeck.algorithms import algorithms
+
+            return next(algorithm for algorithm in algorithms().values() if algorithm.__name__ == name)
+        raise AttributeError(f"module 'limbeck' has no attribute {name!r}")
+
+    def __dir__():
+        return sorted(__all__)
 
 
-def __getattr__(name: str) -> Any:
-    """Names are imported where they are used: `import limbeck` costs nothing. Algorithms go by their class names."""
-    from importlib import import_module
-
-    if name in _ELSEWHERE:
-        return getattr(import_module(_ELSEWHERE[name]), name)
-    if name[:1].isupper():
-        from limbeck.algorithms import algorithms
-
-        for algorithm in algorithms().values():
-            if algorithm.__name__ == name:
-                return algorithm
-    raise AttributeError(f"module 'limbeck' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    from limbeck.algorithms import algorithms
-
-    return ["__version__", *_ELSEWHERE, *(algorithm.__name__ for algorithm in algorithms().values())]
+__all__ = [
+    "Algorithm",
+    "Budget",
+    "Centralized",
+    "Ensemble",
+    "FedAvg",
+    "FedAvgM",
+    "FedDF",
+    "FedGEN",
+    "FedKD",
+    "FedKT",
+    "FedKTAvg",
+    "FedKTProx",
+    "FedMD",
+    "FedMDLDP",
+    "FedMDNFDP",
+    "FedMDNP",
+    "FedProx",
+    "FedVote",
+    "LimbeckError",
+    "LimbeckWarning",
+    "Outcome",
+    "Pate",
+    "Pooled",
+    "Privacy",
+    "PublicOnly",
+    "Recipe",
+    "Scaffold",
+    "Solo",
+    "TorchModel",
+    "Training",
+    "__version__",
+    "check_algorithm",
+    "load",
+    "run",
+    "run_file",
+]

@@ -19,7 +19,7 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
-from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.streams import stream
 
 MODELS = ({"name": "decision-tree"}, {"name": "logistic-regression"}, {"name": "naive-bayes"})
@@ -66,7 +66,7 @@ def check_algorithm(algorithm: Algorithm, seed: int = 0, federation: Federation 
 
 def small_federation(algorithm: Algorithm, seed: int = 0) -> Federation:
     """Three parties share the embedded `iris`: with three kinds of models, or one network where it must be one."""
-    alike = getattr(algorithm, "one_network", False)
+    alike = algorithm.needs_one_network
     data = load("iris")
     parts = cut(data, Draw(0.3), Draw(0.2), seed)
     held = Iid().deal(data.y[parts.private], {}, len(MODELS), stream(seed, "split"))
@@ -124,7 +124,7 @@ def _check_silence(federation: Federation) -> None:
     _must(engine.traffic.missing == (SILENT,), "the silent party is named as missing")
     left = [silo for silo in engine.silos if silo.party != SILENT]
     _must(
-        result.model is not None or all(silo.adopted for silo in left),
+        result.model is not None or all(silo.installed for silo in left),
         "with a silent party, the others still end with a model",
     )
     with suppress(LimbeckError):

@@ -17,7 +17,7 @@ from limbeck.data.splits import SPLITS, Iid, Split
 from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
 from limbeck.experiments.run import run
 from limbeck.models.trainers import Training
-from limbeck.protocol.parties import Algorithm, protects
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
@@ -87,7 +87,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise LimbeckError(f"classes names one twice: {list(self.classes)}")
         if unnamed := set(y.tolist()) - set(self.classes_.tolist()):
             raise LimbeckError(f"classes does not name {min(unnamed)!r}, which y holds")
-        if self.classes is None and protects(algorithm) and self.noise != "simulated":
+        if self.classes is None and algorithm.is_private and self.noise != "simulated":
             raise LimbeckError("classes: name them, for they would be read off private labels and be public")
         rows, public = self._set_aside(X, y, algorithm, chance)
         if groups is None:

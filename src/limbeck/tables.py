@@ -2,13 +2,20 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
-from typing import Any, TypeVar, cast, get_args, get_type_hints
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
+from pydantic import Field as Range
 from pydantic import TypeAdapter, ValidationError
 
 from limbeck.errors import LimbeckError, did_you_mean
 
 T = TypeVar("T")
+Positive = Annotated[int, Range(ge=1)]
+Above0 = Annotated[float, Range(gt=0, allow_inf_nan=False)]
+RowsPerPerson = Annotated[int, Range(ge=1, le=10**9)]
+NotNegative = Annotated[float, Range(ge=0, allow_inf_nan=False)]
+Delta = Annotated[float, Range(gt=0, lt=1)]
 
 
 def check_keys(table: Mapping[str, Any], known: Collection[str]) -> None:
@@ -28,11 +35,11 @@ def from_table(kind: type[T], table: Mapping[str, Any], default: T | None = None
     for field in fields(kind):
         if default is None and field.name not in table and _default(field) is MISSING:
             raise LimbeckError(f"{field.name} is missing")
-    hints, known = get_type_hints(kind), {field.name: field for field in fields(kind)}
+    hints, known = _hints(kind), {field.name: field for field in fields(kind)}
     found = {}
     for key, value in table.items():
         usual = _default(known[key]) if default is None else getattr(default, key)
-        found[key] = _value(key, hints[key], value, usual)
+        found[key] = _value(key, hints[key], _adapter(kind, key), value, usual)
     return kind(**found) if default is None else cast(T, replace(cast(Any, default), **found))
 
 
@@ -41,8 +48,9 @@ def _default(field: Field[Any]) -> Any:
 
 
 def check_fields(parameters: Any) -> None:
-    """Refuse a dataclass, made in Python, with values of other types than its fields'."""
-    hints = get_type_hints(type(parameters))
+    """Raise if a dataclass, made in Python, has values of other types or ranges than its fields declare."""
+    kind_of_all: Any = type(parameters)
+    hints = _hints(kind_of_all)
     for field in fields(parameters):
         hint, value = hints[field.name], getattr(parameters, field.name)
         if (kind := _dataclass_in(hint)) and (
@@ -50,7 +58,17 @@ def check_fields(parameters: Any) -> None:
         ):
             raise LimbeckError(f"{field.name} = {value!r}: in Python, say {kind.__name__}(...)")
         if hint is not kind:
-            _value(field.name, hint, value)
+            _checked(field.name, _adapter(kind_of_all, field.name), value)
+
+
+@lru_cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+@lru_cache(maxsize=1024)
+def _adapter(kind: type, name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_hints(kind)[name])
 
 
 def _dataclass_in(hint: Any) -> type | None:
@@ -59,14 +77,18 @@ def _dataclass_in(hint: Any) -> type | None:
     return next(found, None)
 
 
-def _value(key: str, hint: Any, value: Any, default: Any = None) -> Any:
+def _value(key: str, hint: Any, adapter: TypeAdapter[Any], value: Any, default: Any) -> Any:
     if isinstance(value, Mapping) and (kind := _dataclass_in(hint)):
         try:
             return from_table(kind, value, default if isinstance(default, kind) else None)
         except LimbeckError as error:
             raise LimbeckError(f"{key}: {error}") from error
+    return _checked(key, adapter, value)
+
+
+def _checked(key: str, adapter: TypeAdapter[Any], value: Any) -> Any:
     try:
-        return TypeAdapter(hint).validate_python(value, strict=True)
+        return adapter.validate_python(value, strict=True)
     except ValidationError as error:
         wanted = "; or ".join(dict.fromkeys(map(_wanted, error.errors())))
         raise LimbeckError(f"{key} = {value!r}: {wanted}") from error

@@ -20,8 +20,8 @@ def test_it_is_one_fit_on_everybodys_rows() -> None:
     assert np.array_equal(PackedModel(result.model.onnx).vote(federation.test.x), fitted.vote(federation.test.x))
 
 
-def test_rows_that_leave_bare_cost_infinity() -> None:
+def test_rows_that_leave_unprotected_have_an_infinite_epsilon() -> None:
     record = small_federation(Centralized()).run(PoolTrainer(1)).record
     assert record.epsilon == {"server": math.inf, "parties": math.inf}
-    handed = [row for row in record.ledger if row["what"] == "PrivateRows"]
+    handed = [row for row in record.ledger if row["what"] == "rows" and row["observer"] == "server"]
     assert [row["queries"] for row in handed] == [1, 1, 1], "how many rows a party has stands in no ledger"

@@ -1,4 +1,4 @@
-"""FedKD: identities, weights, silence and nonsense, and what its noise is worth."""
+"""FedKD: identities, weights, silence and invalid replies, and what its noise protects."""
 
 import math
 from dataclasses import replace
@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from limbeck.algorithms.fedkd import FedKD, Told
+from limbeck.algorithms.fedkd import FedKD
+from limbeck.algorithms.logits import Predictions
 from limbeck.checks import check_algorithm, small_federation
 from limbeck.engines.fresh_process import FreshProcess
 from limbeck.engines.in_process import InProcess, ThroughBytes
@@ -21,10 +22,11 @@ from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.accountants import epsilon_by
 from limbeck.privacy.calibration import Privacy
-from limbeck.privacy.events import Spend
+from limbeck.privacy.events import DpEvent
 from limbeck.privacy.ledger import Book, Budget
 from limbeck.privacy.mechanisms import LaplaceLogits
-from limbeck.protocol.parties import Algorithm, delta_of
+from limbeck.protocol.algorithm import Algorithm
+from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Rows
 from limbeck.report.statement import statement
@@ -74,7 +76,7 @@ def ran(
 def logits_of_parties(engine: InProcess) -> list[Any]:
     """What each party's network says of the public rows, by its weights; not of those that were silent."""
     public = engine.server.public.x
-    trained = [(silo.model, silo.memory["study.weights"]) for silo in engine.silos if "study.weights" in silo.memory]
+    trained = [(silo.model, silo.memory["weights"]) for silo in engine.silos if "weights" in silo.memory]
     return [ForwardPass(model, weights, public).run(3, 0) for model, weights in trained]  # type: ignore[arg-type]
 
 
@@ -89,7 +91,7 @@ def test_it_ends_the_same_under_every_engine(how: dict[str, Any], tmp_path: Path
         assert fresh.run().model == plain
 
 
-def test_fine_levels_and_no_noise_are_the_plain_weighed_ensemble(tests_on_path: None) -> None:
+def test_fine_levels_and_no_noise_are_the_plain_weighted_ensemble(tests_on_path: None) -> None:
     models = [NETWORK] * 3
     algorithm = FedKD(**BARE, scale=None, bound=100.0)
     engine, _, exact = ran(algorithm, models=models)
@@ -132,8 +134,8 @@ def test_the_loss_is_what_was_asked_for(how: Any, loss: str, temperature: float,
     assert (trainer.lesson.recipe.loss, trainer.lesson.recipe.temperature) == (loss, temperature)
 
 
-def test_a_class_is_told_by_those_who_know_it(tests_on_path: None) -> None:
-    """A party without a class has no word on it; a class that nobody has is everybody's."""
+def test_a_class_is_scored_by_those_that_hold_it(tests_on_path: None) -> None:
+    """A party without a class has no weight for it; a class that nobody holds is weighted equally."""
     algorithm = FedKD(**BARE, scale=None, bound=1000.0)
     whole = federation(algorithm, [NETWORK] * 3)
     rows = [Rows(p.x[p.y != 2], p.y[p.y != 2]) for p in whole.private]
@@ -151,7 +153,9 @@ def test_a_class_is_told_by_those_who_know_it(tests_on_path: None) -> None:
 
 
 @pytest.mark.parametrize("noise", ["none", "laplace"])
-def test_parties_that_share_no_class_are_told_of_where_nothing_is_protected(noise: Any, tests_on_path: None) -> None:
+def test_parties_that_share_no_class_are_remarked_on_where_nothing_is_protected(
+    noise: Any, tests_on_path: None
+) -> None:
     algorithm = FedKD(**{**QUICK, "noise": noise})
     whole = federation(algorithm, [NETWORK] * 3)
     rows = [Rows(p.x[(p.y == 0) == (i == 0)], p.y[(p.y == 0) == (i == 0)]) for i, p in enumerate(whole.private)]
@@ -162,7 +166,7 @@ def test_parties_that_share_no_class_are_told_of_where_nothing_is_protected(nois
 def test_equal_weights_ask_for_no_counts(tests_on_path: None) -> None:
     engine, _, trainer = ran(FedKD(**BARE, scale=None, bound=1000.0, weights="equal"), models=[NETWORK] * 3)
     assert np.allclose(trainer.lesson.targets, np.mean(logits_of_parties(engine), axis=0), atol=1e-5)
-    assert {row.what for silo in engine.silos for row in silo.ledger.rows} == {"Told"}
+    assert {row.what for silo in engine.silos for row in silo.ledger.rows} == {"predictions"}
 
 
 def test_a_silent_party_is_left_out_of_the_weights(tests_on_path: None) -> None:
@@ -173,42 +177,46 @@ def test_a_silent_party_is_left_out_of_the_weights(tests_on_path: None) -> None:
 
 
 @pytest.mark.parametrize("how", [{}, {"transfer": "labels"}, {"scale": None}])
-def test_nan_logits_are_left_out_and_told(how: dict[str, Any], tests_on_path: None) -> None:
+def test_logits_that_are_not_finite_are_rejected(how: dict[str, Any], tests_on_path: None) -> None:
     models = [NETWORK, {"name": "python:factories:speechless", "recipe": {"epochs": 1}}, NETWORK]
     algorithm = FedKD(**{**BARE, **how})
     trainer = Kept()
-    outcome = InProcess(algorithm, *federation(algorithm, models).sites(trainer), trainer).run()
-    assert outcome.model
-    assert outcome.remarks == ("party 1 gave no score within the bound for every row and was left out",)
-    with pytest.raises(LimbeckError, match="no party gave a score within the bound"):
+    engine = InProcess(algorithm, *federation(algorithm, models).sites(trainer), trainer)
+    assert engine.run().model
+    [told] = engine.rejections
+    assert told.startswith("request 0: party 1: values of type float64 and shape (0,), not of shape (45, ")
+    with pytest.raises(LimbeckError, match="0 of 3 parties sent a valid reply"):
         ran(algorithm, models=[models[1]] * 3)
 
 
-def test_who_noises_its_own_scores_does_not_say_that_they_were_none(tests_on_path: None) -> None:
+def test_a_party_that_adds_the_noise_does_not_show_that_it_had_no_finite_scores(tests_on_path: None) -> None:
     models = [NETWORK, {"name": "python:factories:speechless", "recipe": {"epochs": 1}}, NETWORK]
     trainer = Kept()
     algorithm = FedKD(**QUICK, noised_by="party")
-    outcome = InProcess(algorithm, *federation(algorithm, models).sites(trainer), trainer).run()
-    assert outcome.remarks == ()
+    engine = InProcess(algorithm, *federation(algorithm, models).sites(trainer), trainer)
+    engine.run()
+    assert engine.rejections == []
 
 
 @pytest.mark.parametrize("how", [{}, {"scale": None}, {"noise": "laplace", "gamma": 1e6}, {"transfer": "labels"}])
-def test_who_says_more_than_the_bound_allows_is_left_out(how: dict[str, Any], tests_on_path: None) -> None:
-    """One liar among three: the central model learns what it would have learned without him."""
+def test_scores_beyond_the_bound_are_rejected(how: dict[str, Any], tests_on_path: None) -> None:
+    """One such party of three: the central model learns what it would have learned without it."""
     algorithm = FedKD(**{**BARE, "weights": "equal", **how})
     _, without, _ = ran(algorithm, models=[NETWORK] * 3, silent=[1])
     engine = InProcess(algorithm, *federation(algorithm, [NETWORK] * 3).sites(PoolTrainer(1)), PoolTrainer(1))
     far, nothing = np.full((len(engine.server.public), 1 if "transfer" in how else 3), 2**29), np.empty(0)
-    lies = Told(b"", 0, 0, far.astype(np.float32), nothing) if "scale" in how else Told(*packed(far), nothing, nothing)
+    scores = Predictions(b"", 0, 0, far.astype(np.float32), nothing)
+    lies = scores if "scale" in how else Predictions(*packed(far), nothing, nothing)
     honest = engine.answer
 
     def answer(letter: Any, silo: Any) -> Any:
         told = honest(letter, silo)
-        return replace(told, reply=lies) if silo.party == 1 and isinstance(told.reply, Told) else told
+        return replace(told, reply=lies) if silo.party == 1 and isinstance(told.reply, Predictions) else told
 
     engine.answer = answer  # type: ignore[method-assign]
     outcome = engine.run()
-    assert outcome.remarks == ("party 1 gave no score within the bound for every row and was left out",)
+    [told] = engine.rejections
+    assert told.startswith("request 0: party 1: values from 5.36871e+08 to 5.36871e+08, outside of ")
     assert outcome.model == without or algorithm.noise != "none"
 
 
@@ -223,24 +231,24 @@ def test_a_tree_at_the_server_learns_the_largest_sum(tests_on_path: None) -> Non
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({"scale": 0}, "scale must be from 1 to"),
-        ({"gamma": 0.0}, "gamma must be above 0"),
-        ({"gamma": -1.0}, "gamma must be above 0"),
-        ({"views": 0}, "views must be at least 1"),
-        ({"bound": 0.0}, "bound must be above 0"),
-        ({"gamma": math.inf}, "gamma must be above 0 and at most 1e\\+09"),
-        ({"bound": 1e300}, "bound must be above 0 and at most"),
-        ({"transfer": "labels", "gamma": 0.1}, 'are for transfer = "logits"'),
-        ({"transfer": "labels", "noised_by": "party"}, 'are for transfer = "logits"'),
-        ({"noise": "gaussian", "epsilon": 0.0}, "epsilon must be above 0"),
-        ({"noise": "gaussian", "sigma": math.inf}, "sigma must be above 0 and at most"),
-        ({"scale": 2**31}, "scale must be from 1 to"),
-        ({"weights": "equal", "weights_release": "noisy"}, 'is for weights = "class-share"'),
-        ({"queries": 0}, "queries must be"),
-        ({"temperature": 0.0}, "temperature must be above 0"),
+        ({"scale": 0}, "scale = 0: Input should be"),
+        ({"gamma": 0.0}, r"gamma = 0\.0: Input should be greater than 0"),
+        ({"gamma": -1.0}, "gamma = -1"),
+        ({"views": 0}, "views = 0: Input should be"),
+        ({"bound": 0.0}, "bound = 0"),
+        ({"gamma": math.inf}, "gamma = inf"),
+        ({"bound": 1e300}, "Input should be less than or equal to 1000000000"),
+        ({"transfer": "labels", "gamma": 0.1}, 'for transfer = "logits"'),
+        ({"transfer": "labels", "noised_by": "party"}, 'for transfer = "logits"'),
+        ({"noise": "gaussian", "epsilon": 0.0}, "epsilon = 0"),
+        ({"noise": "gaussian", "sigma": math.inf}, "sigma = inf"),
+        ({"scale": 2**31}, "scale = 2147483648"),
+        ({"weights": "equal", "weights_release": "noisy"}, "weights_release: for class-share of logits"),
+        ({"queries": 0}, "queries = 0"),
+        ({"temperature": 0.0}, "temperature = 0"),
         ({"noise": "gaussian"}, "needs one of sigma and epsilon"),
         ({"noise": "gaussian", "sigma": 1.0, "epsilon": 1.0}, "needs one of sigma and epsilon"),
-        ({"epsilon": 1.0}, 'are for noise = "gaussian"'),
+        ({"epsilon": 1.0}, 'sigma and epsilon are for noise = "gaussian"'),
         ({"transfer": "labels", "privacy": Privacy("L2", gamma=1.0)}, "no teachers"),
         ({"privacy": Privacy("L1", gamma=1.0)}, 'transfer = "labels"'),
         ({"weights": "best"}, "weights"),
@@ -264,9 +272,9 @@ def test_one_level_is_a_sign(tests_on_path: None) -> None:
     assert set(np.unique(np.rint(trainer.lesson.targets * 3))) <= {0, 10, 20, 30}
 
 
-def test_printed_noise_is_worth_nothing() -> None:
+def test_the_noise_of_the_paper_protects_nothing() -> None:
     """gamma 1, K = 20, C = 10, B = 10, 50 000 rows, equal weights: 5.0e5 by basic composition (a golden number)."""
-    spend = Spend(LaplaceLogits(10.0, 1.0, 10, "party", "replace", 1 / 20), 50_000)
+    spend = DpEvent(LaplaceLogits(10.0, 1.0, 10, "party", "replace", 1 / 20), 50_000)
     assert epsilon_by("basic", [spend], 1e-5) == pytest.approx(5.0e5)
     assert 1e5 < epsilon_by("rdp", [spend], 1e-5) < 5.0e5
 
@@ -299,7 +307,7 @@ def test_who_sees_what(how: Any, server: bool, parties: bool, public: bool | Non
     assert math.isfinite(record.epsilon["server"]) == server
     assert math.isfinite(record.epsilon["parties"]) == parties
     assert (math.isfinite(record.epsilon["public"]) if "public" in record.epsilon else None) == public
-    assert (record.delta > 0) == (delta_of(algorithm) > 0) == (how != {"noise": "none"})
+    assert (record.delta > 0) == (algorithm.effective_delta > 0) == (how != {"noise": "none"})
     assert statement(record).startswith("# Privacy statement")
 
 
@@ -322,11 +330,11 @@ def test_what_is_planned_is_what_is_released(how: dict[str, Any], tests_on_path:
     whole = federation(algorithm)
     engine, _, _ = ran(algorithm)
     counts = [len(rows) for rows in whole.private]
-    planned = algorithm.planned(len(engine.server.public), 3, counts, "simulated")
+    planned = planned_releases(algorithm.disclosures, Facts(len(engine.server.public), 3, 3), counts)
     released = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
 
     def told(rows: Any) -> list[Any]:
-        kept = [r for r in rows if r.mechanism != "nothing-private"]
+        kept = [r for r in rows if r.mechanism != "post-processing"]
         return sorted((r.site, r.what, r.mechanism, r.observer, r.sensitivity, r.unit, r.queries) for r in kept)
 
     assert told(planned) == told(released)
@@ -362,7 +370,7 @@ def test_a_sum_without_a_silent_party_is_as_large_as_with_it(tests_on_path: None
     assert np.allclose(trainer.lesson.targets, np.mean(logits_of_parties(engine), axis=0), atol=1e-5)
 
 
-def test_labels_leave_to_chance_what_their_privacy_says(tests_on_path: None) -> None:
+def test_labels_have_the_delta_of_their_privacy(tests_on_path: None) -> None:
     algorithm = FedKD(**QUICK, transfer="labels", privacy=Privacy("L1", "gaussian", epsilon=5.0, delta=1e-3))
     record = federation(algorithm).run(PoolTrainer(1)).record
     assert record.delta == 1e-3
@@ -372,7 +380,7 @@ def test_labels_leave_to_chance_what_their_privacy_says(tests_on_path: None) -> 
 def test_exact_counts_reach_the_server_alone(tests_on_path: None) -> None:
     engine, _, _ = ran(FedKD(**QUICK, noised_by="party"))
     seen = {(row.what, row.observer) for silo in engine.silos for row in silo.ledger.rows}
-    assert seen == {("Counts", "server"), ("scores", "public"), ("Told", "server")}
+    assert seen == {("class counts", "server"), ("noisy scores", "public"), ("predictions", "server")}
 
 
 def test_a_level_more_of_odd_scales_is_not_cut_off(tests_on_path: None) -> None:

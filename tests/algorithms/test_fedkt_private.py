@@ -1,4 +1,4 @@
-"""FedKT-L1 and -L2: what is noised where, what it costs, and what it costs nothing to say."""
+"""FedKT-L1 and -L2: what gets noise where, what it costs, and what costs nothing."""
 
 import math
 from typing import Any
@@ -6,18 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from limbeck.algorithms.distil import ballots, cut
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.pate import Pate
+from limbeck.algorithms.subsets import cut
 from limbeck.checks import check_algorithm, small_federation
 from limbeck.errors import LimbeckError
 from limbeck.experiments.record import RunRecord
+from limbeck.models.jobs import FitAndVote
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.accountants import best_epsilon
 from limbeck.privacy.calibration import Privacy
-from limbeck.privacy.events import Spend
+from limbeck.privacy.events import DpEvent
 from limbeck.privacy.mechanisms import Gumbel, Laplace
+from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.rows import PublicRows, Rows
 from limbeck.protocol.site import Silo
 
@@ -49,7 +51,7 @@ def model(algorithm: Any) -> bytes:
     ids=lambda p: f"{p.level}-{p.mechanism}-{p.adjacency}",
 )
 def test_private_fedkt_behaves(privacy: Privacy) -> None:
-    check_algorithm(FedKT.paper(privacy=privacy, subsets=3))
+    check_algorithm(FedKT(privacy=privacy, subsets=3))
 
 
 @pytest.mark.slow
@@ -60,19 +62,19 @@ def test_private_pate_behaves() -> None:
 @pytest.mark.parametrize("level", ["L1", "L2"])
 @pytest.mark.parametrize(("mechanism", "scale"), [("laplace", math.inf), ("gumbel", math.inf), ("gaussian", 1e-300)])
 def test_zero_noise_is_l0_to_the_bit(level: str, mechanism: str, scale: float) -> None:
-    assert model(FedKT.paper(privacy=private(level, mechanism, scale))) == model(FedKT.paper())
+    assert model(FedKT(privacy=private(level, mechanism, scale))) == model(FedKT())
 
 
 @pytest.mark.parametrize("level", ["L1", "L2"])
 def test_noise_changes_the_model(level: str) -> None:
-    assert model(FedKT.paper(privacy=private(level, scale=0.05))) != model(FedKT.paper())
+    assert model(FedKT(privacy=private(level, scale=0.05))) != model(FedKT())
 
 
-def test_l1_costs_the_server_nothing_less_than_everything() -> None:
-    """The students reach it bare; the noisy labels are public. Replacing a party of s students moves two counts by s."""
-    found = record(FedKT.paper(partitions=2, queries=30, privacy=private("L1", "laplace", 0.05)))
+def test_l1_protects_nothing_from_the_server() -> None:
+    """The students reach it unprotected; the noisy labels are public. Replacing a party of s students moves two counts by s."""
+    found = record(FedKT(partitions=2, queries=30, privacy=private("L1", "laplace", 0.05)))
     assert found.epsilon["server"] == math.inf
-    expected = best_epsilon([Spend(Laplace(0.05, "party", 2), 30, "replace", 3, 3, True)], 1e-5)[0]
+    expected = best_epsilon([DpEvent(Laplace(0.05, "party", 2), 30, "replace", 3, 3, True)], 1e-5)[0]
     assert found.epsilon["public"] == found.epsilon["parties"] == expected
     [labels] = [row for row in found.ledger if row["what"] == "labels"]
     assert (labels["site"], labels["queries"], labels["sensitivity"]) == ("server", 30, 4.0)
@@ -83,9 +85,16 @@ def test_l1_costs_the_server_nothing_less_than_everything() -> None:
     assert added[0]["epsilon"] < expected
 
 
+def test_at_l1_students_that_disagree_may_vote_too() -> None:
+    """The s votes of a party move as one party's, whether they agree or not."""
+    found = [record(FedKT(privacy=private("L1", "laplace", 0.05), consistent=c)).epsilon for c in (True, False)]
+    assert found[0] == found[1]
+    assert found[0]["public"] < math.inf
+
+
 def test_l2_composes_all_partitions_and_takes_the_worst_party() -> None:
-    found = record(FedKT.paper(partitions=2, queries=30, privacy=private("L2", "gumbel", 0.05)))
-    expected = best_epsilon([Spend(Gumbel(0.05, "example"), 60, "replace", 3, 5)], 1e-5)[0]
+    found = record(FedKT(partitions=2, queries=30, privacy=private("L2", "gumbel", 0.05)))
+    expected = best_epsilon([DpEvent(Gumbel(0.05, "example"), 60, "replace", 3, 5)], 1e-5)[0]
     assert found.epsilon == dict.fromkeys(("server", "parties", "public"), expected)
     noisy = [row for row in found.ledger if row["what"] == "labels"]
     assert [row["site"] for row in noisy] == ["party 0", "party 1", "party 2"]
@@ -97,21 +106,21 @@ def test_l2_composes_all_partitions_and_takes_the_worst_party() -> None:
 def test_pate_with_noise_protects_examples_from_the_public_but_not_from_the_server() -> None:
     found = record(Pate(teachers=10, queries=30, privacy=private("L2", "gumbel", 0.05)))
     assert found.epsilon["server"] == math.inf
-    assert found.epsilon["public"] == best_epsilon([Spend(Gumbel(0.05, "example"), 30, "replace", 3, 10)], 1e-5)[0]
+    assert found.epsilon["public"] == best_epsilon([DpEvent(Gumbel(0.05, "example"), 30, "replace", 3, 10)], 1e-5)[0]
 
 
 def test_noise_is_calibrated_to_an_epsilon() -> None:
-    found = record(FedKT.paper(partitions=1, queries=30, privacy=Privacy("L1", epsilon=2.0)))
+    found = record(FedKT(partitions=1, queries=30, privacy=Privacy("L1", epsilon=2.0)))
     assert 1.98 < found.epsilon["public"] <= 2.0
 
 
 @pytest.mark.parametrize("level", ["L0", "L1", "L2"])
 def test_a_plan_names_the_releases_that_the_run_makes(level: str) -> None:
-    algorithm = FedKT.paper(partitions=2, queries=30, privacy=private(level))
-    planned = algorithm.planned(45, 3, [30, 30, 30], "simulated")
-    made = [row for row in record(algorithm).ledger if row["mechanism"] != "nothing-private"]
-    assert [(p.site, p.turn, p.number, p.mechanism, p.queries, p.voters, p.abstentions) for p in planned] == [
-        tuple(row[k] for k in ("site", "turn", "number", "mechanism", "queries", "voters", "abstentions"))
+    algorithm = FedKT(partitions=2, queries=30, privacy=private(level))
+    planned = planned_releases(algorithm.disclosures, Facts(45, 3, 3), [30, 30, 30])
+    made = [row for row in record(algorithm).ledger if row["mechanism"] != "post-processing"]
+    assert [(p.site, p.what, p.mechanism, p.parameters, p.queries, p.voters, p.abstentions) for p in planned] == [
+        tuple(row[k] for k in ("site", "what", "mechanism", "parameters", "queries", "voters", "abstentions"))
         for row in made
     ]
 
@@ -140,20 +149,28 @@ def test_no_other_row_moves_when_one_is_replaced_or_removed(changed: int) -> Non
 
 
 @pytest.mark.parametrize("removed", range(12))
-def test_a_removed_row_changes_no_other_teachers_word(removed: int) -> None:
+def test_a_removed_row_changes_no_other_teachers_votes(removed: int) -> None:
     """12 rows and 10 teachers: most removals leave a teacher without rows; the others keep their seeds."""
     rng = np.random.default_rng(1)
     x, y = rng.random((12, 2)).astype(np.float32), np.arange(12) % 2
     asked, hashed = rng.random((40, 2)).astype(np.float32), private("L2", adjacency="add-remove")
-    without = np.delete(np.arange(12), removed)
-    whole, less = (ballots(silo(x[rows], y[rows]), asked, 2, 10, hashed) for rows in (np.arange(12), without))
-    changed = (whole != less).any(axis=2).sum(axis=1)
+
+    def votes(rows: Any) -> Any:
+        """[partitions, teachers, rows] votes of a party with these rows."""
+        party = silo(x[rows], y[rows])
+        subsets = [own for partition in range(2) for own in cut(party, 10, hashed, partition)]
+        own = party.private
+        return np.stack(party.train([FitAndVote(party.model, own.x[r], own.y[r], asked) for r in subsets])).reshape(
+            2, 10, 40
+        )
+
+    changed = (votes(np.arange(12)) != votes(np.delete(np.arange(12), removed))).any(axis=2).sum(axis=1)
     assert (changed <= 1).all()
 
 
 def test_a_teacher_that_the_hash_leaves_without_rows_votes_all_the_same() -> None:
     """30 rows a party and 25 teachers: some hold none."""
-    found = record(FedKT.paper(subsets=25, partitions=1, privacy=private("L2", adjacency="add-remove")))
+    found = record(FedKT(subsets=25, partitions=1, privacy=private("L2", adjacency="add-remove")))
     added = [f for f in found.privacy if (f["observer"], f["unit"]) == ("server", "example")]
     assert {f["adjacency"]: math.isfinite(f["epsilon"]) for f in added} == {"replace": False, "add-remove": True}
     assert math.isfinite(found.epsilon["public"])
@@ -162,7 +179,6 @@ def test_a_teacher_that_the_hash_leaves_without_rows_votes_all_the_same() -> Non
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (lambda: FedKT.paper(privacy=private("L1"), consistent=False), "consistent = true, or partitions = 1"),
         (lambda: Pate(privacy=private("L1")), "level L2"),
     ],
 )
@@ -172,5 +188,5 @@ def test_wrong_combinations_are_told(wrong: Any, told: str) -> None:
 
 
 def test_a_threshold_that_nothing_passes_is_told() -> None:
-    with pytest.raises(LimbeckError, match="no query passed the threshold"):
-        record(FedKT.paper(privacy=private("L1", "confident-gaussian", 0.5, threshold=1e6)))
+    with pytest.raises(LimbeckError, match=r"no row has a label .with confident-gaussian, lower the threshold"):
+        record(FedKT(privacy=private("L1", "confident-gaussian", 0.5, threshold=1e6)))

@@ -1,4 +1,4 @@
-"""The iterative methods: what equals what, references worked out by hand, nonsense, silence, and who is asked."""
+"""The iterative methods: what equals what, references worked out by hand, invalid replies, silence, and who is asked."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,14 +9,14 @@ import pytest
 import torch
 from safetensors.numpy import load, save
 
-from limbeck.algorithms.fedavg import FedAvg, Improve, Improved
+from limbeck.algorithms.fedavg import FedAvg, TrainRequest, Update
 from limbeck.algorithms.fedavgm import FedAvgM
 from limbeck.algorithms.feddf import FedDF
 from limbeck.algorithms.fedgen import FedGEN
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedkt_prox import FedKTAvg, FedKTProx
 from limbeck.algorithms.fedprox import FedProx
-from limbeck.algorithms.scaffold import Corrected, Scaffold
+from limbeck.algorithms.scaffold import ControlledUpdate, Scaffold
 from limbeck.checks import small_federation
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckError
@@ -30,9 +30,8 @@ from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.torch import TorchModel
 from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import Book
-from limbeck.privacy.mechanisms import Unprotected
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.messages import Reply, Request
-from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.site import Silo
 
@@ -162,7 +161,7 @@ def test_fedavgm_is_what_its_authors_write() -> None:
     trained = model.trained_names((4,), 3)
     for _ in range(3):
         mean = {name: rng.normal(size=values.shape).astype(values.dtype) for name, values in w.items()}
-        w = load(algorithm._merged(w, {0: Improved(save(mean), 5)}, server, memory))
+        w = load(algorithm.merge(w, [Update(save(mean), 5)], server, memory))
         v = {n: 0.9 * v[n] + (by_hand[n] - mean[n]) if n in trained else by_hand[n] - mean[n] for n in mean}
         by_hand = {name: by_hand[name] - v[name] for name in v}
         assert all(np.allclose(w[name], by_hand[name], atol=1e-5) for name in trained)
@@ -209,7 +208,7 @@ class Spoilt(FedAvg):
     how: str = "nan"
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
-        if not isinstance(request, Improve) or (silo.party != 1 and self.how != "all"):
+        if not isinstance(request, TrainRequest) or (silo.party != 1 and self.how != "all"):
             return FedAvg.answer(self, request, silo)
         values = load(request.weights)
         spoilt = {
@@ -222,23 +221,23 @@ class Spoilt(FedAvg):
             "other": lambda: save({"w": np.zeros(3, np.float32)}),
             "noise": lambda: b"\x00" * 50,
         }[self.how]()
-        reply: Reply = silo.release(Improved(spoilt, 40), Unprotected(), observer="server")
-        return reply
+        return silo.disclose("update", Update(spoilt, 40))
 
 
 @pytest.mark.parametrize("how", ["nan", "other", "noise"])
 def test_a_party_that_sends_no_weights_is_left_out_and_named(how: str) -> None:
     made = small_federation(FedAvg())
     ran = engine(Spoilt(rounds=2, local=ADAM, how=how), made)
-    remarks = ran.run().remarks
-    assert remarks == tuple(
-        f"round {n}: party 1 gave no finite weights of the network and was left out" for n in (0, 1)
-    )
+    ran.run()
+    told = "weights of another network, or such as are not finite"
+    assert ran.rejections == [f"request {n}: party 1: {told}" for n in (0, 1)]
     assert ran.server.progress == weights_of(FedAvg(rounds=2, local=ADAM), made, silent=[1])
 
 
 def test_when_nobody_sends_weights_the_run_ends() -> None:
-    with pytest.raises(LimbeckError, match="round 0: no party gave finite weights of the network"):
+    with pytest.raises(
+        LimbeckError, match=r"0 of 3 parties sent a valid reply, at least 1 must \(party 0: weights of another network"
+    ):
         engine(Spoilt(rounds=2, local=ADAM, how="all")).run()
 
 
@@ -247,16 +246,17 @@ class Amiss(Scaffold):
     """Party 1 sends a change of no control variate."""
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
-        reply = Scaffold.answer(self, request, silo)
-        if silo.party != 1 or not isinstance(reply, Corrected):
-            return reply
-        told: Reply = silo.release(replace(reply, change=save({"w": np.zeros(1)})), Unprotected(), observer="server")
-        return told
+        if silo.party != 1 or not isinstance(request, TrainRequest):
+            return Scaffold.answer(self, request, silo)
+        update = self.update(request, silo)
+        assert isinstance(update, ControlledUpdate)
+        return silo.disclose("update", replace(update, change=save({"w": np.zeros(1)})))
 
 
 def test_a_party_without_a_control_variate_is_left_out_and_named() -> None:
-    remarks = engine(Amiss(rounds=1, local=SGD)).run().remarks
-    assert remarks == ("round 0: party 1 gave no finite weights of the network and was left out",)
+    ran = engine(Amiss(rounds=1, local=SGD))
+    ran.run()
+    assert ran.rejections == ["request 0: party 1: control variates of another network, or such as are not finite"]
 
 
 class SilentFor(InProcess):
@@ -301,15 +301,18 @@ def test_who_has_another_network_is_named_before_anyone_trains(models: Any, told
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: FedAvg(rounds=0), "rounds must be at least 1, not 0"),
-        (lambda: FedAvg(sampled=0.0), "sampled must be a share of the parties above 0, up to 1, not 0.0"),
-        (lambda: FedProx(mu=-1.0), "mu must be at least 0 and finite, not -1.0"),
-        (lambda: FedProx(local=Recipe(proximal=1.0)), "local.proximal: fedprox says it as mu"),
-        (lambda: FedAvgM(momentum=1.0), "momentum must be at least 0 and below 1, not 1.0"),
-        (lambda: Scaffold(local=ADAM), "scaffold's variates are means of gradients"),
-        (lambda: FedGEN(alpha=-1.0), "alpha must be at least 0, not -1.0"),
+        (lambda: FedAvg(rounds=0), "rounds = 0: Input should be greater than or equal to 1"),
+        (lambda: FedAvg(sampled=0.0), r"sampled = 0\.0: Input should be greater than 0"),
+        (lambda: FedProx(mu=-1.0), "mu = -1"),
+        (lambda: FedProx(local=Recipe(proximal=1.0)), "local.proximal: fedprox has mu for it"),
+        (lambda: FedAvgM(momentum=1.0), r"momentum = 1\.0: Input should be less than 1"),
+        (lambda: Scaffold(local=ADAM), "scaffold needs optimiser"),
+        (lambda: FedGEN(alpha=-1.0), "alpha = -1"),
         (lambda: FedGEN(local=Recipe(augmentation="flip")), "fedgen trains on images and latents in one batch"),
-        (lambda: FedKTProx(start=FedKT(privacy=Privacy(level="L1", epsilon=1.0))), "weights leave bare in the rounds"),
+        (
+            lambda: FedKTProx(start=FedKT(privacy=Privacy(level="L1", epsilon=1.0))),
+            "weights leave unprotected in the rounds",
+        ),
     ],
 )
 def test_bad_parameters_get_one_clear_line(make: Any, told: str) -> None:
@@ -354,7 +357,7 @@ def test_feddf_comes_nearer_to_what_its_parties_say_together() -> None:
 
 def test_fedkt_is_where_fedkt_prox_starts() -> None:
     """To the bit: FedKT's final model, packed, is the network that its first round is asked to improve."""
-    start, then = FedKT(partitions=1, subsets=2, voting="paper"), FedProx(rounds=2, local=ADAM)
+    start, then = FedKT(partitions=1, subsets=2), FedProx(rounds=2, local=ADAM)
     algorithm = FedKTProx(start=start, then=then)
     network = model_from({"name": "torch-mlp", "hidden": [8], "recipe": {"epochs": 150}})
     made = replace(small_federation(algorithm), models=[network] * 3, server_model=network)
@@ -364,7 +367,12 @@ def test_fedkt_is_where_fedkt_prox_starts() -> None:
     ran.run()
     model = cast(TorchModel, made.server_model)
     assert Pack(model, seen[1], (4,)).run(3, 0) == engine(start, made).run().model
-    assert [exchange.request for exchange in ran.traffic.exchanges] == ["TrainStudents", "Improve", "Improve", "Adopt"]
+    assert [exchange.request for exchange in ran.traffic.exchanges] == [
+        "TrainStudents",
+        "TrainRequest",
+        "TrainRequest",
+        "InstallModel",
+    ]
     assert ran.traffic.rounds == 3
     assert not isinstance(FedKTAvg().then, FedProx)
 
@@ -372,7 +380,7 @@ def test_fedkt_is_where_fedkt_prox_starts() -> None:
 def test_nothing_is_promised_and_the_record_says_so() -> None:
     record = small_federation(Scaffold(rounds=1, local=SGD)).run(PoolTrainer(1)).record
     assert set(record.epsilon.values()) == {float("inf")}
-    assert {row["mechanism"] for row in record.ledger} == {"unprotected", "nothing-private"}
+    assert {row["mechanism"] for row in record.ledger} == {"unprotected", "post-processing"}
 
 
 def test_the_record_has_the_networks_accuracy_before_and_after_every_round() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from limbeck.algorithms.fedkt import FedKT, TrainStudents
+from limbeck.algorithms.fedkt import FedKT, Students, TrainStudents
 from limbeck.algorithms.pate import Pate
 from limbeck.checks import small_federation
 from limbeck.errors import LimbeckError
@@ -25,9 +25,11 @@ def of_one_party(algorithm: FedKT | Pate, seed: int) -> Federation:
 
 @pytest.mark.parametrize(("seed", "teachers", "queries"), [(0, 5, 45), (1, 2, 20), (2, 9, 45)])
 def test_with_one_party_fedkts_student_is_pates_to_the_bit(seed: int, teachers: int, queries: int) -> None:
-    fedkt = FedKT.paper(partitions=1, subsets=teachers, queries=queries)
+    fedkt = FedKT(partitions=1, subsets=teachers, queries=queries)
     _, [silo] = of_one_party(fedkt, seed).sites(PoolTrainer(1))
-    [student] = fedkt.answer(TrainStudents(queries), silo).models  # type: ignore[attr-defined]
+    reply = fedkt.answer(TrainStudents(), silo)
+    assert isinstance(reply, Students)
+    [student] = reply.models
     pate = of_one_party(Pate(teachers=teachers, queries=queries), seed).run(PoolTrainer(1)).model
     assert pate is not None
     rows = silo.public.x
@@ -48,7 +50,7 @@ def test_by_default_there_are_as_many_teachers_as_parties() -> None:
 
 
 def test_wrong_parameters_are_told() -> None:
-    with pytest.raises(LimbeckError, match="teachers must be at least 1, not 0"):
+    with pytest.raises(LimbeckError, match="teachers = 0: Input should be greater than or equal to 1"):
         Pate(teachers=0)
-    with pytest.raises(LimbeckError, match="queries must be"):
+    with pytest.raises(LimbeckError, match=r"queries = 1\.5: Input should be"):
         Pate(queries=1.5)

@@ -10,7 +10,10 @@ import pytest
 
 from limbeck.errors import LimbeckError
 from limbeck.models.jobs import answers
-from limbeck.models.named import NAMED, NETWORKS
+from limbeck.models.named import CORRECTED, NAMED, NETWORKS
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import L0, Privacy
+from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.rows import Rows
 from private_levels import LEVELS, ordinary, run_party, shape_of
 
@@ -21,8 +24,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "xgboost": {"n_estimators": 2},
     "lightgbm": {"n_estimators": 2},
     "torch-mlp": {"hidden": [4], "recipe": {"epochs": 2, "batch": 4}},
+    CORRECTED: {"model": {"name": "decision-tree"}, "prior": [0.0, 0.1, 0.9]},
 }
-TABLES = [*NAMED, "torch-mlp"]
+TABLES = [*NAMED, "torch-mlp", CORRECTED]
 IMAGES = [*(name for name in NETWORKS if name != "torch-mlp"), "fedmd-mnist-0", "fedmd-cifar-9"]
 CASES: dict[str, Callable[[Rows], Rows]] = {
     "two rows": lambda rows: Rows(rows.x[:2], rows.y[:2]),
@@ -43,36 +47,49 @@ def _with(x: Any, rows: Any, value: float) -> Any:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("model", TABLES)
 def test_rows_that_cannot_be_learned_from_do_not_show(monkeypatch: pytest.MonkeyPatch, model: str, level: str) -> None:
-    _check(monkeypatch, {"name": model, **SMALL.get(model, {})}, level, (2,), CASES)
+    _check(monkeypatch, {"name": model, **SMALL.get(model, {})}, LEVELS[level], ordinary(9), CASES)
 
 
 def _images() -> Iterator[Any]:
     """Large networks take long to initialise: most of their cases are among the slow tests."""
-    for model, level in product(IMAGES, ("fedkt-paper-L2", "fedkt-L2", "fedkd-party", "fedmd-ldp", "fedmd-nfdp")):
-        quick = model in ("cnn", "conv-net") or level == "fedkt-L2"
+    for model, level in product(IMAGES, ("fedkt-L2", "fedvote-L2", "fedkd-party", "fedmd-ldp", "fedmd-nfdp")):
+        quick = model == "cnn" or level == "fedvote-L2"
         yield pytest.param(model, level, marks=[pytest.mark.slow] * (not quick))
 
 
-@pytest.mark.parametrize(("model", "level"), _images())
+@pytest.mark.parametrize(("model", "level"), list(_images()))
 def test_nor_in_networks_for_images(monkeypatch: pytest.MonkeyPatch, model: str, level: str) -> None:
     small = {"name": model, "recipe": {"epochs": 1, "batch": 8}}
     cases = ("1e30",) if model in ("vgg-9", "resnet-8") else ("one row", "one class", "1e30")
-    _check(monkeypatch, small, level, (16, 16), {name: CASES[name] for name in cases})
+    _check(monkeypatch, small, LEVELS[level], ordinary(9, (16, 16)), {name: CASES[name] for name in cases})
 
 
-def _check(monkeypatch: pytest.MonkeyPatch, model: Any, level: str, row: tuple[int, ...], cases: Any) -> None:
-    algorithm, rows = LEVELS[level], ordinary(9, row)
-    usual = run_party(monkeypatch, algorithm, rows, model)
+@pytest.mark.parametrize("model", ["decision-tree", "knn", "torch-mlp"])
+def test_nor_where_parties_estimate_the_prior(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    """Of two classes, at an epsilon that is enough for the median of two parties' estimates."""
+    algorithm = replace(LEVELS["fedvote-L1"], privacy=Privacy("L1", epsilon=100.0))
+    _check(monkeypatch, {"name": model, **SMALL.get(model, {})}, algorithm, ordinary(24), CASES, classes=2)
+    plan = algorithm.plan(Facts(public=8, classes=2, parties=2))
+    assert plan is not None
+    assert plan.median is not None
+    [votes] = run_party(monkeypatch, algorithm, ordinary(24), {"name": "decision-tree"}, classes=2).replies[:1]
+    assert getattr(votes, "prior")[0] == 1, "ordinary rows are enough for an estimate"  # noqa: B009
+
+
+def _check(
+    monkeypatch: pytest.MonkeyPatch, model: Any, algorithm: Any, rows: Rows, cases: Any, classes: int = 3
+) -> None:
+    usual = run_party(monkeypatch, algorithm, rows, model, classes=classes)
     for case, change in cases.items():
-        found = run_party(monkeypatch, algorithm, change(rows), model)
+        found = run_party(monkeypatch, algorithm, change(rows), model, classes=classes)
         assert [shape_of(reply) for reply in found.replies] == [shape_of(reply) for reply in usual.replies], case
         assert found.ledger == usual.ledger, case
-        public = ordinary(8, row, 2).x
+        public = ordinary(8, rows.x.shape[1:], 2).x
         for reply in found.replies:
-            assert all(answers(packed, public, 3) for packed in reply.models_within()), case
+            assert all(answers(packed, public, classes) for packed in reply.models_within()), case
 
 
 def test_without_privacy_the_same_rows_are_refused_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = replace(LEVELS["fedkt-paper-L2"], privacy=type(LEVELS["fedkt-paper-L2"].privacy)())
+    plain = replace(LEVELS["fedkt-L2"], privacy=L0)
     with pytest.raises(LimbeckError, match="cannot fit knn"):
-        run_party(monkeypatch, plain, ordinary(4), {"name": "knn"})
+        run_party(monkeypatch, plain, ordinary(4), {"name": "knn"}, PoolTrainer(1))

@@ -6,8 +6,9 @@ import pytest
 
 from limbeck.algorithms import algorithms
 from limbeck.algorithms.fedkt import FedKT
-from limbeck.algorithms.fedmd import FedMD, FedMDLDP
-from limbeck.algorithms.voting import Voting
+from limbeck.algorithms.fedmd import FedMD
+from limbeck.algorithms.fedmd_private import FedMDLDP
+from limbeck.algorithms.fedvote import FedVote
 from limbeck.consortium.agreement import changed, read_parameters
 from limbeck.errors import LimbeckError
 from limbeck.privacy.calibration import Privacy
@@ -32,8 +33,8 @@ def difference(algorithm: Any, agreed: dict[str, Any]) -> str | None:
         (FedKT(subsets=5, queries=1, privacy=Privacy("L2", epsilon=1.0)), "queries"),  # one row is not all of them
         (FedKT(subsets=5, privacy=Privacy("L2", epsilon=1.1)), "privacy.epsilon"),
         (FedKT(subsets=5, privacy=Privacy("L2", epsilon=1.0, delta=1e-4)), "privacy.delta"),
-        (FedKT(subsets=5, privacy=Privacy("L2", epsilon=1.0), voting=Voting(ask="groups")), "voting.ask"),
-        (FedKT(subsets=5, privacy=Privacy("L2", epsilon=1.0), voting="paper"), "voting"),
+        (FedKT(subsets=5, privacy=Privacy("L2", epsilon=1.0), consistent=False), "consistent"),
+        (FedKT(subsets=5, privacy=Privacy("L2", "laplace", epsilon=1.0)), "privacy.mechanism"),
         (FedKT(subsets=5), "privacy.level"),
     ],
 )
@@ -44,14 +45,19 @@ def test_what_is_named_is_bounded_and_the_rest_has_its_default(asked: FedKT, key
 @pytest.mark.parametrize(
     ("agreed", "asked", "key"),
     [
-        ({"voting": "paper"}, FedKT(voting="paper"), None),
-        ({"voting": "paper"}, FedKT(), "voting"),
-        ({"voting": {"cap": 3, "weights": "rare-class"}}, FedKT(voting=Voting(weights="rare-class", cap=3)), None),
-        ({"voting": {"weights": "rare-class"}}, FedKT(voting=Voting(weights="rare-class", cap=3)), "voting.cap"),
-        ({"voting": {}}, FedKT(voting="paper"), "voting"),
-        ({"voting": {"one_of": ["paper", {}]}}, FedKT(), None),
-        ({"voting": {"one_of": ["paper", {}]}}, FedKT(voting="paper"), None),
-        ({"consensus": {"one_of": ["median", "mean"]}}, FedKT(voting="paper", consensus="trimmed"), "consensus"),
+        ({"consensus": {"one_of": ["median", "mean"]}}, FedVote(consensus="median"), None),
+        ({"consensus": {"one_of": ["median", "mean"]}}, FedVote(consensus="trimmed"), "consensus"),
+        ({"labels": "leader"}, FedVote(), "labels"),
+        ({"prior": {"one_of": ["uniform", [0.25, 0.75]]}}, FedVote(prior=[0.25, 0.75]), None),
+        ({"prior": {"one_of": ["uniform", [0.25, 0.75]]}}, FedVote(prior=[0.75, 0.25]), "prior"),
+        ({"privacy": {}}, FedKT(privacy=Privacy("L2", epsilon=1.0)), "privacy.level"),
+        ({"privacy": {"one_of": [{}, {"level": "L2", "epsilon": 1.0}]}}, FedKT(), None),
+        (
+            {"privacy": {"one_of": [{}, {"level": "L2", "epsilon": 1.0}]}},
+            FedKT(privacy=Privacy("L2", gamma=1.0)),
+            "privacy",
+        ),
+        ({"trimmed": {"most": 0.25}}, FedVote(trimmed=0.3), "trimmed"),
         ({"queries": {"least": 1, "most": 30}}, FedKT(queries=1.0), "queries"),
         ({"queries": {"least": 1, "most": 30}}, FedKT(queries=30), None),
         ({"queries": {"least": 0.1, "most": 1.0}}, FedKT(queries=1), "queries"),
@@ -59,7 +65,7 @@ def test_what_is_named_is_bounded_and_the_rest_has_its_default(asked: FedKT, key
         ({"subsets": {"most": 4}}, FedKT(subsets=5), "subsets"),
     ],
 )
-def test_tables_choices_and_ranges(agreed: dict[str, Any], asked: FedKT, key: str | None) -> None:
+def test_tables_choices_and_ranges(agreed: dict[str, Any], asked: Any, key: str | None) -> None:
     assert difference(asked, agreed) == key
 
 
@@ -80,7 +86,8 @@ def test_no_parameters_are_an_algorithm_as_it_is_by_default(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "algorithm", [RIGHT, FedKT.paper(queries=7), FedMD(digest=Recipe(epochs=3), weights=[1.0, 2.0])]
+    "algorithm",
+    [RIGHT, FedKT(queries=7), FedVote(prior=[0.5, 0.5], queries=3), FedMD(digest=Recipe(epochs=3), weights=[1.0, 2.0])],
 )
 def test_what_was_changed_is_agreed_to_and_nothing_else(algorithm: Any) -> None:
     agreed = changed(algorithm)

@@ -5,13 +5,18 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
 
+from limbeck.algorithms.centralized import SendRows
 from limbeck.algorithms.fedkt import TrainStudents
+from limbeck.algorithms.fedmd_private import FedMDLDP
+from limbeck.algorithms.fedvote import VoteRequest
+from limbeck.algorithms.scoring import ScoreRequest
 from limbeck.consortium.answering import answer
 from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
@@ -19,38 +24,56 @@ from limbeck.models.jobs import Fit
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.ledger import read_ledger
-from limbeck.protocol.messages import Adopt
-from party_folders import AGREE, CANNOT, IRIS, NOISY, PRIVATE, PUBLIC, make, question, rows, settle
+from limbeck.protocol.messages import InstallModel
+from party_folders import (
+    AGREE,
+    CANNOT,
+    IRIS,
+    NOISY,
+    NOISY_VOTES,
+    PRIVATE,
+    PUBLIC,
+    VOTES,
+    make,
+    question,
+    rows,
+    settle,
+)
 
 FAILING = """
 from dataclasses import dataclass
 from typing import ClassVar
 
-from limbeck.algorithms.fedkt import TrainStudents
+import numpy as np
+
 from limbeck.errors import LimbeckError
+from limbeck.models.jobs import FitAndVote
 from limbeck.privacy.mechanisms import Gumbel, Unprotected
-from limbeck.protocol.release import Asked, release_row
+from limbeck.protocol.algorithm import Algorithm
+from limbeck.protocol.disclosures import Disclosure
 
 
 @dataclass(frozen=True)
-class Failing:
+class Failing(Algorithm):
     name: ClassVar[str] = "python:own_failing:Failing"
     needs_public_rows: ClassVar[bool] = True
-    needs_public_labels: ClassVar[bool] = False
-    announces: bool = True
+    effective_delta: ClassVar[float] = 1e-5
+    trains: bool = True
 
-    def planned(self, public, classes, rows, noise):
-        labels = Gumbel(0.05, "party")
-        return [release_row("server", 1, 0, "labels", labels, "public", Asked(5, classes, len(rows), True, noise))]
+    def disclosures(self, run):
+        return [
+            Disclosure("party", "students", Unprotected(), "server", 5),
+            Disclosure("server", "labels", Gumbel(0.05, "party"), "public", 5, run.parties, abstentions=True),
+        ]
 
     def lead(self, parties, site):
         raise NotImplementedError
 
     def answer(self, request, silo):
-        if not self.announces:
+        if not self.trains:
             raise LimbeckError("a request that is not well-formed")
-        silo.announce(Unprotected(), "server", what="Students")
-        raise MemoryError("while it trains")
+        silo.train([FitAndVote(silo.model, silo.private.x, silo.private.y, silo.public.x)])
+        raise MemoryError("after it has trained")
 """
 
 
@@ -66,34 +89,65 @@ def model() -> bytes:
     return fitted
 
 
-def failing(home: Path, announces: bool) -> str | None:
+def failing(home: Path, trains: bool) -> str | None:
     (home / "own_failing.py").write_text(FAILING)
     name = "python:own_failing:Failing"
     settle(home, agree=f'[[agree]]\nalgorithm = "{name}"\n')
-    terms: dict[str, Any] = {"algorithm": name, "parameters": {"announces": announces}}
-    return answer(PartyFolder(home), question(request=TrainStudents(30), **terms)).refusal
+    terms: dict[str, Any] = {"algorithm": name, "parameters": {"trains": trains}}
+    return answer(PartyFolder(home), question(request=TrainStudents(), **terms)).refusal
 
 
 def test_a_training_that_fails_costs_what_one_that_succeeds_would(home: Path) -> None:
     """What the server was going to release of it stands in the ledger too."""
-    assert failing(home, announces=True) == CANNOT
+    assert failing(home, trains=True) == CANNOT
     assert rows(home) == [("run", "server"), ("run", "party 0")]
 
 
-def test_a_request_that_is_refused_before_anything_is_announced_costs_nothing(home: Path) -> None:
-    assert failing(home, announces=False) == CANNOT
+def test_rows_of_a_turn_that_failed_are_told_with_the_next_answer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are written before the first training, for all rounds: else the server's record would lack them."""
+    settle(home, agree='[[agree]]\nalgorithm = "fedmd-ldp"\n')
+    method = FedMDLDP(rounds=3, alignment=20, start="none", epsilon=50.0)
+    request = ScoreRequest(np.arange(20))
+    with monkeypatch.context() as patched:
+        patched.setattr(FedMDLDP, "send_scores", failing_answer)
+        assert answer(PartyFolder(home), question(method, request, turn=1)).refusal == CANNOT
+    told = [answer(PartyFolder(home), question(method, request, turn=turn)) for turn in (3, 5)]
+    assert [[(row["turn"], row["what"]) for row in each.releases] for each in told] == [
+        [(1, "noisy scores")] * 3 + [(3, "scores")],
+        [(5, "scores")],
+    ]
+
+
+def failing_answer(*given: Any) -> Any:
+    raise MemoryError("after it has trained")
+
+
+def test_a_request_that_is_refused_before_anything_is_trained_costs_nothing(home: Path) -> None:
+    assert failing(home, trains=False) == CANNOT
     assert rows(home) == []
 
 
-@pytest.mark.parametrize("method", [NOISY, PRIVATE])
-def test_a_request_about_other_rows_than_agreed_costs_nothing(home: Path, method: Any) -> None:
-    assert answer(PartyFolder(home), question(method, TrainStudents(7))).refusal == CANNOT
+@pytest.mark.parametrize(
+    ("method", "request_"),
+    [
+        (VOTES, VoteRequest(np.zeros((29, 5)))),
+        (VOTES, VoteRequest(np.full((30, 5), 1.5))),
+        (VOTES, VoteRequest(np.empty(0))),
+        (NOISY_VOTES, VoteRequest(np.zeros((30, 5)))),
+        (VOTES, TrainStudents()),
+        (PRIVATE, VoteRequest(np.empty(0))),
+        (NOISY, SendRows()),
+    ],
+)
+def test_another_request_than_agreed_costs_nothing(home: Path, method: Any, request_: Any) -> None:
+    assert answer(PartyFolder(home), question(method, request_)).refusal == CANNOT
     assert rows(home) == []
+    assert answer(PartyFolder(home), question(method)).refusal is None
 
 
-def with_chance(model: bytes) -> bytes:
+def with_randomness(model: bytes) -> bytes:
     proto = onnx.ModelProto.FromString(model)
-    proto.graph.node.append(helper.make_node("RandomNormal", [], ["chance"], shape=[1]))
+    proto.graph.node.append(helper.make_node("RandomNormal", [], ["noise"], shape=[1]))
     return bytes(proto.SerializeToString())
 
 
@@ -115,20 +169,20 @@ def of_other_classes(model: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (with_chance, "a model with the operator ai.onnx.RandomNormal"),
+        (with_randomness, "a model with the operator ai.onnx.RandomNormal"),
         (with_weights_elsewhere, "a model whose weights lie in another file"),
         (of_other_classes, "a model that cannot be used: it"),
         (lambda model: b"garbage", "no ONNX model"),
     ],
 )
 def test_a_final_model_that_is_not_plain_is_not_kept(home: Path, model: bytes, spoil: Any, told: str) -> None:
-    refused = answer(PartyFolder(home), question(request=Adopt(spoil(model)), turn=1)).refusal
+    refused = answer(PartyFolder(home), question(request=InstallModel(spoil(model)), turn=1)).refusal
     assert str(refused).startswith("the final model is refused: ")
     assert told in str(refused)
     assert "\n" not in str(refused)
     assert not (home / "models").exists()
     assert PartyFolder(home).kept.memory("run") == {}
-    assert answer(PartyFolder(home), question(request=Adopt(model), turn=1)).refusal is None
+    assert answer(PartyFolder(home), question(request=InstallModel(model), turn=1)).refusal is None
     assert (home / "models" / "run.onnx").exists()
 
 
@@ -138,7 +192,7 @@ def mode(path: Path) -> int:
 
 def test_nobody_but_its_owner_reads_what_a_party_keeps(home: Path, model: bytes) -> None:
     assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
-    assert answer(PartyFolder(home), question(PRIVATE, Adopt(model), turn=1)).refusal is None
+    assert answer(PartyFolder(home), question(PRIVATE, InstallModel(model), turn=1)).refusal is None
     PartyFolder(home).work()
     given = ("join.json", "party.toml", "private.npz", "public.npz")  # by whoever made the test
     files = [path for path in home.rglob("*") if path.is_file() and path.name not in given]
@@ -171,16 +225,17 @@ def test_a_full_disk_is_one_line_and_what_was_kept_before_stays(home: Path) -> N
         assert other.execute("SELECT count(*) FROM answers").fetchone() == (1,)
 
 
-def test_an_answer_that_cannot_be_kept_is_not_sent_and_not_paid_for_twice(home: Path) -> None:
+@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+def test_an_answer_that_cannot_be_kept_is_not_sent_and_not_paid_for_twice(home: Path, method: Any) -> None:
     """The same question later: the same ledger, and what was drawn then."""
     (home / "kept.sqlite").write_bytes(b"garbage " * 1000)
-    assert answer(PartyFolder(home), question(PRIVATE)).refusal == CANNOT
+    assert answer(PartyFolder(home), question(method)).refusal == CANNOT
     assert rows(home) == []
     (home / "kept.sqlite").unlink()
-    assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
+    assert answer(PartyFolder(home), question(method)).refusal is None
     spent = read_ledger(home / "ledger.sqlite")
     (home / "kept.sqlite").unlink()
-    assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
+    assert answer(PartyFolder(home), question(method)).refusal is None
     assert read_ledger(home / "ledger.sqlite") == spent
 
 
@@ -191,7 +246,8 @@ def test_a_secret_that_is_damaged_is_told_to_the_owner(home: Path, capfd: pytest
     assert "holds 5 bytes, not the 32 of a party's secret" in capfd.readouterr().err
 
 
-def test_the_owner_sees_what_left_what_is_spent_and_the_head_of_the_ledger(home: Path) -> None:
+@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+def test_the_owner_sees_what_left_what_is_spent_and_the_head_of_the_ledger(home: Path, method: Any) -> None:
     from typer.testing import CliRunner
 
     from limbeck.cli import app
@@ -199,7 +255,7 @@ def test_the_owner_sees_what_left_what_is_spent_and_the_head_of_the_ledger(home:
     settle(home, "budget = { epsilon = 2.5, rows_per_person = 1 }")
     told = CliRunner().invoke(app, ["party", "ledger", str(home)])
     assert (told.exit_code, told.output) == (0, "Nothing has left.\n")
-    assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
+    assert answer(PartyFolder(home), question(method)).refusal is None
     shown = CliRunner().invoke(app, ["party", "ledger", str(home)]).output
     assert "budget: epsilon 2.5 at delta 1e-05 towards server, unit row; spent 2" in shown
     number, digest = PartyFolder(home).book("run", None).head

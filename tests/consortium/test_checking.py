@@ -17,7 +17,7 @@ from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
 from limbeck.protocol.codec import decode
 from limbeck.protocol.letters import Answer
-from party_folders import IRIS, PRIVATE, make, put_rows, question, rows, settle
+from party_folders import IRIS, PRIVATE, VOTES, make, put_rows, question, rows, settle
 
 RESTART = "this party must be restarted by its owner before it answers"
 X, Y = IRIS.x[2::5], IRIS.y[2::5]
@@ -131,8 +131,9 @@ def test_other_settings_may_change_while_the_party_runs(home: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("model", ["knn", "decision-tree"])
+@pytest.mark.parametrize("method", [PRIVATE, VOTES])
 def test_whatever_the_rows_are_the_answer_has_the_usual_shape_and_ledger(
-    home: Path, tmp_path_factory: pytest.TempPathFactory, model: str, x: Any, y: Any
+    home: Path, tmp_path_factory: pytest.TempPathFactory, method: Any, model: str, x: Any, y: Any
 ) -> None:
     usual = make(tmp_path_factory.mktemp("usual"))
     put_rows(home, x, y)
@@ -140,7 +141,7 @@ def test_whatever_the_rows_are_the_answer_has_the_usual_shape_and_ledger(
     for place in (usual, home):
         settle(place, model=model)
         check(PartyFolder(place))
-        found.append(answer(PartyFolder(place), question(PRIVATE)))
+        found.append(answer(PartyFolder(place), question(method)))
     assert [each.refusal for each in found] == [None, None]
     assert found[0].releases == found[1].releases
     assert shape(found[0]) == shape(found[1])

@@ -15,7 +15,7 @@ from limbeck.privacy.ledger import read_ledger
 EXAMPLE = Path(__file__).parents[2] / "examples" / "network.py"
 
 
-def test_three_parties_end_with_one_model_and_only_noised_words_have_left(tmp_path: Path) -> None:
+def test_three_parties_end_with_one_model_and_only_noisy_votes_have_left(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLE), str(tmp_path / "demo")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -24,7 +24,7 @@ def test_three_parties_end_with_one_model_and_only_noised_words_have_left(tmp_pa
     assert len(set(found)) == 1
     for party in parties:
         rows = [row for _, _, row in read_ledger(party / "ledger.sqlite")]
-        assert {row.mechanism for row in rows} == {"gaussian-sum", "nothing-private"}
+        assert {row.mechanism for row in rows} == {"gaussian-sum", "post-processing"}
         assert {row.noise for row in rows if row.mechanism == "gaussian-sum"} == {"secure"}
         assert (party / "predicted.csv").read_text().count("\n") == 141
     assert "epsilon 3.998" in (tmp_path / "demo" / "server" / "runs" / "experiment-1" / "privacy.md").read_text()

@@ -150,7 +150,7 @@ def test_a_party_that_hangs_is_silent_and_a_quorum_is_enough(neighbours: Neighbo
 
 def test_a_late_party_at_level_l1_is_a_second_release_that_the_budget_may_refuse(neighbours: Neighbours) -> None:
     """A budget that has allowed nothing yet is not kept, and may still be raised."""
-    noisy = 'name = "fedkt"\nvoting = "paper"\npartitions = 1\nsubsets = 2\nprivacy = { level = "L1", epsilon = 5.0 }'
+    noisy = 'name = "fedkt"\npartitions = 1\nsubsets = 2\nprivacy = { level = "L1", epsilon = 5.0 }'
     small, large = (f'budget = {{ epsilon = {most}, towards = "public" }}\n' for most in (6.0, 50.0))
     neighbours.attend("a", "b")
     neighbours.run(neighbours.experiment(noisy, deadline=15.0, quorum=2))

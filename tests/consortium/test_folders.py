@@ -48,7 +48,7 @@ def test_a_join_file_says_all_that_a_party_must_know(server: Path) -> None:
     say("server", "invite", server, "clinic")
     join = read_join(server / "invitations" / "lab.json")
     assert (join.party, join.index, join.address) == ("lab", 1, "limbeck.example.org:1")
-    assert join.algorithm["name"] == "fedkt"
+    assert join.algorithm["name"] == "fedvote"
     assert "BEGIN CERTIFICATE" in join.authority
     assert read_join(server / "invitations" / "clinic.json").index == 0
 
@@ -61,14 +61,15 @@ def test_the_partys_settings_begin_with_what_was_proposed(server: Path, tmp_path
     limit = {"epsilon": 4.0, "delta": 1e-5, "towards": "server", "unit": "row"}
     assert table["budget"] == limit
     parameters = {"partitions": 1, "subsets": 8, "privacy": {"level": "L2", "epsilon": 4.0}}
-    assert table["agree"] == [{"algorithm": "fedkt", "levels": ["L2"], **limit, "parameters": parameters}]
+    assert table["agree"] == [{"algorithm": "fedvote", "levels": ["L2"], **limit, "parameters": parameters}]
 
 
 def test_a_party_that_is_invited_without_an_epsilon_does_not_start_before_its_owner_chose(
     server: Path, tmp_path: Path
 ) -> None:
     file, clinic = server / "experiment.toml", tmp_path / "clinic"
-    file.write_text(file.read_text().replace('privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }', ""))
+    text = file.read_text().replace('privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }', "")
+    file.write_text(text.replace("fedvote", "fedkt"))
     say("server", "invite", server, "clinic")
     say("party", "init", clinic, server / "invitations" / "clinic.json")
     with pytest.raises(LimbeckError, match=r"party.toml: .* write a \[budget\], or unprotected = true"):
@@ -196,9 +197,11 @@ def test_wrong_experiments_are_told_in_one_line(server: Path) -> None:
         ('public = "public.npz"', 'public = "nothing.npz"', "no such file"),
         ('classes = ["0", "1"]', 'classes = ["0"]', "classes"),
         ('classes = ["0", "1"]', 'classes = ["0", "2"]', "holds the class '1'"),
-        ('name = "fedkt"', 'name = "fedkx"', "did you mean"),
+        ('name = "fedvote"', 'name = "fedvotes"', "did you mean"),
+        ("partitions = 1", "partitions = 0", "partitions = 0"),
+        ("subsets = 8", "subset = 8", "did you mean 'subsets'?"),
         (
-            text[text.index('name = "fedkt"') :],
+            text[text.index('name = "fedvote"') :],
             'name = "fedmd-nfdp"\nstart = "none"\n',
             "fedmd-nfdp between organisations needs algorithm.population",
         ),

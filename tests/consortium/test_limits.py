@@ -12,7 +12,9 @@ import pytest
 pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
 
 from limbeck.algorithms.fedkt import FedKT
-from limbeck.algorithms.fedmd import Begin, FedMDLDP
+from limbeck.algorithms.fedmd_private import FedMDLDP
+from limbeck.algorithms.fedvote import FedVote
+from limbeck.algorithms.scoring import Initialize
 from limbeck.consortium.answering import answer, consider
 from limbeck.consortium.checking import check
 from limbeck.consortium.party import PartyFolder
@@ -21,7 +23,21 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import Budget
 from limbeck.protocol.recipe import Recipe
-from party_folders import AGREE, CANNOT, NOISY, PRIVATE, SUBSET, TOO_MUCH, invitation, make, question, rows, settle
+from party_folders import (
+    AGREE,
+    CANNOT,
+    NOISY,
+    NOISY_VOTES,
+    PRIVATE,
+    SUBSET,
+    TOO_MUCH,
+    VOTES,
+    invitation,
+    make,
+    question,
+    rows,
+    settle,
+)
 
 
 @pytest.fixture
@@ -45,14 +61,15 @@ def invite(home: Path, algorithm: Any) -> None:
 def test_a_budget_is_meant_for_the_server_unless_it_names_another_observer(home: Path) -> None:
     settle(home, "budget = { epsilon = 0.01 }")
     assert PartyFolder(home).settings.budget == Budget(0.01, 1e-5, "server", "row")
-    assert refusal(home, FedKT()) == TOO_MUCH
+    assert [refusal(home, method) for method in (FedKT(), FedVote())] == [TOO_MUCH, TOO_MUCH]
     assert rows(home) == []
 
 
-def test_the_budget_of_an_invitation_is_enough_for_one_run_under_whatever_name(home: Path) -> None:
-    invite(home, PRIVATE)
-    told = [refusal(home, PRIVATE, run=f"run-{number}") for number in range(5)]
-    assert told == [None, *[TOO_MUCH] * 4]
+@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+def test_the_budget_of_an_invitation_is_enough_for_one_run_under_whatever_name(home: Path, method: Any) -> None:
+    invite(home, method)
+    told = [refusal(home, method, run=f"run-{number}") for number in range(3)]
+    assert told == [None, TOO_MUCH, TOO_MUCH]
     assert {run for run, _ in rows(home)} == {"run-0"}
 
 
@@ -71,10 +88,13 @@ def test_a_budget_that_was_used_stays_when_it_is_raised_or_removed_from_the_file
 @pytest.mark.parametrize(
     ("unit", "told"), [("row", [None, None]), ("party", [None, TOO_MUCH]), ("both", [None, TOO_MUCH])]
 )
-def test_a_budget_counts_what_is_meant_to_be_protected(home: Path, unit: str, told: list[str | None]) -> None:
+@pytest.mark.parametrize(("party", "row"), [(NOISY, PRIVATE), (NOISY_VOTES, VOTES)])
+def test_a_budget_counts_what_is_meant_to_be_protected(
+    home: Path, party: Any, row: Any, unit: str, told: list[str | None]
+) -> None:
     """An L2 run protects rows, not parties: after an L1 run it must not pass as one more of the same kind."""
     settle(home, f'budget = {{ epsilon = 9.0, towards = "public", unit = "{unit}" }}')
-    assert [refusal(home, NOISY, run="L1"), refusal(home, PRIVATE, run="L2")] == told
+    assert [refusal(home, party, run="L1"), refusal(home, row, run="L2")] == told
 
 
 def test_people_with_several_rows_spend_more(home: Path) -> None:
@@ -84,9 +104,18 @@ def test_people_with_several_rows_spend_more(home: Path) -> None:
     assert refusal(home, group) is None
 
 
-@pytest.mark.parametrize("algorithm", [FedKT(), FedKT.paper(privacy=Privacy("L2", mechanism="gaussian", sigma=40.0))])
+def test_people_with_several_rows_spend_more_of_votes_in_components(home: Path) -> None:
+    settle(home, "budget = { epsilon = 2.5, rows_per_person = 5 }")
+    assert refusal(home, VOTES) == TOO_MUCH
+    group = FedVote(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0, rows_per_person=5))
+    assert refusal(home, group) is None
+
+
+@pytest.mark.parametrize(
+    "algorithm", [FedVote(), FedKT(), FedKT(privacy=Privacy("L2", mechanism="gaussian", sigma=40.0))]
+)
 def test_without_an_epsilon_in_the_invitation_nothing_is_answered_before_the_owner_chose(
-    home: Path, algorithm: FedKT
+    home: Path, algorithm: Any
 ) -> None:
     invite(home, algorithm)
     with pytest.raises(LimbeckError) as error:
@@ -107,14 +136,18 @@ def test_without_an_epsilon_in_the_invitation_nothing_is_answered_before_the_own
         (FedKT(partitions=30, subsets=4, privacy=Privacy("L2", epsilon=2.0)), "partitions"),
         (FedKT(partitions=1, subsets=4, queries=3, privacy=Privacy("L2", epsilon=2.0)), "queries"),
         (FedKT(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=1.0)), "privacy.epsilon"),
-        (FedKT.paper(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0)), "voting"),
+        (FedKT(partitions=1, subsets=4, consistent=False, privacy=Privacy("L2", epsilon=2.0)), "consistent"),
+        (FedVote(partitions=1, subsets=29, privacy=Privacy("L2", epsilon=2.0)), "subsets"),
+        (FedVote(partitions=1, subsets=4, weights="equal", privacy=Privacy("L2", epsilon=2.0)), "weights"),
+        (FedVote(partitions=1, subsets=4, prior=[0.1, 0.1, 0.8], privacy=Privacy("L2", epsilon=2.0)), "prior"),
     ],
 )
-def test_other_parameters_than_those_of_the_invitation_are_refused_by_name(home: Path, asked: FedKT, key: str) -> None:
-    invite(home, PRIVATE)
-    assert refusal(home, asked) == f"this party did not agree to fedkt with this value of {key}"
+def test_other_parameters_than_those_of_the_invitation_are_refused_by_name(home: Path, asked: Any, key: str) -> None:
+    invited: Any = VOTES if asked.name == "fedvote" else PRIVATE
+    invite(home, invited)
+    assert refusal(home, asked) == f"this party did not agree to {asked.name} with this value of {key}"
     assert rows(home) == []
-    assert refusal(home, PRIVATE) is None
+    assert refusal(home, invited) is None
 
 
 @pytest.mark.parametrize(
@@ -130,12 +163,12 @@ def test_the_server_chooses_neither_recipe_nor_start(home: Path, changes: dict[s
     invite(home, usual)
     asked = invitation(replace(usual, **changes))
     terms: dict[str, Any] = {"algorithm": asked.pop("name"), "parameters": asked}
-    told = answer(PartyFolder(home), question(request=Begin(b""), **terms)).refusal
+    told = answer(PartyFolder(home), question(request=Initialize(b""), **terms)).refusal
     assert told == f"this party did not agree to fedmd-ldp with this value of {key}"
 
 
 def test_the_first_agreement_that_fits_decides_what_a_run_may_spend(home: Path) -> None:
-    small = AGREE + "epsilon = 0.1\n[agree.parameters]\nsubsets = 4\npartitions = 1\nvoting = 'paper'\n"
+    small = AGREE + "epsilon = 0.1\n[agree.parameters]\nsubsets = 4\npartitions = 1\n"
     settle(home, agree=small + AGREE + "epsilon = 2.0\n")
     assert refusal(home, PRIVATE) is None
     settle(home, agree=small)
@@ -195,34 +228,36 @@ def test_a_subset_needs_an_agreed_number_of_rows(home: Path) -> None:
     settle(home, agree=agree)
     without = {key: value for key, value in SUBSET.items() if key != "population"}
     terms: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": without}
-    told = answer(PartyFolder(home), question(request=Begin(b""), **terms))
+    told = answer(PartyFolder(home), question(request=Initialize(b""), **terms))
     assert told.refusal == "fedmd-nfdp between organisations needs algorithm.population"
     settle(home, "simulation = true", agree)
-    assert answer(PartyFolder(home), question(request=Begin(b""), run="simulated", **terms)).refusal is None
+    assert answer(PartyFolder(home), question(request=Initialize(b""), run="simulated", **terms)).refusal is None
 
 
 def test_a_ledger_row_of_a_subset_does_not_tell_how_many_rows_there_are(home: Path) -> None:
     settle(home, agree='[[agree]]\nalgorithm = "fedmd-nfdp"\n')
     terms: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": {**SUBSET, "population": 20}}
-    told = answer(PartyFolder(home), question(request=Begin(b""), **terms))
+    told = answer(PartyFolder(home), question(request=Initialize(b""), **terms))
     assert told.refusal is None
     [row] = told.releases
     assert (row["parameters"]["rows"], row["parameters"]["of"]) == (5, 20)
     assert "30" not in json.dumps([dict(row) for row in told.releases])
 
 
-def test_the_same_question_has_the_same_bytes_on_a_retry(home: Path) -> None:
+@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+def test_the_same_question_has_the_same_bytes_on_a_retry(home: Path, method: Any) -> None:
     """What was kept is lost in between; the cut and the recorded noise are not."""
-    first = answer(PartyFolder(home), question(PRIVATE))
+    first = answer(PartyFolder(home), question(method))
     assert first.refusal is None
     (home / "kept.sqlite").unlink()
-    assert answer(PartyFolder(home), question(PRIVATE)).encode() == first.encode()
+    assert answer(PartyFolder(home), question(method)).encode() == first.encode()
 
 
-def test_numbers_of_the_server_are_not_taken_for_rows(home: Path) -> None:
+@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+def test_numbers_of_the_server_are_not_taken_for_rows(home: Path, method: Any) -> None:
     """A party with fewer rows than subsets answers as any other."""
     np.savez(home / "private.npz", x_train=np.ones((3, 4)), y_train=np.zeros(3, int))
-    assert refusal(home, PRIVATE) is None
+    assert refusal(home, method) is None
 
 
 def test_a_ledger_that_is_begun_anew_is_noticed_by_what_the_party_keeps(home: Path) -> None:

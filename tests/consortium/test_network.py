@@ -23,8 +23,11 @@ from neighbours import Neighbours
 IRIS = load("iris")
 FEDMD = {"rounds": 2, "alignment": 20, "start": "none"}
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "fedkt": ("fedkt", {"voting": "paper", "partitions": 1, "subsets": 2}),
+    "fedkt": ("fedkt", {"partitions": 1, "subsets": 2}),
     "fedkt-L2": ("fedkt", {"partitions": 1, "subsets": 4, "privacy": {"level": "L2", "epsilon": 8.0}}),
+    "fedvote": ("fedvote", {}),
+    "fedvote-L1": ("fedvote", {"partitions": 1, "subsets": 2, "privacy": {"level": "L1", "epsilon": 8.0}}),
+    "fedvote-L2": ("fedvote", {"partitions": 1, "subsets": 4, "privacy": {"level": "L2", "epsilon": 8.0}}),
     "fedmd": ("fedmd", FEDMD),
     "fedkd": ("fedkd", {}),
 }
@@ -35,7 +38,7 @@ def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]
     there = Neighbours(tmp_path_factory.mktemp("network"))
     try:
         there.serve()
-        agree = "\n[[agree]]\n".join(f'algorithm = "{name}"' for name in ("fedkt", "fedmd", "fedkd"))
+        agree = "\n[[agree]]\n".join(f'algorithm = "{name}"' for name in ("fedkt", "fedvote", "fedmd", "fedkd"))
         for party in there.parties:
             there.settle(party, agree=agree)
         there.attend(*there.parties)
@@ -86,6 +89,7 @@ ODD_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedkd-party": ("fedkd", {"noise": "gaussian", "epsilon": 50.0, "noised_by": "party", "weights": "equal"}),
     "fedmd-ldp": ("fedmd-ldp", {**FEDMD, "epsilon": 50.0}),
     "fedkt-L2": METHODS["fedkt-L2"],
+    "fedvote-L2": METHODS["fedvote-L2"],
 }
 
 

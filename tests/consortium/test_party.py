@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from limbeck.algorithms.fedkt import FedKT, TrainStudents
-from limbeck.algorithms.fedmd import Begin, Score
+from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedvote import FedVote, VoteRequest
+from limbeck.algorithms.scoring import Initialize, ScoreRequest
 from limbeck.consortium.answering import Agree, answer, consider
 from limbeck.consortium.party import PartyFolder
 from limbeck.data.schema import Number, Schema
@@ -22,17 +23,20 @@ from limbeck.privacy.ledger import read_ledger
 from limbeck.privacy.mechanisms import Subsample
 from limbeck.protocol.codec import decode
 from limbeck.protocol.letters import Question
-from limbeck.protocol.messages import Adopt
+from limbeck.protocol.messages import InstallModel
 from party_folders import (
     AGREE,
+    AGREE_VOTES,
     CANNOT,
     IRIS,
     NOISY,
+    NOISY_VOTES,
     PLAIN,
     PRIVATE,
     PUBLIC,
     SUBSET,
     TOO_MUCH,
+    VOTES,
     make,
     question,
     rows,
@@ -55,10 +59,10 @@ def refusal(home: Path, asked: Question) -> str:
 def test_a_question_that_comes_again_gets_the_same_answer_and_trains_nobody(home: Path) -> None:
     first = answer(PartyFolder(home), question())
     assert first.refusal is None
-    assert [row["what"] for row in first.releases] == ["Students"]
+    assert [row["what"] for row in first.releases] == ["students"]
     (home / "private.npz").unlink()  # nothing is looked at again
     assert answer(PartyFolder(home), question()).encode() == first.encode()
-    other = answer(PartyFolder(home), question(request=TrainStudents(10)))
+    other = answer(PartyFolder(home), question(request=VoteRequest(np.empty(0))))
     assert other.refusal == "something else was asked at this turn of this run before"
 
 
@@ -67,7 +71,7 @@ def test_the_model_that_it_is_given_is_a_file_that_predicts(home: Path) -> None:
 
     told = answer(PartyFolder(home), question())
     [student] = decode(told.reply)[0].models  # type: ignore[attr-defined]
-    assert answer(PartyFolder(home), question(request=Adopt(student), turn=1)).refusal is None
+    assert answer(PartyFolder(home), question(request=InstallModel(student), turn=1)).refusal is None
     model = load_model(home / "models" / "run.onnx")
     assert set(model.predict(IRIS.x[:3])) <= {"0", "1", "2"}
 
@@ -82,7 +86,7 @@ def test_the_model_that_it_is_given_is_a_file_that_predicts(home: Path) -> None:
         ({"schema": "{}"}, "another schema"),
         ({"labelled": True}, "another word on labels"),
         ({"party": 1}, "another party number"),
-        ({"parameters": {"subsets": 0}}, "fedkt cannot be run so: subsets must be at least 1"),
+        ({"parameters": {"subsets": 0}}, "fedkt cannot be run so: subsets = 0: Input should be"),
         ({"parameters": {"unheard": 1}}, "fedkt cannot be run so: unknown key 'unheard'"),
     ],
 )
@@ -100,24 +104,29 @@ def test_another_level_than_agreed_is_refused(home: Path) -> None:
     [
         FedKT(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0)),
         FedKT(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=1.0, delta=0.9)),
-        FedKT(voting="paper", partitions=1, subsets=4, privacy=Privacy("L2", mechanism="gaussian", sigma=1e-6)),
-        FedKT(voting="paper", partitions=1, subsets=4, privacy=Privacy("L2", mechanism="laplace", gamma=50.0)),
-        FedKT(voting="paper", partitions=1, subsets=2, privacy=Privacy("L1", epsilon=0.5)),
+        FedKT(partitions=1, subsets=4, privacy=Privacy("L2", mechanism="gaussian", sigma=1e-6)),
+        FedKT(partitions=1, subsets=4, privacy=Privacy("L2", mechanism="laplace", gamma=50.0)),
+        FedKT(partitions=1, subsets=2, privacy=Privacy("L1", epsilon=0.5)),
         PLAIN,
+        FedVote(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0)),
+        FedVote(partitions=9, subsets=4, privacy=Privacy("L2", "gaussian", sigma=2.0)),
+        FedVote(partitions=1, subsets=2, privacy=Privacy("L1", epsilon=0.5)),
+        FedVote(),
     ],
 )
-def test_more_than_agreed_for_a_run_is_refused_however_it_is_said(home: Path, asked: FedKT) -> None:
-    """The epsilon that a run would really spend, at the owner's own delta; what is bare is without bound."""
-    settle(home, agree=AGREE + "epsilon = 1.5\n")
+def test_more_than_agreed_for_a_run_is_refused_however_it_is_asked(home: Path, asked: Any) -> None:
+    """The epsilon that a run would really spend, at the owner's own delta; what is unprotected is without bound."""
+    settle(home, agree=f"{AGREE}epsilon = 1.5\n{AGREE_VOTES}epsilon = 1.5\n")
     assert refusal(home, question(asked)) == TOO_MUCH
 
 
-def test_what_is_agreed_for_a_run_is_for_the_whole_run(home: Path) -> None:
+@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+def test_what_is_agreed_for_a_run_is_for_the_whole_run(home: Path, method: Any) -> None:
     """A server that asks again at another turn gets nothing more."""
-    settle(home, agree=AGREE + "epsilon = 2.0\n")
-    assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
+    settle(home, agree=f"{AGREE}epsilon = 2.0\n{AGREE_VOTES}epsilon = 2.0\n")
+    assert answer(PartyFolder(home), question(method)).refusal is None
     spent = read_ledger(home / "ledger.sqlite")
-    again = answer(PartyFolder(home), question(PRIVATE, turn=1))
+    again = answer(PartyFolder(home), question(method, turn=1))
     assert again.refusal == CANNOT
     assert read_ledger(home / "ledger.sqlite") == spent
 
@@ -128,7 +137,7 @@ def test_what_is_wrong_at_home_is_not_told_to_the_server(home: Path, capfd: pyte
     assert told == CANNOT
     assert "HIV-positive" in capfd.readouterr().err
     np.savez(home / "private.npz", x_train=IRIS.x[:7], y_train=IRIS.y[:7])
-    few = refusal(home, question(FedKT(voting="paper", partitions=1, subsets=10)))
+    few = refusal(home, question(FedKT(partitions=1, subsets=10)))
     assert "7" not in few
 
 
@@ -161,9 +170,12 @@ def model() -> bytes:
 def test_a_late_party_pays_for_the_one_release_that_it_is_in(home: Path, model: bytes) -> None:
     """And for a model that was made without it, nothing."""
     settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "public" }')
-    assert answer(PartyFolder(home), question(NOISY, Adopt(model), turn=1, run="missed")).refusal is None
+    assert answer(PartyFolder(home), question(NOISY, InstallModel(model), turn=1, run="missed")).refusal is None
     assert answer(PartyFolder(home), question(NOISY, run="missed", counted="late")).refusal is None
-    assert answer(PartyFolder(home), question(NOISY, Adopt(model), turn=1, run="late", after="missed")).refusal is None
+    assert (
+        answer(PartyFolder(home), question(NOISY, InstallModel(model), turn=1, run="late", after="missed")).refusal
+        is None
+    )
     assert rows(home) == [("late", "server"), ("missed", "party 0")]
     assert answer(PartyFolder(home), question(NOISY, run="more")).refusal == TOO_MUCH
 
@@ -179,14 +191,17 @@ def test_noisy_votes_that_are_counted_again_cost_nothing_more(home: Path, model:
     settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "server" }')
     assert answer(PartyFolder(home), question(PRIVATE, run="first")).refusal is None
     spent = rows(home)
-    assert answer(PartyFolder(home), question(PRIVATE, Adopt(model), turn=1, run="late", after="first")).refusal is None
+    assert (
+        answer(PartyFolder(home), question(PRIVATE, InstallModel(model), turn=1, run="late", after="first")).refusal
+        is None
+    )
     assert answer(PartyFolder(home), question(PRIVATE, run="late", after="first")).refusal == TOO_MUCH
     assert rows(home) == spent
 
 
 def test_an_answer_that_is_counted_elsewhere_too_is_paid_for_again(home: Path, model: bytes) -> None:
     assert answer(PartyFolder(home), question(NOISY, run="missed", counted="late")).refusal is None
-    assert answer(PartyFolder(home), question(NOISY, Adopt(model), turn=1, run="missed")).refusal is None
+    assert answer(PartyFolder(home), question(NOISY, InstallModel(model), turn=1, run="missed")).refusal is None
     settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "public" }')
     for elsewhere in (question(NOISY, run="missed"), question(NOISY, run="missed", counted="later")):
         assert answer(PartyFolder(home), elsewhere).refusal == TOO_MUCH
@@ -203,10 +218,12 @@ def test_the_terms_of_a_run_stay_what_they_were_when_it_was_first_answered(home:
     )
     trained: dict[str, Any] = {"algorithm": "fedmd-ldp", "parameters": {"rounds": 0, "start": "none", "epsilon": 1.0}}
     read_out: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": SUBSET}
-    assert answer(PartyFolder(home), question(request=Begin(b""), **trained)).refusal is None
-    told = answer(PartyFolder(home), question(request=Score(np.arange(30)), turn=1, **read_out))
+    assert answer(PartyFolder(home), question(request=Initialize(b""), **trained)).refusal is None
+    told = answer(PartyFolder(home), question(request=ScoreRequest(np.arange(30)), turn=1, **read_out))
     assert (told.refusal, told.reply) == ("this run had other terms before", b"")
-    later = answer(PartyFolder(home), question(request=Score(np.arange(30)), turn=1, run="b", after="run", **read_out))
+    later = answer(
+        PartyFolder(home), question(request=ScoreRequest(np.arange(30)), turn=1, run="b", after="run", **read_out)
+    )
     assert later.refusal == "this run had other terms before"
     assert answer(PartyFolder(home), question(run="another")).refusal is None
 
@@ -216,7 +233,7 @@ def test_a_strange_request_is_refused_once_and_does_not_end_the_program(
 ) -> None:
     settle(home, agree='[[agree]]\nalgorithm = "fedmd"\n')
     terms: dict[str, Any] = {"algorithm": "fedmd", "parameters": {"rounds": 1, "start": "none"}}
-    told = answer(PartyFolder(home), question(request=Score(np.array([10**6])), **terms))
+    told = answer(PartyFolder(home), question(request=ScoreRequest(np.array([10**6])), **terms))
     assert told.refusal == CANNOT
     assert "limbeck: run run, turn 0: " in capfd.readouterr().err
 
@@ -235,10 +252,17 @@ def test_what_would_pass_the_budget_is_refused_before_anything_is_trained(home: 
     assert {run for _, run, _ in read_ledger(home / "ledger.sqlite")} == {"first"}
 
 
-def test_what_the_server_will_release_stands_in_the_partys_ledger_too(home: Path) -> None:
-    assert answer(PartyFolder(home), question(NOISY)).refusal is None
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        (NOISY, [("server", "public"), ("party 0", "server")]),
+        (NOISY_VOTES, [("server", "public"), ("party 0", "server")]),
+    ],
+)
+def test_what_the_server_will_release_stands_in_the_partys_ledger_too(home: Path, method: Any, told: Any) -> None:
+    assert answer(PartyFolder(home), question(method)).refusal is None
     found = [row for _, _, row in read_ledger(home / "ledger.sqlite")]
-    assert [(row.site, row.observer) for row in found] == [("server", "public"), ("party 0", "server")]
+    assert [(row.site, row.observer) for row in found] == told
 
 
 def test_other_public_rows_on_disk_are_refused(home: Path) -> None:
@@ -326,7 +350,7 @@ def test_a_person_is_told_what_a_run_costs_with_the_rows_that_there_are(home: Pa
 
     settle(home, agree='[[agree]]\nalgorithm = "fedmd-nfdp"\n')
     terms: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": SUBSET}
-    told = _in_words(consider(PartyFolder(home), question(request=Score(np.arange(9)), **terms)))
+    told = _in_words(consider(PartyFolder(home), question(request=ScoreRequest(np.arange(9)), **terms)))
     epsilon, delta = Subsample(5, 30).guarantee()
     assert f"epsilon of the run {epsilon:.4g} towards the server" in told
     assert f"at delta {delta:g}" in told

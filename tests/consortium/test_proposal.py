@@ -8,8 +8,9 @@ import pytest
 
 from limbeck.algorithms import algorithm_named
 from limbeck.algorithms.fedkt import FedKT
-from limbeck.algorithms.fedmd import FedMD, FedMDLDP, FedMDNFDP
-from limbeck.algorithms.voting import Voting
+from limbeck.algorithms.fedmd import FedMD
+from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
+from limbeck.algorithms.fedvote import FedVote
 from limbeck.consortium.agreement import read_parameters
 from limbeck.consortium.joining import Join
 from limbeck.consortium.party import Settings
@@ -19,6 +20,7 @@ from limbeck.experiments.config import check_table
 from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import Budget
 from limbeck.privacy.mechanisms import Subsample
+from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.recipe import Recipe
 from limbeck.tables import from_table
 from party_folders import invitation
@@ -34,6 +36,8 @@ def proposed(algorithm: dict[str, Any]) -> dict[str, Any]:
     [
         ({"name": "fedkt", "privacy": {"level": "L1", "epsilon": 3.0}}, Budget(3.0, towards="public", unit="party")),
         ({"name": "fedkt", "privacy": {"level": "L2", "epsilon": 3.0, "delta": 1e-7}}, Budget(3.0, 1e-7, "server")),
+        ({"name": "fedvote", "privacy": {"level": "L1", "epsilon": 3.0}}, Budget(3.0, towards="public", unit="party")),
+        ({"name": "fedvote", "privacy": {"level": "L2", "epsilon": 3.0}}, Budget(3.0, 1e-5, "server")),
         (
             {"name": "fedkt", "privacy": {"level": "L2", "epsilon": 3, "rows_per_person": 4}},
             Budget(3.0, 1e-5, "server", "row", 4),
@@ -64,7 +68,8 @@ def test_an_invitations_epsilon_is_an_active_budget_and_the_most_of_one_run(
     [
         {"name": "fedkt"},
         {"name": "fedkt", "privacy": {"level": "L0", "epsilon": 3.0}},
-        {"name": "fedkt", "voting": "paper", "privacy": {"level": "L2", "mechanism": "gaussian", "sigma": 50.0}},
+        {"name": "fedvote"},
+        {"name": "fedkt", "privacy": {"level": "L2", "mechanism": "gaussian", "sigma": 50.0}},
         {"name": "fedmd-ldp", "sigma": 0.0},
         {"name": "fedavg"},
     ],
@@ -91,7 +96,8 @@ def test_a_subset_of_an_agreed_number_of_rows_has_a_budget_that_one_run_fits_int
     budget = check_table(Settings, proposed(invitation(algorithm)), "party.toml").budget
     assert budget is not None
     assert (budget.epsilon, budget.delta) == Subsample(5, 30).guarantee()
-    once = [row for row in algorithm.planned(9, 3, [99], "secure") if row.site == "party 0"]
+    planned = planned_releases(algorithm.disclosures, Facts(9, 3, 1, "secure"))
+    once = [row for row in planned if row.site == "party 0"]
     assert budget.spent(once) <= budget.epsilon < budget.spent([*once, *once])
 
 
@@ -100,8 +106,9 @@ def test_a_subset_of_an_agreed_number_of_rows_has_a_budget_that_one_run_fits_int
     [
         FedKT(),
         FedKT(partitions=1, subsets=8, privacy=Privacy("L2", epsilon=4.0)),
-        FedKT.paper(queries=7, consistent=False, privacy=Privacy("L2", mechanism="laplace", gamma=0.05)),
-        FedKT(queries=0.5, voting=Voting(labels="leader", ask="groups", directions=3)),
+        FedKT(queries=7, consistent=False, privacy=Privacy("L2", mechanism="laplace", gamma=0.05)),
+        FedVote(queries=0.5, labels="leader", weights="equal", consensus="filtered"),
+        FedVote(subsets=8, prior=[0.25, 0.75], privacy=Privacy("L2", epsilon=4.0)),
         FedMD(weights=[1.0, 0.25], digest=Recipe(epochs=3, learning_rate=1e-4), start="none"),
         FedMDLDP(epsilon=1.5, delta=1e-6, exchange="softmax"),
     ],

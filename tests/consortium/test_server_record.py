@@ -19,7 +19,7 @@ from limbeck.engines.traffic import Exchange
 from limbeck.models.jobs import Fit
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
-from limbeck.protocol.parties import Outcome
+from limbeck.protocol.algorithm import Outcome
 from limbeck.protocol.release import Asked, release_row
 from limbeck.protocol.site import Site
 from limbeck.report.statement import statement
@@ -35,7 +35,7 @@ def plan(folder: Path, privacy: str) -> Plan:
     file = folder / "experiment.toml"
     file.write_text(
         '[data]\npublic = "public.npz"\ntest = "test.npz"\nclasses = ["0", "1", "2"]\n[model]\n'
-        f'name = "decision-tree"\n[algorithm]\nname = "fedkt"\nvoting = "paper"\nprivacy = {privacy}\n'
+        f'name = "decision-tree"\n[algorithm]\nname = "fedkt"\nprivacy = {privacy}\n'
     )
     return read_plan(file)
 
@@ -49,11 +49,11 @@ def written(folder: Path, privacy: str, level: str, size: int) -> dict[str, Any]
     consortium = Consortium("run", read.terms(2), {0: b"", 1: b""})
     engine = Flower(read.venture.algorithm, site, consortium, cast(Any, None), journal, Patience(1.0, 2))
     seen: Any = PostProcessing() if level == "L2" else Unprotected()
-    rows = [release_row(f"party {party}", 0, 0, "Students", seen, "server", Asked()) for party in NAMES]
+    rows = [release_row(f"party {party}", 0, 0, "students", seen, "server", Asked()) for party in NAMES]
     engine.releases = [asdict(row) for row in rows]
     engine.traffic.exchanges = [
         Exchange("TrainStudents", {0: 90, 1: 90}, {0: size, 1: 700}, True, False, 1.5, ()),
-        Exchange("Adopt", {0: 800, 1: 800}, {0: 60, 1: 60}, False, True, 0.5, ()),
+        Exchange("InstallModel", {0: 800, 1: 800}, {0: 60, 1: 60}, False, True, 0.5, ()),
     ]
     public = read.public
     [model] = site.train([Fit(site.model, public.x, np.arange(len(public)) % 3)])
@@ -73,7 +73,7 @@ def test_the_size_of_an_unprotected_reply_and_the_seconds_stay_at_the_server(tmp
     record = json.loads(one["record.json"])
     assert record["real"]
     assert record["bytes"] == {"up": None, "down": 1780}
-    assert [exchange["up"] for exchange in record["exchanges"]] == [None, {"0": 60, "1": 60}]
+    assert [exchange["up"] for exchange in record["exchanges"]] == [None, None], "any turn from the first on"
     assert record["metrics"] is not None
     assert record["timing"] == {"engine": "flower"}
     assert [party["name"] for party in record["parties"]] == ["north", "south"]

@@ -17,12 +17,12 @@ from limbeck.engines.in_process import InProcess, ThroughBytes
 from limbeck.errors import LimbeckError
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, encode
-from limbeck.protocol.messages import Adopt
-from limbeck.protocol.parties import Algorithm
+from limbeck.protocol.messages import InstallModel
 from limbeck.protocol.rows import PublicRows
 from limbeck.protocol.site import Silo, Site
-from misbehaving import Careless, Leaky
+from misbehaving import Careless, Garbled, Leaky
 
 Make = Callable[[Algorithm, Site, list[Silo]], Engine]
 
@@ -40,17 +40,17 @@ def sites(algorithm: Algorithm) -> tuple[Site, list[Silo]]:
     return small_federation(algorithm).sites(PoolTrainer(1))
 
 
-def test_every_message_is_weighed(make: Make) -> None:
+def test_the_bytes_of_every_message_are_counted(make: Make) -> None:
     algorithm = Centralized()
     server, silos = sites(algorithm)
     engine = make(algorithm, server, silos)
     outcome = engine.run()
-    handed_over, adopted = engine.traffic.exchanges
-    assert (handed_over.request, adopted.request) == ("HandOver", "Adopt")
+    sent, installed = engine.traffic.exchanges
+    assert (sent.request, installed.request) == ("SendRows", "InstallModel")
     assert outcome.model is not None
-    letter = len(encode(Adopt(outcome.model), Header(1, server.public.hash)))
-    assert adopted.down == dict.fromkeys(range(3), letter)
-    assert all(up > silo.private.x.nbytes / 4 for up, silo in zip(handed_over.up.values(), silos, strict=True))
+    size = len(encode(InstallModel(outcome.model), Header(1, server.public.hash)))
+    assert installed.down == dict.fromkeys(range(3), size)
+    assert all(up > silo.private.x.nbytes / 4 for up, silo in zip(sent.up.values(), silos, strict=True))
     assert engine.traffic.up() == sum(engine.traffic.up(party) for party in range(3))
     assert engine.traffic.rounds == 1
 
@@ -63,10 +63,18 @@ def test_a_party_with_other_public_rows_refuses(make: Make) -> None:
         make(algorithm, server, silos).run()
 
 
+def test_an_invalid_reply_counts_as_silence(make: Make, tests_on_path: None) -> None:
+    algorithm = Garbled()
+    engine = make(algorithm, *sites(algorithm))
+    assert engine.run().model is not None
+    assert engine.rejections == ["request 0: party 1: values from 99 to 99, outside of 0 to 2"]
+    assert engine.traffic.missing == (1,)
+
+
 @pytest.mark.parametrize(("algorithm", "site"), [(Leaky(), "party 0"), (Careless(), "server")])
 def test_what_was_not_released_does_not_leave(algorithm: Algorithm, site: str) -> None:
     server, silos = sites(algorithm)
-    with pytest.raises(LimbeckError, match=rf"{site}: \w+ was about to leave without a release"):
+    with pytest.raises(LimbeckError, match=rf"{site}: \w+ was about to leave without being disclosed"):
         InProcess(algorithm, server, silos, PoolTrainer(1)).run()
 
 
@@ -86,7 +94,7 @@ def test_a_killed_party_is_missing_and_the_rest_go_on(tmp_path: Path, tests_on_p
     assert outcome.model is not None
     assert engine.traffic.missing == (2,)
     assert silos[2].ledger.rows == []
-    assert silos[0].adopted == outcome.model
+    assert silos[0].installed == outcome.model
 
 
 def test_a_party_remembers_between_processes(tmp_path: Path) -> None:
@@ -95,7 +103,7 @@ def test_a_party_remembers_between_processes(tmp_path: Path) -> None:
     silos[0].memory["note"] = np.arange(3)
     FreshProcess(algorithm, server, silos, tmp_path).run()
     assert np.array_equal(silos[0].memory["note"], np.arange(3))
-    assert silos[0].adopted is not None
+    assert silos[0].installed is not None
 
 
 def test_a_failing_fit_names_its_party(make: Make, tests_on_path: None) -> None:
@@ -107,7 +115,7 @@ def test_a_failing_fit_names_its_party(make: Make, tests_on_path: None) -> None:
 
 
 @pytest.mark.slow
-def test_a_nursery_that_died_while_idle_costs_no_party_its_voice(tmp_path: Path) -> None:
+def test_a_fork_server_that_died_while_idle_silences_no_party(tmp_path: Path) -> None:
     """The process that children are forked off is really killed between two runs."""
     for name in ("first", "second"):
         algorithm = Solo()
@@ -115,6 +123,6 @@ def test_a_nursery_that_died_while_idle_costs_no_party_its_voice(tmp_path: Path)
         engine = FreshProcess(algorithm, server, silos, tmp_path / name)
         engine.run()
         assert engine.traffic.missing == ()
-        for nursery in ForkServer.idle:
-            nursery.process.kill()
-            nursery.process.wait()
+        for server_process in ForkServer.idle:
+            server_process.process.kill()
+            server_process.process.wait()

@@ -1,6 +1,6 @@
 """What the engine makes of answers, without a line."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,19 +11,22 @@ import pytest
 pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
 from limbeck.algorithms.fedkt import FedKT
-from limbeck.algorithms.fedmd import FedMDNFDP
-from limbeck.algorithms.questions import Count, Counts
-from limbeck.algorithms.voting import Voting
+from limbeck.algorithms.fedmd import FedMD
+from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
+from limbeck.algorithms.fedvote import FedVote
+from limbeck.algorithms.scoring import TrainLocally
 from limbeck.engines.engine import Letter
 from limbeck.engines.flower.engine import Consortium, Flower, Patience
 from limbeck.engines.journal import Journal
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import Privacy
-from limbeck.privacy.mechanisms import Subsample, Unprotected
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, encode
+from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.letters import Answer, Terms
-from limbeck.protocol.release import Asked, Noise, release_row
+from limbeck.protocol.messages import Done
+from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import PublicRows
 from limbeck.protocol.site import Site
 
@@ -35,49 +38,33 @@ SITE = Site(
     trainer=PoolTrainer(1),
 )
 HEADER = Header(0, SITE.public.hash)
-REQUEST = Count(4, 1)
+PLAIN = FedMD(alignment=4, start="none")
+REQUEST = TrainLocally()  # any algorithm's reply to it is Done
 LETTER = Letter(REQUEST, HEADER, encode(REQUEST, HEADER), [0])
-ROW = {
-    **{
-        f: getattr(release_row("party 0", 0, 0, "Counts", Unprotected(), "server", Asked()), f)
-        for f in (
-            "site",
-            "turn",
-            "number",
-            "what",
-            "mechanism",
-            "parameters",
-            "sensitivity",
-            "unit",
-            "adjacency",
-            "observer",
-            "queries",
-            "classes",
-            "voters",
-            "abstentions",
-            "noise",
-        )
-    }
-}
+[ROW] = [
+    asdict(each.row("party 0", 0, 0, Facts(4, 3, 1)))
+    for each in PLAIN.disclosures(Facts(4, 3, 1))
+    if each.origin == "party"
+]
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Flower:
-    terms = Terms("fedkt", {}, 1, 0, ["a", "b", "c"], SITE.public.hash)
+    terms = Terms("fedmd", {}, 1, 0, ["a", "b", "c"], SITE.public.hash)
     journal = Journal(tmp_path / "journal.sqlite", new=True)
     control = cast(Any, SimpleNamespace())
-    return Flower(cast(Any, None), SITE, Consortium("run", terms, {0: b"key"}), control, journal, Patience(1.0, 1))
+    return Flower(PLAIN, SITE, Consortium("run", terms, {0: b"key"}), control, journal, Patience(1.0, 1))
 
 
-def heard(engine: Flower, **changes: Any) -> Any:
+def accepted(engine: Flower, **changes: Any) -> Any:
     question = engine._question(LETTER, 0)
-    reply = encode(Counts(np.ones(3)), HEADER)
+    reply = encode(Done(), HEADER)
     answer = Answer("run", 0, 0, question.hash, changes.get("refusal"), changes.get("releases", [ROW]), reply)
     return engine._heard(LETTER, question, answer.encode(), "")
 
 
-def test_a_right_answer_is_heard_and_kept(engine: Flower) -> None:
-    assert heard(engine) is not None
+def test_a_valid_answer_is_accepted_and_kept(engine: Flower) -> None:
+    assert accepted(engine) is not None
     assert engine.journal.answers(0).keys() == {0}
     assert engine.releases == [ROW]
 
@@ -93,16 +80,20 @@ def test_a_right_answer_is_heard_and_kept(engine: Flower) -> None:
         {"site": "party 1"},
         {"site": "server"},
         {"turn": 4},
+        {"turn": -1},
         {"extra": 1},
         {"sensitivity": None},
         {"queries": 10**9},
         {"queries": -5},
+        {"queries": 3},
         {"voters": -3},
+        {"what": "labels"},
+        {"noise": "none"},
     ],
 )
 def test_rows_of_a_ledger_that_no_accountant_knows_make_a_bad_reply(engine: Flower, change: dict[str, Any]) -> None:
     """They would end the run with an error otherwise, for good."""
-    assert heard(engine, releases=[{**ROW, **change}]) is None
+    assert accepted(engine, releases=[{**ROW, **change}]) is None
     assert engine.journal.answers(0) == {}
     [event] = engine.journal.events()
     assert event.what.startswith("bad reply: rows of")
@@ -114,37 +105,49 @@ DRAWN: dict[str, Any] = {"rows": 5, "of": 30, "replacement": True, "unit": "exam
 
 
 @pytest.mark.parametrize("noise", ["secure", "simulated"])
-@pytest.mark.parametrize("voting", ["paper", Voting()])
-def test_rows_that_the_algorithm_plans_are_taken(engine: Flower, noise: Noise, voting: Any) -> None:
+@pytest.mark.parametrize("algorithm", [PRIVATE, FedVote(1, 2, privacy=Privacy("L2", epsilon=2.0))])
+def test_rows_that_the_algorithm_declares_are_accepted(engine: Flower, noise: Noise, algorithm: Algorithm) -> None:
     """A party draws its noise as it likes, on whatever machine: scales are calibrated anew there."""
-    engine.algorithm = replace(PRIVATE, voting=voting)
-    planned = [row for row in engine.algorithm.planned(4, 3, [10**6], noise) if row.site == "party 0"]
-    rows = [asdict(replace(row, turn=0, number=number)) for number, row in enumerate(planned)]
+    now_of(engine, algorithm)
+    facts = Facts(4, 3, 1, noise)
+    declared = [each for each in algorithm.disclosures(facts) if each.origin == "party"]
+    rows = [asdict(each.row("party 0", 0, number, facts)) for number, each in enumerate(declared)]
     for row in rows:
         row["parameters"] = {k: v * (1 + 1e-9) if type(v) is float else v for k, v in row["parameters"].items()}
     assert rows
-    assert heard(engine, releases=rows) is not None
+    assert accepted(engine, releases=rows) is not None
 
 
-def test_a_subset_is_taken_where_the_algorithm_draws_one(engine: Flower) -> None:
-    row = asdict(release_row("party 0", 0, 0, "rows", Subsample(5, 30), "public", Asked()))
-    engine.algorithm = FedMDNFDP(sampled=5)
-    assert heard(engine, releases=[row]) is not None
+def now_of(engine: Flower, algorithm: Algorithm) -> None:
+    """Let the engine lead another algorithm."""
+    engine.algorithm = algorithm
+    engine.__dict__.pop("_declared", None)
+    engine.__dict__.pop("_declared_rows", None)
 
 
-@pytest.mark.parametrize(("of", "right"), [(20, True), (30, False), (10**6, False)])
-def test_a_subset_is_of_the_agreed_number_of_rows(engine: Flower, of: int, right: bool) -> None:
+def drawn(rows: int, of: int) -> dict[str, Any]:
+    """The row of a subset."""
+    facts = Facts(4, 3, 1, rows=of)
+    [declared] = [each for each in FedMDNFDP(sampled=rows).disclosures(facts) if each.what == "rows"]
+    return asdict(declared.row("party 0", 0, 0, facts))
+
+
+def test_a_subset_is_accepted_where_the_algorithm_draws_one(engine: Flower) -> None:
+    now_of(engine, FedMDNFDP(sampled=5))
+    assert accepted(engine, releases=[drawn(5, 30)]) is not None
+
+
+@pytest.mark.parametrize(("of", "is_accepted"), [(20, True), (30, False), (10**6, False)])
+def test_a_subset_is_of_the_agreed_number_of_rows(engine: Flower, of: int, is_accepted: bool) -> None:
     """How many rows a party has is its own: nothing but what was agreed on is in its ledger."""
-    engine.algorithm = FedMDNFDP(sampled=5, population=20)
-    row = asdict(release_row("party 0", 0, 0, "rows", Subsample(5, of), "public", Asked()))
-    assert (heard(engine, releases=[row]) is not None) == right
+    now_of(engine, FedMDNFDP(sampled=5, population=20))
+    assert (accepted(engine, releases=[drawn(5, of)]) is not None) == is_accepted
 
 
-def test_a_subset_elsewhere_is_a_lie(engine: Flower) -> None:
+def test_a_subset_that_the_algorithm_does_not_draw_is_rejected(engine: Flower) -> None:
     """Its delta would make every other figure look better."""
-    engine.algorithm = PRIVATE
-    row = asdict(release_row("party 0", 0, 0, "rows", Subsample(9, 10), "public", Asked()))
-    assert heard(engine, releases=[row]) is None
+    now_of(engine, PRIVATE)
+    assert accepted(engine, releases=[drawn(9, 10)]) is None
 
 
 @pytest.mark.parametrize(
@@ -169,17 +172,27 @@ def test_a_subset_elsewhere_is_a_lie(engine: Flower) -> None:
 def test_mechanisms_that_the_algorithm_has_not_make_a_bad_reply(
     engine: Flower, mechanism: str, parameters: dict[str, Any]
 ) -> None:
-    engine.algorithm = FedMDNFDP(sampled=5) if mechanism == "subsample" else PRIVATE
+    now_of(engine, FedMDNFDP(sampled=5) if mechanism == "subsample" else PRIVATE)
     row = {**ROW, "mechanism": mechanism, "parameters": parameters, "unit": "example", "sensitivity": 1.0}
-    assert heard(engine, releases=[row]) is None
+    assert accepted(engine, releases=[row]) is None
     assert engine.journal.answers(0) == {}
 
 
 def test_a_ledger_without_end_makes_a_bad_reply(engine: Flower) -> None:
-    assert heard(engine, releases=[ROW] * 1000) is None
+    assert accepted(engine, releases=[ROW] * 1000) is None
+
+
+def test_the_rows_of_as_many_rounds_as_there_are_come_with_the_first_answer(engine: Flower) -> None:
+    """They are written before a party trains for the first time."""
+    algorithm = FedMDLDP(rounds=150, alignment=4, start="none", epsilon=50.0)
+    now_of(engine, algorithm)
+    [noisy] = [each for each in algorithm.disclosures(Facts(4, 3, 1, "secure")) if each.what == "noisy scores"]
+    rows = [asdict(noisy.row("party 0", 0, number, Facts(4, 3, 1, "secure"))) for number in range(noisy.times)]
+    assert len(rows) == 150
+    assert accepted(engine, releases=rows) is not None
 
 
 def test_a_refusal_cannot_steer_the_coordinators_terminal(engine: Flower) -> None:
-    assert heard(engine, refusal="no\x1b[2J\nway") is None
+    assert accepted(engine, refusal="no\x1b[2J\nway") is None
     [event] = engine.journal.events()
     assert event.what == "refused: no [2J way"

@@ -31,7 +31,7 @@ n_estimators = 10
 [algorithm]
 name = "fedkt"
 """
-METHODS = ["solo", "ensemble", "pate", "fedkt:partitions=1", "fedkt:voting=paper:consistent=false"]
+METHODS = ["solo", "ensemble", "pate", "fedkt:partitions=1", "fedkt:consistent=false"]
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_method_that_cannot_run_says_why_and_the_others_run(file: Path, tmp_pa
     fedkt, solo, fails = compare(plan(file, ["solo", "fedkt:subsets=9999"], seeds=2), Results(tmp_path / "r"), 1)
     assert fedkt.note == solo.note == ""
     assert fails.figures == {}
-    assert "too few for 9999 subsets" in fails.note
+    assert "fewer than 9999 subsets" in fails.note
 
 
 def test_rows_that_cannot_be_dealt_are_told_for_every_method(file: Path, tmp_path: Path) -> None:

@@ -35,7 +35,6 @@ test = 0.2
 name = "decision-tree"
 [algorithm]
 name = "fedkt"
-voting = "paper"
 queries = 60
 subsets = 3
 [algorithm.privacy]
@@ -200,7 +199,6 @@ index = 1
 data = "b.csv"
 [algorithm]
 name = "fedkt"
-voting = "paper"
 subsets = 3
 privacy = { level = "L2", gamma = 0.1 }
 """
@@ -252,16 +250,18 @@ def test_the_statement_says_what_holds_and_what_does_not(here: Path) -> None:
     assert "The server need not be trusted" in l2
     assert "operating system's generator" in l2
     assert "The server is trusted" in l1
-    assert "Unprotected towards the server, from 6 sites: Students (a party's students, one for each partition" in l1
+    assert "Unprotected towards the server, from 6 sites: students (models that learned public rows as" in l1
     assert "This was a simulation" in l1
     assert "No noise was added anywhere" in l0
     assert all("Each person has rows in one party only" in text for text in (l2, l1, l0))
 
 
-def test_an_algorithm_that_does_not_say_what_it_releases_cannot_have_a_budget(here: Path) -> None:
-    done = run(here, "--out", "r", "--set", "algorithm.name=centralized", "--set", "budget={ epsilon = 1.0 }")
+def test_an_algorithm_that_protects_nothing_does_not_fit_a_budget(here: Path) -> None:
+    budget = 'budget={ epsilon = 1.0, towards = "server" }'
+    done = run(here, "--out", "r", "--set", "algorithm.name=centralized", "--set", budget)
     assert done.returncode == 1
-    assert "centralized does not say what it will release" in done.stderr
+    assert "this run would bring epsilon towards server to inf" in done.stderr
+    assert "fitting" not in done.stderr
 
 
 CANCER = load("breast-cancer")
@@ -272,7 +272,7 @@ TEST = (CANCER.x[ORDER[460:]], CANCER.y[ORDER[460:]])
 
 
 def learned(ledger: Path, parties: Any = PARTIES, public: Any = PUBLIC, **settings: Any) -> Result:
-    algorithm = lb.FedKT(voting="paper", partitions=1, subsets=5, privacy=lb.Privacy("L2", gamma=1.0))
+    algorithm = lb.FedKT(partitions=1, subsets=5, privacy=lb.Privacy("L2", gamma=1.0))
     fixed = {"models": "decision-tree", "test": TEST, "classes": [0, 1], "processes": 1, "seed": 0}
     return lb.run(algorithm, parties, public, **{**fixed, "ledger": ledger, **settings})
 

@@ -16,6 +16,8 @@ import pytest
 from rich.console import Console
 
 from limbeck.algorithms.fedkd import FedKD
+from limbeck.algorithms.fedkt import Students
+from limbeck.engines import validation
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, published
@@ -69,19 +71,19 @@ CASES = [
 ]  # fmt: skip
 
 
-def maxima(self: Any, votes: Any, chance: Any) -> Any:
+def maxima(self: Any, votes: Any, source: Any) -> Any:
     return np.arange(len(votes)) % votes.shape[1]
 
 
-def numbers(self: Any, values: Any, chance: Any) -> Any:
+def numbers(self: Any, values: Any, source: Any) -> Any:
     return (1.0 + np.arange(np.size(values)) % 4).reshape(np.shape(values))
 
 
-def median(self: Any, values: Any, chance: Any) -> Any:
+def median(self: Any, values: Any, source: Any) -> Any:
     return np.array([0.5])
 
 
-def first_rows(self: Any, rows: Any, chance: Any) -> Any:
+def first_rows(self: Any, rows: Any, source: Any) -> Any:
     return rows[: self.rows]
 
 
@@ -122,7 +124,7 @@ def passed_on(result: Result) -> dict[str, Any]:
 
 def test_every_mechanism_that_draws_is_fixed_here() -> None:
     fixed = {kind.name for kinds in FIXED.values() for kind in kinds}  # type: ignore[attr-defined]
-    assert fixed == {kind.name for kind in mechanisms.PARTS if kind.noisy}
+    assert fixed == {kind.name for kind in mechanisms.MECHANISMS.values() if kind.noisy}
 
 
 @pytest.mark.parametrize(("level", "neighbour"), CASES)
@@ -142,7 +144,7 @@ def test_neighbours_have_the_same_record_ledger_statement_and_sizes(level: str, 
 @pytest.mark.parametrize(
     ("level", "field"),
     [
-        *(("fedkt-paper-L1", field) for field in ("parties", "bytes", "exchanges", "constant", "timing", "data")),
+        *(("fedkt-L1", field) for field in ("parties", "bytes", "exchanges", "constant", "timing", "data")),
         *(("fedmd-ldp", field) for field in ("parties", "metrics", "curve", "timing", "data")),
     ],
 )
@@ -168,11 +170,13 @@ def test_what_a_real_record_withholds(level: str) -> None:
     assert all((p["rows"], p["classes"], p["metrics"]) == (None, [], None) for p in record["parties"])
     assert (record["constant"], record["curve"], record["timing"]) == (None, [], {"engine": "in-process"})
     rows = [row for row in record["ledger"] if row["mechanism"] == "unprotected"]
-    for way, senders in (
-        ("up", [r for r in rows if r["site"] != "server"]),
-        ("down", [r for r in rows if r["site"] == "server"]),
-    ):
-        turns = {row["turn"] for row in senders}
+    count = len(record["exchanges"])
+    first = min((row["turn"] for row in rows if row["site"] != "server"), default=count)
+    may_leave = {  # parties write rows before they train: what they name may leave in any later turn
+        "up": set(range(first, count)),
+        "down": {row["turn"] for row in rows if row["site"] == "server"},
+    }
+    for way, turns in may_leave.items():
         assert {turn for turn, exchange in enumerate(record["exchanges"]) if exchange[way] is None} == turns
         totals = [record["bytes"], *(party["bytes"] for party in record["parties"])]
         assert all((sizes[way] is None) == bool(turns) for sizes in totals)
@@ -181,7 +185,7 @@ def test_what_a_real_record_withholds(level: str) -> None:
 
 
 def test_the_owner_is_told_the_rest() -> None:
-    owner = json.loads(run("fedkt-paper-L1").files()["owner.json"])
+    owner = json.loads(run("fedkt-L1").files()["owner.json"])
     assert owner["private"] == 18
     assert [party["rows"] for party in owner["parties"]] == [9, 9]
     assert [party["classes"] for party in owner["parties"]] == [[3, 3, 3]] * 2
@@ -191,7 +195,7 @@ def test_the_owner_is_told_the_rest() -> None:
 
 
 def test_a_simulation_withholds_nothing() -> None:
-    result = replace(real("fedkt-paper-L1"), noise="simulated").run(PoolTrainer(1))
+    result = replace(real("fedkt-L1"), noise="simulated").run(PoolTrainer(1))
     assert (result.owner, "owner.json" in result.files(), result.record.real) == (None, False, False)
     assert result.record.parties[0].rows == 9
     assert result.record.timing["seconds"] > 0
@@ -209,16 +213,16 @@ def test_a_model_that_is_handed_out_unprotected_withholds_how_good_and_how_large
     assert result.accuracy is not None
 
 
-def test_sizes_are_withheld_in_the_turn_in_which_something_left_unprotected() -> None:
+def test_sizes_are_withheld_from_the_turn_on_in_which_something_may_have_left_unprotected() -> None:
     whole = replace(real("fedmd-ldp"), noise="simulated").run(PoolTrainer(1)).record
     row = {**whole.ledger[0], "mechanism": "unprotected", "turn": 1}
     told = published(replace(whole, ledger=[*whole.ledger, row]))
-    assert [exchange["up"] is None for exchange in told.exchanges] == [False, True, False, False, False]
+    assert [exchange["up"] is None for exchange in told.exchanges] == [False, True, True, True, True]
     assert told.bytes == {"up": None, "down": whole.bytes["down"]}
 
 
 def test_parties_are_known_by_their_names() -> None:
-    result = run("fedkt-paper-L2", names=["north", "south"])
+    result = run("fedkt-L2", names=["north", "south"])
     assert {row["site"] for row in result.record.ledger} == {"north", "south", "server"}
     assert [party.name for party in result.record.parties] == ["north", "south"]
     for wrong, line in (
@@ -227,24 +231,24 @@ def test_parties_are_known_by_their_names() -> None:
         (["north", "server"], "'server' cannot be the name of a party"),
     ):
         with pytest.raises(LimbeckError, match=line):
-            real("fedkt-paper-L2", names=wrong)
+            real("fedkt-L2", names=wrong)
 
 
 def test_a_plan_counts_what_a_party_of_the_same_name_has_spent_before() -> None:
-    epsilon = run("fedkt-paper-L2").record.epsilon["public"]
+    epsilon = run("fedkt-L2").record.epsilon["public"]
     book = Book(None, "one", Budget(1.1 * epsilon))
-    real("fedkt-paper-L2", names=["north", "south"], book=book).run(PoolTrainer(1))
+    real("fedkt-L2", names=["north", "south"], book=book).run(PoolTrainer(1))
     book.run = "another"
-    real("fedkt-paper-L2", names=["east", "west"], book=book).check_plan()
+    real("fedkt-L2", names=["east", "west"], book=book).check_plan()
     with pytest.raises(LimbeckError, match="this run would bring epsilon"):
-        real("fedkt-paper-L2", names=["south", "east"], book=book).check_plan()
+        real("fedkt-L2", names=["south", "east"], book=book).check_plan()
 
 
 def test_too_few_rows_are_told_to_their_owner_alone() -> None:
     few = Rows(OWN.x[:1], OWN.y[:1])
     with pytest.warns(LimbeckWarning, match="party 0 has 1 rows, fewer than 2 subsets"):
-        result = run("fedkt-paper-L2", few)
-    assert result.record.to_json() == run("fedkt-paper-L2").record.to_json()
+        result = run("fedkt-L2", few)
+    assert result.record.to_json() == run("fedkt-L2").record.to_json()
 
 
 def test_the_list_in_the_docs_names_every_field() -> None:
@@ -255,3 +259,23 @@ def test_the_list_in_the_docs_names_every_field() -> None:
         first = [line.split("|")[1] for line in part.splitlines() if line.startswith("| `")]
         named = {part for cell in first for name in re.findall(r"`([\w.]+)`", cell) for part in name.split(".")}
         assert {field.name for kind in kinds for field in fields(kind)} <= named
+
+
+def test_what_was_wrong_with_replies_is_told_of_simulations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reason may depend on the rows of the party whose reply it is about."""
+    check = validation.check_reply
+
+    def rejecting(reply: Any, *more: Any) -> None:
+        if type(reply) is Students and next(first, None) is not None:
+            raise LimbeckError("labels such as only this party has")
+        check(reply, *more)
+
+    monkeypatch.setattr("limbeck.engines.engine.check_reply", rejecting)
+    line = "request 0: party 0: labels such as only this party has"
+    first = iter([0])
+    result = run("fedkt-L1")
+    assert result.owner is not None
+    assert (result.record.missing, result.record.remarks, list(result.owner.remarks)) == ((0,), (), [line])
+    first = iter([0])
+    simulated = replace(real("fedkt-L1"), noise="simulated").run(PoolTrainer(1)).record
+    assert (simulated.missing, simulated.remarks) == ((0,), (line,))

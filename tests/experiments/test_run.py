@@ -74,7 +74,7 @@ def test_what_a_record_says() -> None:
     assert (record["data"]["public"], record["data"]["test"]) == (45, 30)
     assert record["bytes"]["up"] == sum(party["bytes"]["up"] for party in record["parties"])
     assert record["epsilon"] == {"server": None, "parties": None}
-    assert [row["what"] for row in record["ledger"]] == ["Counts", "Said"] * 3 + ["Adopt"]
+    assert [row["what"] for row in record["ledger"]] == ["students"] * 3 + ["model"]
     assert {"limbeck", "python", "scikit-learn", "onnxruntime"} <= set(record["versions"])
     assert [phase["name"] for phase in record["timing"]["phases"]] == ["data", "rehearse", "learn", "score"]
     assert record["metrics"]["accuracy"] > record["constant"]
@@ -195,7 +195,7 @@ def test_fits_of_all_parties_share_a_stack_and_the_result_is_that_of_any_trainer
     stacked, pool, sequential = (trained(trainer=name, device="cpu") for name in ("stacked", "pool", "sequential"))
     said = stacked.record.timing["training"]
     assert (said["trainer"], said["device"], said["why"]) == ("stacked", "cpu", "device = cpu: trainer = stacked")
-    assert [stack["networks"] for stack in said["stacks"]] == [12, 1]
+    assert [stack["networks"] for stack in said["stacks"]] == [12, 6, 1]
     assert pool.record.timing["training"]["trainer"] == "pool"
     assert sequential.record.timing["training"]["trainer"] == "sequential"
     assert sequential.model.onnx == pool.model.onnx

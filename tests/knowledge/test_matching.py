@@ -1,4 +1,4 @@
-"""Labels that have the class mix they should, and a voter's belief of it."""
+"""Labels that have the class mix they should, and a voter's estimate of it."""
 
 import numpy as np
 import pytest
@@ -58,15 +58,15 @@ def test_a_voter_sees_the_mix_of_public_rows_through_its_own(share: float) -> No
     rng = np.random.default_rng(0)
     labels = (rng.random(4000) < 0.3).astype(int)  # its own mix
     public = (rng.random(4000) < share).astype(int)
-    belief = label_shift(labels * 0.4 + rng.random(4000) * 0.5, labels, public * 0.4 + rng.random(4000) * 0.5)
-    assert abs(belief - share) < 0.03
+    estimate = label_shift(labels * 0.4 + rng.random(4000) * 0.5, labels, public * 0.4 + rng.random(4000) * 0.5)
+    assert estimate == pytest.approx(share, abs=0.03)
 
 
-def test_who_cannot_tell_says_nothing() -> None:
+def test_a_voter_that_cannot_tell_has_no_estimate() -> None:
     one_class, scores = np.zeros(50, int), np.random.default_rng(0).random(50)
-    assert np.isnan(label_shift(scores, one_class, scores))
+    assert label_shift(scores, one_class, scores) is None
     few = one_class.copy()
     few[:4] = 1
-    assert np.isnan(label_shift(scores, few, scores))
+    assert label_shift(scores, few, scores) is None
     worse = np.repeat([0, 1], 25)
-    assert np.isnan(label_shift(1.0 - worse, worse, scores))
+    assert label_shift(1.0 - worse, worse, scores) is None

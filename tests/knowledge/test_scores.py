@@ -6,33 +6,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from limbeck.knowledge.scores import consensus, contrasts, fall_apart, labels_of, logits_of, shown, softmax
+from limbeck.knowledge.scores import consensus_of, contrasts, exchanged, fall_apart, labels_of, logits_of, softmax
 from limbeck.protocol.rows import Array
 
 logits = arrays(np.float64, (5, 4), elements=st.floats(-30, 30, width=32))
 
 
 @given(logits)
-def test_what_is_shown_keeps_the_leading_class(values: Array) -> None:
-    labels = shown(values, "argmax")
+def test_what_is_exchanged_keeps_the_leading_class(values: Array) -> None:
+    labels = exchanged(values, "argmax")
     assert labels.dtype == np.uint8
     assert np.array_equal(labels, values.argmax(axis=1))
-    assert np.allclose(shown(values, "softmax").sum(axis=1), 1, atol=1e-5)
-    assert np.array_equal(shown(values, "logits"), values.astype(np.float32))
+    assert np.allclose(exchanged(values, "softmax").sum(axis=1), 1, atol=1e-5)
+    assert np.array_equal(exchanged(values, "logits"), values.astype(np.float32))
 
 
 @given(logits, logits)
 def test_equal_weights_are_the_mean_and_one_weight_is_one_party(ones: Array, others: Array) -> None:
-    mean = consensus([ones, others], [2.0, 2.0], "logits", 4)
+    mean = consensus_of([ones, others], [2.0, 2.0], "logits", 4)
     assert np.allclose(mean, (ones + others) / 2, atol=1e-4)
-    assert np.allclose(consensus([ones, others], [0.0, 5.0], "logits", 4), others, atol=1e-4)
+    assert np.allclose(consensus_of([ones, others], [0.0, 5.0], "logits", 4), others, atol=1e-4)
 
 
 def test_labels_are_weighed_and_a_tie_goes_to_the_lowest() -> None:
     said = [np.array([0, 1, 2], np.uint8), np.array([1, 1, 0], np.uint8), np.array([1, 2, 1], np.uint8)]
-    assert consensus(said, [1, 1, 1], "argmax", 3).tolist() == [1, 1, 0]
-    assert consensus(said, [5, 1, 1], "argmax", 3).tolist() == [0, 1, 2]
-    assert consensus(said, [1, 1, 1], "argmax", 3).dtype == np.uint8
+    assert consensus_of(said, [1, 1, 1], "argmax", 3).tolist() == [1, 1, 0]
+    assert consensus_of(said, [5, 1, 1], "argmax", 3).tolist() == [0, 1, 2]
+    assert consensus_of(said, [1, 1, 1], "argmax", 3).dtype == np.uint8
 
 
 @given(logits)
@@ -49,7 +49,7 @@ def test_the_labels_of_a_consensus() -> None:
 
 def test_a_row_in_the_wrong_shape_is_no_consensus() -> None:
     with pytest.raises(ValueError, match="shape"):
-        consensus([np.zeros((2, 3)), np.zeros((3, 3))], [1, 1], "logits", 3)
+        consensus_of([np.zeros((2, 3)), np.zeros((3, 3))], [1, 1], "logits", 3)
 
 
 def test_who_has_nothing_to_tell_a_class_from_has_no_contrast() -> None:

@@ -7,7 +7,7 @@ import pytest
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon
 from limbeck.privacy.calibration import Privacy
-from limbeck.privacy.events import Spend
+from limbeck.privacy.events import DpEvent
 from limbeck.privacy.mechanisms import ConfidentGaussian, Gumbel, Laplace
 from limbeck.protocol.release import Asked
 
@@ -30,7 +30,7 @@ def test_confident_gnmax_has_defaults_that_depend_on_public_facts_alone() -> Non
 def test_calibrated_noise_just_keeps_to_epsilon(mechanism: Any, noise: Any, epsilon: float) -> None:
     asked = Asked(20, 3, 20, True, noise)
     chosen = Privacy("L1", mechanism, epsilon=epsilon).noisy_max("party", 1, asked)
-    spent, _ = best_epsilon([Spend(chosen, 20, "replace", 3, 20, True, noise)], 1e-5)
+    spent, _ = best_epsilon([DpEvent(chosen, 20, "replace", 3, 20, True, noise)], 1e-5)
     assert 0.995 * epsilon < spent <= epsilon
 
 
@@ -41,13 +41,20 @@ def test_calibrated_noise_just_keeps_to_epsilon(mechanism: Any, noise: Any, epsi
         ({"level": "L1", "gamma": 0.1, "epsilon": 1.0}, "needs one of gamma and epsilon"),
         ({"level": "L1", "mechanism": "gaussian", "gamma": 0.1}, "gaussian takes sigma, not gamma"),
         ({"level": "L1", "sigma": 3.0}, "gumbel takes gamma, not sigma"),
-        ({"level": "L1", "gamma": 0.0}, "gamma must be above 0"),
-        ({"level": "L1", "gamma": -0.1}, "gamma must be above 0"),
-        ({"level": "L1", "epsilon": 0.0}, "epsilon must be above 0"),
-        ({"level": "L1", "gamma": 0.1, "delta": 0.0}, "delta must lie between 0 and 1"),
-        ({"level": "L1", "gamma": 0.1, "delta": 1.0}, "delta must lie between 0 and 1"),
+        ({"level": "L1", "gamma": 0.0}, "gamma = 0.0: Input should be greater than 0"),
+        ({"level": "L1", "gamma": -0.1}, "gamma = -0.1: Input should be greater than 0"),
+        ({"level": "L1", "epsilon": 0.0}, "epsilon = 0.0: Input should be greater than 0"),
+        ({"level": "L1", "gamma": 0.1, "delta": 0.0}, "delta = 0.0: Input should be greater than 0"),
+        ({"level": "L1", "gamma": 0.1, "delta": 1.0}, "delta = 1.0: Input should be less than 1"),
+        (
+            {"level": "L1", "mechanism": "gaussian", "sigma": float("inf")},
+            "sigma = inf: Input should be a finite number",
+        ),
         ({"level": "L1", "gamma": 0.1, "threshold": 3.0}, "are for confident-gaussian"),
-        ({"level": "L1", "mechanism": "confident-gaussian", "sigma": 1.0, "check": -1.0}, "check must be above 0"),
+        (
+            {"level": "L1", "mechanism": "confident-gaussian", "sigma": 1.0, "check": -1.0},
+            "check = -1.0: Input should be greater than 0",
+        ),
     ],
 )
 def test_wrong_tables_are_told(wrong: dict[str, Any], told: str) -> None:

@@ -8,15 +8,14 @@ import pytest
 from limbeck.privacy.accountants import best_epsilon, epsilon_by
 from limbeck.privacy.accountants.composition import gaussian_epsilon
 from limbeck.privacy.accountants.conversion import classic_zcdp_epsilon, zcdp_epsilon
-from limbeck.privacy.accountants.votes import log_q
-from limbeck.privacy.events import Spend
+from limbeck.privacy.events import DpEvent
 from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace, Subsample
 
 DELTA = 1e-5
 
 
 def by(accountant: str, mechanism: Laplace | Gumbel | Gaussian, queries: int, orders: int = 8, **known: int) -> float:
-    return epsilon_by(accountant, [Spend(mechanism, queries, **known)], DELTA, orders)  # type: ignore[arg-type]
+    return epsilon_by(accountant, [DpEvent(mechanism, queries, **known)], DELTA, orders)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -37,13 +36,13 @@ def test_moments(gamma: float, queries: int, orders: int, epsilon: float) -> Non
 @pytest.mark.parametrize(("votes", "gamma", "q"), [([20, 5], 0.1, 0.195239), ([30, 12, 8], 0.2, 0.057897)])
 def test_lemma_7(votes: list[int], gamma: float, q: float) -> None:
     """The sum over other classes of (2 + gamma gap) / (4 exp(gamma gap))."""
-    assert math.exp(log_q(Laplace(gamma), np.array([votes]))[0]) == pytest.approx(q, abs=5e-7)
+    assert math.exp(Laplace(gamma).log_q(np.array([votes]))[0]) == pytest.approx(q, abs=5e-7)
 
 
 @pytest.mark.parametrize(("orders", "epsilon"), [(8, 4.6604), (32, 4.6598)])
 def test_data_dependent_moments(orders: int, epsilon: float) -> None:
     votes = np.array([[50, 0]] * 30 + [[45, 5]] * 40 + [[35, 15]] * 30)
-    assert epsilon_by("moments", [Spend(Laplace(0.1), 100)], DELTA, orders, votes) == pytest.approx(epsilon, abs=5e-5)
+    assert epsilon_by("moments", [DpEvent(Laplace(0.1), 100)], DELTA, orders, votes) == pytest.approx(epsilon, abs=5e-5)
 
 
 @pytest.mark.parametrize(("gamma", "queries", "epsilon"), [(0.05, 40, 2.5054), (0.1, 148, 12.5077)])
@@ -115,8 +114,8 @@ def test_the_papers_settings_are_beaten(
     assert by("kov", laplace, queries) == pytest.approx(kov, abs=6e-5)
     assert by("pld", laplace, queries) == pytest.approx(pld, abs=6e-5)
     assert by("bounded-range", Gumbel(gamma), queries) == pytest.approx(gumbel, abs=6e-5)
-    assert best_epsilon([Spend(laplace, queries)], DELTA)[0] <= pld + 6e-5
-    assert best_epsilon([Spend(Gumbel(gamma), queries)], DELTA)[0] < gumbel
-    best, accountant = best_epsilon([Spend(laplace, queries, classes=2, voters=voters)], DELTA)
+    assert best_epsilon([DpEvent(laplace, queries)], DELTA)[0] <= pld + 6e-5
+    assert best_epsilon([DpEvent(Gumbel(gamma), queries)], DELTA)[0] < gumbel
+    best, accountant = best_epsilon([DpEvent(laplace, queries, classes=2, voters=voters)], DELTA)
     assert accountant == "binary"
     assert best <= 1.02 * floor

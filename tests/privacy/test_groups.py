@@ -19,19 +19,18 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import ACCOUNTANTS, best_epsilon, epsilon_by, every_epsilon
 from limbeck.privacy.accountants.votes import gaussian_data_dependent
 from limbeck.privacy.calibration import Privacy, clipped_gaussian, gaussian_sums
-from limbeck.privacy.events import Spend
+from limbeck.privacy.events import DpEvent
 from limbeck.privacy.guarantees import (
     delta_of_subsets,
     epsilon_by_observer,
     epsilon_towards,
-    figures,
+    guarantees,
     people,
 )
 from limbeck.privacy.mechanisms import (
     ClippedGaussian,
     ConfidentGaussian,
     Gaussian,
-    GaussianCounts,
     GaussianSum,
     Gumbel,
     Laplace,
@@ -41,7 +40,7 @@ from limbeck.privacy.mechanisms import (
     Subsample,
     Unprotected,
 )
-from limbeck.privacy.queries import Enquiry, worth
+from limbeck.privacy.queries import AccountingQuery, account
 from limbeck.protocol.release import Asked, Release, release_row
 from limbeck.protocol.rows import Array
 
@@ -129,27 +128,27 @@ def neighbours(counts: Array, k: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize("k", [1, 2, 5, 10])
 def test_changed_votes_of_k_teachers_move_counts_by_what_is_declared(teachers: int, k: int) -> None:
     """All votes over three classes, and all that any k of the teachers could have said instead."""
-    ballots, spend = (
+    ballots, event = (
         np.array(list(product(range(3), repeat=teachers))),
-        Spend(Laplace(1.0, "example"), 1, voters=teachers, rows=k),
+        DpEvent(Laplace(1.0, "example"), 1, voters=teachers, rows=k),
     )
     counts = np.stack([(ballots == c).sum(axis=1) for c in range(3)], axis=1)
     differ = (ballots[:, None] != ballots[None]).sum(axis=2)
     change = np.abs(counts[:, None] - counts[None])[differ <= k]
-    assert change.sum(axis=1).max() == spend.moved * spend.weight == 2 * min(k, teachers)
-    assert np.sqrt((change**2).sum(axis=1)).max() == pytest.approx(math.sqrt(spend.moved) * spend.weight)
-    assert change.max() == spend.weight
+    assert change.sum(axis=1).max() == event.affected_counts * event.weight == 2 * min(k, teachers)
+    assert np.sqrt((change**2).sum(axis=1)).max() == pytest.approx(math.sqrt(event.affected_counts) * event.weight)
+    assert change.max() == event.weight
     largest = np.abs(counts.max(axis=1)[:, None] - counts.max(axis=1)[None])[differ <= k]
-    assert largest.max() <= spend.weight
+    assert largest.max() <= event.weight
 
 
 @groups
 def test_k_replaced_rows_move_class_counts_by_what_is_declared(k: int) -> None:
     here, there = neighbours(counts_of(12, 3), k)
     far = np.linalg.norm(here - there, axis=1).max()
-    spend = Spend(GaussianCounts(math.sqrt(2), 1.0, 3, "example"), 1, rows=k)
-    assert far == pytest.approx(math.sqrt(2) * k) == pytest.approx(math.sqrt(spend.gaussian))
-    assert np.abs(here - there).sum(axis=1).max() == 2 * k == Spend(LaplaceCounts(1.0), 1, rows=k).pure
+    event = DpEvent(GaussianSum(math.sqrt(2), 1.0, 3, "example"), 1, rows=k)
+    assert far == pytest.approx(math.sqrt(2) * k) == pytest.approx(math.sqrt(event.mu_squared))
+    assert np.abs(here - there).sum(axis=1).max() == 2 * k == DpEvent(LaplaceCounts(1.0), 1, rows=k).pure
 
 
 @groups
@@ -157,7 +156,7 @@ def test_words_of_length_one_move_a_sum_by_two_for_each_teacher(k: int) -> None:
     """s teachers of every row, in as many partitions: the worst is where all of a person's teachers turn around."""
     s, word = 3, np.array([0.6, 0.8])
     worst = np.linalg.norm(s * k * word - s * k * -word)
-    assert Spend(GaussianSum(2.0 * s, 1.0, 2, "example"), 1, rows=k).gaussian == pytest.approx(worst**2)
+    assert DpEvent(GaussianSum(2.0 * s, 1.0, 2, "example"), 1, rows=k).mu_squared == pytest.approx(worst**2)
 
 
 def test_where_a_party_is_protected_or_one_row_moves_everything_more_rows_change_nothing() -> None:
@@ -165,9 +164,9 @@ def test_where_a_party_is_protected_or_one_row_moves_everything_more_rows_change
     sums = [GaussianSum(2.0, 9.0, 4, "party"), NoisyMedian(0.3)]
     scores = [ClippedGaussian(2.0, 9.0, 3), LaplaceLogits(2.0, 0.01, 3)]
     for mechanism in (*party, *sums, *scores):
-        one, many = (every_epsilon([Spend(mechanism, 3, voters=20, rows=k)], DELTA) for k in (1, 10))
+        one, many = (every_epsilon([DpEvent(mechanism, 3, voters=20, rows=k)], DELTA) for k in (1, 10))
         assert one == many
-    assert {Spend(mechanism, 1, rows=10).contributions for mechanism in scores} == {1}
+    assert {DpEvent(mechanism, 1, rows=10).contributions for mechanism in scores} == {1}
 
 
 # Gaussian noise
@@ -176,7 +175,7 @@ def test_where_a_party_is_protected_or_one_row_moves_everything_more_rows_change
 def test_a_gaussian_mechanism_of_epsilon_one_and_groups_of_rows() -> None:
     mu = optimize.brentq(lambda m: gaussian_exact(m) - 1, 0.01, 1.0)
     for k, epsilon in GAUSSIAN.items():
-        found = epsilon_by("gaussian", [Spend(GaussianSum(1.0, 1 / mu, 1, "example"), 1, rows=k)], DELTA)
+        found = epsilon_by("gaussian", [DpEvent(GaussianSum(1.0, 1 / mu, 1, "example"), 1, rows=k)], DELTA)
         assert found == pytest.approx(epsilon, abs=5e-3)
         assert found == pytest.approx(gaussian_exact(k * mu), rel=1e-7)
 
@@ -187,7 +186,7 @@ def test_a_multiple_of_epsilon_would_be_too_little(k: int) -> None:
     mu = optimize.brentq(lambda m: gaussian_exact(m) - 1, 0.01, 1.0)
     true = stats.norm.cdf(mu * k / 2 - 1 / mu) - math.exp(k) * stats.norm.cdf(-mu * k / 2 - 1 / mu)
     assert true > 2 * DELTA
-    [one, many] = (best_epsilon([Spend(Gaussian(12.0, "example"), 9, rows=n)], DELTA)[0] for n in (1, k))
+    [one, many] = (best_epsilon([DpEvent(Gaussian(12.0, "example"), 9, rows=n)], DELTA)[0] for n in (1, k))
     assert many > k * one
 
 
@@ -195,8 +194,8 @@ def test_a_multiple_of_epsilon_would_be_too_little(k: int) -> None:
 @pytest.mark.parametrize("voters", [None, 4])
 def test_gaussian_noisy_maxima(k: int, voters: int | None) -> None:
     changed, q, sigma, check = min(k, voters or k), 6, 30.0, 50.0
-    plain = Spend(Gaussian(sigma, "example"), q, voters=voters, rows=k)
-    confident = Spend(ConfidentGaussian(sigma, check, 5, "example"), q, voters=voters, rows=k)
+    plain = DpEvent(Gaussian(sigma, "example"), q, voters=voters, rows=k)
+    confident = DpEvent(ConfidentGaussian(sigma, check, 5, "example"), q, voters=voters, rows=k)
     assert epsilon_by("gaussian", [plain], DELTA) == pytest.approx(gaussian_exact(changed * math.sqrt(2 * q) / sigma))
     mu = changed * math.sqrt(q * (2 / sigma**2 + 1 / check**2))
     assert epsilon_by("gaussian", [confident], DELTA) == pytest.approx(gaussian_exact(mu))
@@ -206,13 +205,13 @@ def test_gaussian_noisy_maxima(k: int, voters: int | None) -> None:
 
 @groups
 def test_gaussian_sums_and_counts_and_clipped_scores(k: int) -> None:
-    sums, counts = (GaussianSum(4.0, 90.0, 8, "example"), GaussianCounts(math.sqrt(2), 60.0, 3, "example"))
-    spends = [Spend(sums, 1, rows=k), Spend(counts, 1, rows=k)]
+    sums, counts = (GaussianSum(4.0, 90.0, 8, "example"), GaussianSum(math.sqrt(2), 60.0, 3, "example"))
+    events = [DpEvent(sums, 1, rows=k), DpEvent(counts, 1, rows=k)]
     mu = k * math.hypot(4 / 90, math.sqrt(2) / 60)
-    assert epsilon_by("gaussian", spends, DELTA) == pytest.approx(gaussian_exact(mu))
-    secure = Spend(sums, 1, noise="secure", rows=k).gaussian
+    assert epsilon_by("gaussian", events, DELTA) == pytest.approx(gaussian_exact(mu))
+    secure = DpEvent(sums, 1, noise="secure", rows=k).mu_squared
     assert 1 <= secure / (4 * k / 90) ** 2 < 1.0001
-    scores = Spend(ClippedGaussian(2.0, 50.0, 3), 7, rows=k)
+    scores = DpEvent(ClippedGaussian(2.0, 50.0, 3), 7, rows=k)
     assert epsilon_by("gaussian", [scores], DELTA) == pytest.approx(gaussian_exact(4 * math.sqrt(3 * 7) / 50))
 
 
@@ -222,21 +221,21 @@ def test_gaussian_sums_and_counts_and_clipped_scores(k: int) -> None:
 @groups
 def test_laplace_noisy_maxima(k: int) -> None:
     gamma, q = 0.05, 3
-    spends = [Spend(Laplace(gamma, "example"), q, classes=3, voters=30, rows=k)]
+    events = [DpEvent(Laplace(gamma, "example"), q, classes=3, voters=30, rows=k)]
     low, high = laplace_bracket(k * gamma, 2 * q)
-    assert low - 1e-6 <= epsilon_by("pld", spends, DELTA) <= high * 1.01
-    assert epsilon_by("kov", spends, DELTA) == pytest.approx(randomised_response(2 * k * gamma, q))
-    assert epsilon_by("basic", spends, DELTA) == pytest.approx(q * 2 * k * gamma)
-    assert min(every_epsilon(spends, DELTA).values()) >= low - 1e-6
+    assert low - 1e-6 <= epsilon_by("pld", events, DELTA) <= high * 1.01
+    assert epsilon_by("kov", events, DELTA) == pytest.approx(randomised_response(2 * k * gamma, q))
+    assert epsilon_by("basic", events, DELTA) == pytest.approx(q * 2 * k * gamma)
+    assert min(every_epsilon(events, DELTA).values()) >= low - 1e-6
 
 
 @groups
 def test_discrete_laplace_noisy_maxima(k: int) -> None:
     gamma, q = 0.1, 4
-    spends = [Spend(Laplace(gamma, "example"), q, classes=3, noise="secure", rows=k)]
+    events = [DpEvent(Laplace(gamma, "example"), q, classes=3, noise="secure", rows=k)]
     exact = discrete_laplace(gamma, k, 2 * q)
-    assert epsilon_by("pld", spends, DELTA) == pytest.approx(exact, rel=2e-3)
-    assert min(every_epsilon(spends, DELTA).values()) >= exact - 1e-6
+    assert epsilon_by("pld", events, DELTA) == pytest.approx(exact, rel=2e-3)
+    assert min(every_epsilon(events, DELTA).values()) >= exact - 1e-6
 
 
 @groups
@@ -255,13 +254,13 @@ def test_votes_that_go_to_several_classes_tell_less_than_those_that_go_to_one(k:
 
 @groups
 def test_laplace_counts_and_scores(k: int) -> None:
-    counts = [Spend(LaplaceCounts(0.1), 2, rows=k)]
+    counts = [DpEvent(LaplaceCounts(0.1), 2, rows=k)]
     low, _ = laplace_bracket(0.1 * k, 4)
     found = every_epsilon(counts, DELTA)
     assert found["basic"] == pytest.approx(2 * 2 * 0.1 * k)
     assert found["kov"] == pytest.approx(randomised_response(0.2 * k, 2))
     assert min(found.values()) >= low
-    scores = Spend(LaplaceLogits(2.0, 0.01, 3, share=0.5), 5, rows=k)
+    scores = DpEvent(LaplaceLogits(2.0, 0.01, 3, share=0.5), 5, rows=k)
     assert epsilon_by("basic", [scores], DELTA) == pytest.approx(5 * 3 * 0.01 * 2 * 2.0 * 0.5)
 
 
@@ -271,15 +270,15 @@ def test_moments_with_and_without_votes(k: int) -> None:
     gamma, q, votes = 0.1, 20, np.array([[70, 6, 4]] * 20)
     e, order = 2 * gamma * k, np.arange(1, 9)
     plain = np.minimum(e**2 * order * (order + 1) / 2, e * order)
-    spends = [Spend(Laplace(gamma, "example"), q, rows=k)]
+    events = [DpEvent(Laplace(gamma, "example"), q, rows=k)]
     by_hand = ((q * plain - math.log(DELTA)) / order).min()
-    assert epsilon_by("moments", spends, DELTA) == pytest.approx(by_hand)
+    assert epsilon_by("moments", events, DELTA) == pytest.approx(by_hand)
     missed = sum((2 + gamma * gap) / (4 * math.exp(gamma * gap)) for gap in (64, 66))
     known = plain
     if missed < math.expm1(e) / math.expm1(2 * e):
         stays = (1 - missed) * ((1 - missed) / (1 - math.exp(e) * missed)) ** order
         known = np.minimum(plain, np.log(stays + missed * np.exp(e * order)))
-    found = epsilon_by("moments", spends, DELTA, votes=votes)
+    found = epsilon_by("moments", events, DELTA, votes=votes)
     assert found == pytest.approx(((q * known - math.log(DELTA)) / order).min())
 
 
@@ -292,10 +291,10 @@ def test_gumbel_noisy_maxima_by_the_exact_chances_of_all_neighbouring_votes(k: i
     gamma = 0.15
     here, there = (special.softmax(gamma * votes, axis=1) for votes in neighbours(counts_of(12, 3), k))
     loss = np.log(here) - np.log(there)
-    spend = Spend(Gumbel(gamma, "example"), 1, classes=3, voters=12, rows=k)
-    assert np.ptp(loss, axis=1).max() == pytest.approx(spend.pure) == pytest.approx(2 * k * gamma)
+    event = DpEvent(Gumbel(gamma, "example"), 1, classes=3, voters=12, rows=k)
+    assert np.ptp(loss, axis=1).max() == pytest.approx(event.pure) == pytest.approx(2 * k * gamma)
     exact = solved(lambda e: float(np.maximum(0, here - math.exp(e) * there).sum(axis=1).max()), LAX, most=20.0)
-    found = every_epsilon([spend], LAX)
+    found = every_epsilon([event], LAX)
     assert exact <= min(found.values())
     here, there = two_class_pairs(
         Gumbel(gamma), "simulated", 400, k
@@ -311,7 +310,7 @@ def test_gumbel_noise_asked_three_times(k: int) -> None:
     worst = int(np.maximum(0, here - math.exp(k * gamma) * there).sum(axis=1).argmax())
     thrice = [np.einsum("a,b,c->abc", *[each[worst]] * 3).ravel() for each in (here, there)]
     exact = of_losses(np.log(thrice[0] / thrice[1]), thrice[0], LAX)
-    found = every_epsilon([Spend(Gumbel(gamma, "example"), 3, classes=3, voters=12, rows=k)], LAX)
+    found = every_epsilon([DpEvent(Gumbel(gamma, "example"), 3, classes=3, voters=12, rows=k)], LAX)
     assert {"pld", "bounded-range", "zcdp", "kov"} <= set(found)
     assert exact <= min(found.values())
 
@@ -325,7 +324,7 @@ def test_a_noisy_median_of_teachers(k: int) -> None:
         special.log_softmax(-gamma * np.abs(votes @ side) / 2, axis=1) for votes in neighbours(counts_of(10, 4), k)
     )
     widest = np.ptp(here - there, axis=1).max()
-    known = Spend(NoisyMedian(gamma, "example"), 1, voters=10, rows=k).pure
+    known = DpEvent(NoisyMedian(gamma, "example"), 1, voters=10, rows=k).pure
     assert widest <= known + 1e-9
     assert k == 10 or widest == pytest.approx(known)
 
@@ -342,8 +341,8 @@ def test_gumbel_beside_gaussian_noise(k: int) -> None:
         return np.asarray(stats.norm.cdf(far / 2 - e / far) - np.exp(e + stats.norm.logcdf(-far / 2 - e / far)))
 
     exact = solved(lambda e: float((first * noise(e - t) + (1 - first) * noise(e - t + width)).max()), DELTA)
-    spends = [Spend(Gumbel(gamma, "example"), 1, rows=k), Spend(GaussianSum(1.0, 1 / mu, 4, "example"), 1, rows=k)]
-    assert exact - 1e-6 <= epsilon_by("mixed", spends, DELTA) <= epsilon_by("rdp", spends, DELTA)
+    events = [DpEvent(Gumbel(gamma, "example"), 1, rows=k), DpEvent(GaussianSum(1.0, 1 / mu, 4, "example"), 1, rows=k)]
+    assert exact - 1e-6 <= epsilon_by("mixed", events, DELTA) <= epsilon_by("rdp", events, DELTA)
 
 
 # Two classes
@@ -410,11 +409,11 @@ TWO_CLASSES = pytest.mark.parametrize(
 def test_two_classes_by_all_margins_of_all_voters(mechanism: Any, noise: Any, voters: int, k: int) -> None:
     value = adaptively(*two_class_pairs(mechanism, noise, voters, k), queries=2)
     exact = solved(lambda e: float(value(np.array([math.exp(e)]))[0]), LAX, most=20.0)
-    spends = [Spend(mechanism, 2, classes=2, voters=voters, noise=noise, rows=k)]
-    found = every_epsilon(spends, LAX)
+    events = [DpEvent(mechanism, 2, classes=2, voters=voters, noise=noise, rows=k)]
+    found = every_epsilon(events, LAX)
     assert exact - 1e-6 <= found["binary"] < 1.01 * exact
     assert min(found.values()) >= exact - 1e-6
-    unknown = [Spend(mechanism, 2, classes=2, noise=noise, rows=k)]  # then there may be any number of voters
+    unknown = [DpEvent(mechanism, 2, classes=2, noise=noise, rows=k)]  # then there may be any number of voters
     assert epsilon_by("binary", unknown, LAX) >= exact - 1e-6
 
 
@@ -427,8 +426,8 @@ def test_divergences_of_two_classes_by_all_margins(mechanism: Any, noise: Any, k
     yes, no = (np.log(p) * order + np.log(q) * (1 - order) for p, q in ((here, there), (1 - here, 1 - there)))
     worst = 3 * (np.logaddexp(yes, no) / (order - 1)).max(axis=1, keepdims=True)
     by_hand = (worst + np.log1p(-1 / order) - np.log(DELTA * order) / (order - 1)).min()
-    spends = [Spend(mechanism, 3, classes=2, voters=12, noise=noise, rows=k)]
-    assert epsilon_by("binary-rdp", spends, DELTA) == pytest.approx(by_hand, rel=1e-4)
+    events = [DpEvent(mechanism, 3, classes=2, voters=12, noise=noise, rows=k)]
+    assert epsilon_by("binary-rdp", events, DELTA) == pytest.approx(by_hand, rel=1e-4)
 
 
 # All accountants use what is scaled
@@ -449,7 +448,7 @@ def test_k_rows_are_one_row_whose_noise_is_k_times_smaller(k: int, noise: Any) -
     seen = set()
     for many, one in pairs:
         found, expected = (
-            every_epsilon([Spend(m, 4, classes=3, noise=noise, rows=r)], DELTA) for m, r in ((many, k), (one, 1))
+            every_epsilon([DpEvent(m, 4, classes=3, noise=noise, rows=r)], DELTA) for m, r in ((many, k), (one, 1))
         )
         if noise == "secure" and isinstance(many, Laplace):  # whole numbers that move by k are not those that move by 1
             found.pop("pld"), expected.pop("pld")
@@ -475,17 +474,17 @@ def test_data_dependent_gnmax_is_the_published_theorem_for_k_rows(k: int) -> Non
         )
         by_hand = np.where(order < mu1, np.minimum(by_hand, told / (order - 1)), by_hand)
     expected = (q * by_hand + np.log1p(-1 / order) - np.log(DELTA * order) / (order - 1)).min()
-    spends = [Spend(Gaussian(sigma, "example"), q, rows=k)]
-    found = epsilon_by("rdp", spends, DELTA, votes=np.array([[gap, 0]] * q))
+    events = [DpEvent(Gaussian(sigma, "example"), q, rows=k)]
+    found = epsilon_by("rdp", events, DELTA, votes=np.array([[gap, 0]] * q))
     assert found == pytest.approx(max(0.0, expected), rel=0.01)
-    assert found < epsilon_by("rdp", spends, DELTA)
+    assert found < epsilon_by("rdp", events, DELTA)
 
 
 @groups
 def test_votes_that_are_close_tell_confident_gnmax_nothing(k: int) -> None:
     """Then a query costs what it costs without votes: k^2 times that of one row, for the check and for the answer."""
-    spend = Spend(ConfidentGaussian(30.0, 50.0, 20, "example"), 1, rows=k)
-    found = gaussian_data_dependent(spend, np.array([3.0]), np.array([[20.0, 19.0]]))
+    event = DpEvent(ConfidentGaussian(30.0, 50.0, 20, "example"), 1, rows=k)
+    found = gaussian_data_dependent(event, np.array([3.0]), np.array([[20.0, 19.0]]))
     assert found[0, 0] == pytest.approx(3 * k**2 * (2 / 30**2 + 1 / 50**2) / 2)
 
 
@@ -535,22 +534,22 @@ def test_a_person_with_all_rows_is_in_every_subset(replacement: bool) -> None:
     assert sample.guarantee(1) == sample.guarantee()
 
 
-# From ledger rows to figures
+# From ledger rows to guarantees
 
 
 def row(mechanism: Any, site: str = "party 0", queries: int = 4, **known: Any) -> Release:
     return release_row(site, 0, 0, "labels", mechanism, "public", Asked(queries, 3, **known))
 
 
-def test_figures_are_for_so_many_rows_of_a_person_and_a_party_has_them_all() -> None:
+def test_guarantees_are_for_so_many_rows_of_a_person_and_a_party_has_them_all() -> None:
     rows = [row(Gaussian(30.0, "example"), voters=4)]
-    found = {(f.unit, f.adjacency): f for f in figures(rows, DELTA, rows_per_person=10) if f.observer == "public"}
+    found = {(f.unit, f.adjacency): f for f in guarantees(rows, DELTA, rows_per_person=10) if f.observer == "public"}
     assert found["example", "replace"].epsilon == pytest.approx(gaussian_exact(4 * math.sqrt(2 * 4) / 30))
     assert found["example", "replace"].rows == found["example", "add-remove"].rows == 10
     assert found["party", "replace"].rows == 1
-    assert {f.rows for f in figures(rows, DELTA)} == {1}
+    assert {f.rows for f in guarantees(rows, DELTA)} == {1}
     whole = [row(Gaussian(30.0, "party"), "server")]
-    assert epsilon_by_observer(figures(whole, DELTA, 10)) == epsilon_by_observer(figures(whole, DELTA))
+    assert epsilon_by_observer(guarantees(whole, DELTA, 10)) == epsilon_by_observer(guarantees(whole, DELTA))
 
 
 def test_a_unit_is_named_and_what_protects_rows_alone_is_nothing_to_a_party() -> None:
@@ -563,7 +562,7 @@ def test_a_unit_is_named_and_what_protects_rows_alone_is_nothing_to_a_party() ->
     assert epsilon_towards("public", rows, DELTA, "party") == epsilon_towards("public", rows, DELTA, "both") == math.inf
     assert epsilon_towards("public", rows[:1], DELTA, "both") == epsilon_towards("public", rows[:1], DELTA, "party")
     assert epsilon_towards("public", [], DELTA, "both", 5) == 0.0
-    found = figures(rows, DELTA)
+    found = guarantees(rows, DELTA)
     assert epsilon_by_observer(found, "party")["public"] == math.inf > epsilon_by_observer(found)["public"]
     with pytest.raises(LimbeckError, match="unit must be row, party or both, not 'example'"):
         epsilon_towards("public", rows, DELTA, "example")  # type: ignore[arg-type]
@@ -600,14 +599,18 @@ def test_subsets_of_a_person_with_several_rows() -> None:
 def test_rows_per_person_is_a_number_of_rows(wrong: Any) -> None:
     rows = [row(Gaussian(30.0, "example"))]
     for attempt in (
-        lambda: figures(rows, DELTA, wrong),
+        lambda: guarantees(rows, DELTA, wrong),
         lambda: epsilon_towards("public", rows, DELTA, "row", wrong),
         lambda: people(rows, DELTA, (wrong,)),
         lambda: delta_of_subsets(rows, wrong),
         lambda: Privacy("L2", epsilon=1.0, rows_per_person=wrong),
-        lambda: worth(Enquiry(mechanism="gumbel", gamma=0.1, queries=1, unit="example", rows_per_person=wrong)),
+        lambda: account(
+            AccountingQuery(mechanism="gumbel", gamma=0.1, queries=1, unit="example", rows_per_person=wrong)
+        ),
     ):
-        with pytest.raises(LimbeckError, match="rows_per_person must be a whole number from 1 to"):
+        with pytest.raises(
+            LimbeckError, match=r"rows_per_person (= .*: Input should be|must be a whole number from 1 to)"
+        ):
             attempt()
 
 
@@ -629,7 +632,7 @@ def test_calibrated_noise_keeps_a_persons_rows_to_epsilon(mechanism: Any) -> Non
     one, many = (
         Privacy("L2", mechanism, epsilon=4.0, rows_per_person=r).noisy_max("example", 1, asked) for r in (1, k)
     )
-    spent = best_epsilon([Spend(many, 5, "replace", 3, 20, True, rows=k)], DELTA)[0]
+    spent = best_epsilon([DpEvent(many, 5, "replace", 3, 20, True, rows=k)], DELTA)[0]
     assert 0.995 * 4 < spent <= 4
     assert one.weight == many.weight == 1
     scale = "sigma" if "gaussian" in mechanism else "gamma"
@@ -637,23 +640,25 @@ def test_calibrated_noise_keeps_a_persons_rows_to_epsilon(mechanism: Any) -> Non
 
 
 def test_what_is_spent_beside_is_spent_for_all_rows_of_a_person() -> None:
-    asked, counts = Asked(5, 3, 20), GaussianCounts(math.sqrt(2), 40.0, 3, "example")
+    asked, counts = Asked(5, 3, 20), GaussianSum(math.sqrt(2), 40.0, 3, "example")
     privacy = Privacy("L2", "gaussian", epsilon=4.0, rows_per_person=5)
-    chosen = privacy.noisy_max("example", 1, asked, (Spend(counts, 1),))
-    spends = [Spend(chosen, 5, "replace", 3, 20, rows=5), Spend(counts, 1, rows=5)]
-    assert 0.995 * 4 < best_epsilon(spends, DELTA)[0] <= 4
+    chosen = privacy.noisy_max("example", 1, asked, (DpEvent(counts, 1),))
+    events = [DpEvent(chosen, 5, "replace", 3, 20, rows=5), DpEvent(counts, 1, rows=5)]
+    assert 0.995 * 4 < best_epsilon(events, DELTA)[0] <= 4
 
 
 @groups
 def test_calibrated_sums_keep_a_persons_rows_to_epsilon(k: int) -> None:
-    parts = ((0.9, GaussianSum(4.0, 1.0, 9, "example")), (0.1, GaussianCounts(math.sqrt(2), 1.0, 3, "example")))
+    parts = ((0.9, GaussianSum(4.0, 1.0, 9, "example")), (0.1, GaussianSum(math.sqrt(2), 1.0, 3, "example")))
     one, many = (gaussian_sums(1.0, DELTA, parts, (), "simulated", rows=r) for r in (1, k))
     assert [b.sigma / a.sigma for a, b in zip(one, many, strict=True)] == pytest.approx([k, k], rel=2e-3)
-    assert gaussian_exact(k * math.hypot(*(each.apart / each.sigma for each in many))) == pytest.approx(1.0, rel=5e-3)
+    assert gaussian_exact(k * math.hypot(*(each.l2_sensitivity / each.sigma for each in many))) == pytest.approx(
+        1.0, rel=5e-3
+    )
 
 
 def test_clipped_scores_need_no_more_noise_but_for_what_is_beside_them() -> None:
-    asked, counted = Asked(5, 3), (Spend(LaplaceCounts(0.1), 1),)
+    asked, counted = Asked(5, 3), (DpEvent(LaplaceCounts(0.1), 1),)
     alone = [clipped_gaussian(2.0, None, 3.0, DELTA, asked, rows=k) for k in (1, 10)]
     assert alone[0] == alone[1]
     beside = [clipped_gaussian(2.0, None, 3.0, DELTA, asked, counted, rows=k).sigma for k in (1, 5)]
@@ -665,7 +670,7 @@ def test_rows_per_person_is_refused_where_it_does_nothing(level: Any, why: str) 
     with pytest.raises(LimbeckError, match=f"rows_per_person = 2 is for level L2: {level} {why}"):
         Privacy(level, gamma=0.1, rows_per_person=2)
     with pytest.raises(LimbeckError, match="--rows-per-person is for --unit example"):
-        worth(Enquiry(mechanism="gumbel", gamma=0.1, queries=1, unit="party", rows_per_person=2))
+        account(AccountingQuery(mechanism="gumbel", gamma=0.1, queries=1, unit="party", rows_per_person=2))
 
 
 def test_the_command_takes_rows_per_person(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon
-from limbeck.privacy.events import Spend
-from limbeck.privacy.guarantees import epsilon_by_observer, figures
+from limbeck.privacy.events import DpEvent
+from limbeck.privacy.guarantees import epsilon_by_observer, guarantees
 from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace, PostProcessing, Subsample, Unprotected
-from limbeck.protocol.messages import Adopt
-from limbeck.protocol.release import Asked, Chance, Observer, Release, release_row
+from limbeck.protocol.messages import InstallModel
+from limbeck.protocol.release import Asked, NoiseSource, Observer, Release, release_row
 
 DELTA = 1e-5
 
@@ -21,19 +21,19 @@ def row(mechanism: Any, observer: Observer, site: str = "party 0", queries: int 
 
 
 def epsilons(*rows: Release) -> dict[str, float]:
-    return epsilon_by_observer(figures(rows, DELTA))
+    return epsilon_by_observer(guarantees(rows, DELTA))
 
 
 def figure(rows: list[Release], unit: str, adjacency: str, observer: str = "public") -> float:
-    [found] = [f for f in figures(rows, DELTA) if (f.observer, f.unit, f.adjacency) == (observer, unit, adjacency)]
+    [found] = [f for f in guarantees(rows, DELTA) if (f.observer, f.unit, f.adjacency) == (observer, unit, adjacency)]
     return found.epsilon
 
 
-def test_what_leaves_bare_costs_infinity_towards_its_observer_alone() -> None:
+def test_what_leaves_unprotected_costs_infinity_towards_its_observer_alone() -> None:
     assert epsilons(row(Unprotected(), "server"), row(Unprotected(), "server")) == {"server": math.inf}
 
 
-def test_nothing_released_and_nothing_private_cost_nothing() -> None:
+def test_nothing_released_and_post_processing_cost_nothing() -> None:
     assert epsilons() == {}
     assert epsilons(row(PostProcessing(), "parties")) == {"parties": 0.0}
 
@@ -48,7 +48,7 @@ def test_an_unknown_mechanism_is_refused_rather_than_guessed() -> None:
 def test_what_is_public_is_seen_by_all_and_adds_to_what_they_see() -> None:
     found = epsilons(row(Unprotected(), "server"), row(Laplace(0.05), "public", "server", 40))
     assert found["server"] == math.inf
-    assert found["parties"] == found["public"] == best_epsilon([Spend(Laplace(0.05), 40, classes=3)], DELTA)[0]
+    assert found["parties"] == found["public"] == best_epsilon([DpEvent(Laplace(0.05), 40, classes=3)], DELTA)[0]
 
 
 def test_releases_of_one_site_add_up_and_those_of_disjoint_parties_do_not() -> None:
@@ -57,7 +57,7 @@ def test_releases_of_one_site_add_up_and_those_of_disjoint_parties_do_not() -> N
     more = [row(Gumbel(0.05, "example"), "public", "party 1", 60)]
     alone = figure(mine, "example", "replace")
     assert figure(mine + other, "example", "replace") == alone
-    assert figure(mine + mine, "example", "replace") == best_epsilon([Spend(Gumbel(0.05, "example"), 80)], DELTA)[0]
+    assert figure(mine + mine, "example", "replace") == best_epsilon([DpEvent(Gumbel(0.05, "example"), 80)], DELTA)[0]
     assert figure(mine + more, "example", "replace") == figure(more, "example", "replace") > alone
 
 
@@ -66,7 +66,7 @@ def test_the_servers_releases_are_about_everybody() -> None:
     server = row(Gaussian(40, "party"), "public", "server", 40)
     parties = [row(Gaussian(40, "example"), "public", f"party {p}", 40 - p) for p in range(3)]
     together = figure([server, *parties], "example", "replace")
-    assert together == pytest.approx(best_epsilon([Spend(Gaussian(40, "example"), 80)], DELTA)[0])
+    assert together == pytest.approx(best_epsilon([DpEvent(Gaussian(40, "example"), 80)], DELTA)[0])
 
 
 def test_a_partys_protection_is_an_examples_but_not_the_other_way_round() -> None:
@@ -84,15 +84,15 @@ def test_a_subsample_is_worth_something_only_at_its_own_delta() -> None:
     sampled = [row(Subsample(60, 300), "server")]
     assert figure(sampled, "example", "add-remove", "server") == math.inf
     for rows, delta, epsilon in ((sampled, 0.2, 0.19967), (sampled * 2, 0.2, math.inf), (sampled * 2, 0.4, 0.39933)):
-        [found] = [f for f in figures(rows, delta) if (f.unit, f.adjacency) == ("example", "add-remove")]
+        [found] = [f for f in guarantees(rows, delta) if (f.unit, f.adjacency) == ("example", "add-remove")]
         assert found.epsilon == pytest.approx(epsilon, abs=1e-5)
 
 
 def test_noise_without_a_delta_is_refused() -> None:
     with pytest.raises(LimbeckError, match="no delta was named"):
-        figures([row(Laplace(0.05), "public")], 0.0)
+        guarantees([row(Laplace(0.05), "public")], 0.0)
 
 
 def test_unprotected_adds_nothing() -> None:
-    message = Adopt(b"model")
-    assert Unprotected().protect(message, Chance("simulated", 0, ())) is message
+    message = InstallModel(b"model")
+    assert Unprotected().protect(message, NoiseSource("simulated", 0, ())) is message

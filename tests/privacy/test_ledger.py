@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from limbeck.algorithms.fedmd import FedMDNFDP
+from limbeck.algorithms.fedmd_private import FedMDNFDP
 from limbeck.errors import LimbeckError
-from limbeck.privacy.guarantees import delta_of_subsets, figures
+from limbeck.privacy.guarantees import delta_of_subsets, guarantees
 from limbeck.privacy.ledger import Book, Budget, check_site_names, over_runs, read_contents, read_ledger
 from limbeck.privacy.mechanisms import Laplace, Unprotected
+from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.release import Asked, Release, release_row
 
 
@@ -127,12 +128,12 @@ def test_a_budget_is_towards_one_observer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"epsilon": 0.0}, "budget.epsilon must be above 0"),
-        ({"epsilon": float("inf")}, "budget.epsilon must be above 0 and finite"),
-        ({"delta": 0.0}, "budget.delta must lie between 0 and 1"),
-        ({"towards": "nobody"}, "budget.towards must be one of server, parties, public, not 'nobody'"),
-        ({"unit": "person"}, "budget.unit must be one of row, party, both, not 'person'"),
-        ({"rows_per_person": 0}, "budget.rows_per_person must be a whole number from 1"),
+        ({"epsilon": 0.0}, "budget.epsilon = 0.0: Input should be greater than 0"),
+        ({"epsilon": float("inf")}, "budget.epsilon = inf: Input should be a finite number"),
+        ({"delta": 0.0}, "budget.delta = 0.0: Input should be greater than 0"),
+        ({"towards": "nobody"}, "budget.towards = 'nobody': Input should be 'server', 'parties' or 'public'"),
+        ({"unit": "person"}, "budget.unit = 'person': Input should be 'row', 'party' or 'both'"),
+        ({"rows_per_person": 0}, "budget.rows_per_person = 0: Input should be greater than or equal to 1"),
     ],
 )
 def test_wrong_budgets_are_told(wrong: dict[str, Any], told: str) -> None:
@@ -359,7 +360,7 @@ SAMPLED = FedMDNFDP(sampled=60)
 
 
 def sampled(order: list[str], named: bool) -> list[Release]:
-    rows = SAMPLED.planned(100, 3, [SIZES[name] for name in order], "simulated")
+    rows = planned_releases(SAMPLED.disclosures, Facts(100, 3, len(order)), [SIZES[name] for name in order])
     return [replace(r, site=name) for r, name in zip(rows, order, strict=True)] if named else rows
 
 
@@ -398,7 +399,9 @@ def test_parties_without_a_name_count_once_for_a_run_and_for_everybody() -> None
     found = over_runs(rows)
     assert found == [row(0), row(1), row(0, 9), row(site="clinic")]
     [total] = {
-        f.epsilon for f in figures(found, 1e-5) if (f.observer, f.unit, f.adjacency) == ("public", "party", "replace")
+        f.epsilon
+        for f in guarantees(found, 1e-5)
+        if (f.observer, f.unit, f.adjacency) == ("public", "party", "replace")
     }
     assert total == pytest.approx(Budget(9.0, unit="party").spent([row(n, q) for n, q in enumerate((40, 40, 9, 40))]))
 

@@ -21,11 +21,11 @@ from limbeck.privacy.mechanisms import (
     mechanism_from,
 )
 from limbeck.privacy.sampling import MOST_STEPS, Secure, Simulated, grid_of
-from limbeck.protocol.release import Chance
+from limbeck.protocol.release import NoiseSource
 from limbeck.protocol.rows import Array
 
-SIMULATED = Chance("simulated", 0, ("test",))
-SECURE = Chance("secure", 0, ())
+SIMULATED = NoiseSource("simulated", 0, ("test",))
+SECURE = NoiseSource("secure", 0, ())
 NOISY_MAX = (Laplace(0.1), Gumbel(0.1), Gaussian(12.0))
 MILLION = 1_000_000
 
@@ -76,12 +76,12 @@ def test_clipped_scores_move_by_no_more_than_their_sensitivity() -> None:
     assert max(np.linalg.norm(a - b) for a in protected for b in protected) == pytest.approx(mechanism.sensitivity)
 
 
-def check_flips(mechanism: Any, chance: Chance, draws: int, margin: int = 7, noisy: Any = None) -> None:
+def check_flips(mechanism: Any, source: NoiseSource, draws: int, margin: int = 7, noisy: Any = None) -> None:
     """Two classes, the first leads by `margin`: how often the second is published, within five standard errors."""
     votes = np.tile([margin + 3, 3], (draws, 1))
-    share = (noisy or mechanism).protect(votes, chance).mean()
-    discrete = chance.noise == "secure" and isinstance(mechanism, Laplace)
-    formula = (mechanism.discrete_flips if discrete else mechanism.flips)(np.array([-margin]))[0]
+    share = (noisy or mechanism).protect(votes, source).mean()
+    noise = source.noise if isinstance(mechanism, Laplace) else "simulated"
+    formula = mechanism.flips(np.array([-margin]), noise)[0]
     assert abs(share - formula) < 5 * math.sqrt(formula * (1 - formula) / draws)
 
 
@@ -96,15 +96,15 @@ def test_secure_draws_fit_the_formula(mechanism: Any, draws: int) -> None:
     check_flips(mechanism, SECURE, draws)
 
 
-@pytest.mark.parametrize("chance", [SIMULATED, SECURE], ids=lambda c: c.noise)
+@pytest.mark.parametrize("source", [SIMULATED, SECURE], ids=lambda c: c.noise)
 @pytest.mark.parametrize("mechanism", NOISY_MAX, ids=lambda m: m.name)
-def test_halved_noise_is_found_out(mechanism: Any, chance: Chance) -> None:
+def test_halved_noise_is_found_out(mechanism: Any, source: NoiseSource) -> None:
     parameters = asdict(mechanism)
     halved = {
         k: {"gamma": 2 * v, "sigma": v / 2}.get(k, v) if isinstance(v, float) else v for k, v in parameters.items()
     }
     with pytest.raises(AssertionError):
-        check_flips(mechanism, chance, 20_000, noisy=mechanism_from(mechanism.name, halved))
+        check_flips(mechanism, source, 20_000, noisy=mechanism_from(mechanism.name, halved))
 
 
 def test_discrete_laplace_noise_has_the_distribution_that_is_accounted_for() -> None:
@@ -116,7 +116,7 @@ def test_discrete_laplace_noise_has_the_distribution_that_is_accounted_for() -> 
     places = np.arange(-2 * reach, 2 * reach + 1)
     for margin in (-5, -1, 0, 1, 4):
         overturned = difference[places > -margin].sum() + difference[places == -margin].sum() / 2
-        assert Laplace(gamma).discrete_flips(np.array([margin]))[0] == pytest.approx(overturned, abs=1e-12)
+        assert Laplace(gamma).flips(np.array([margin]), "secure")[0] == pytest.approx(overturned, abs=1e-12)
 
 
 @pytest.mark.parametrize("sampler", [Simulated(np.random.default_rng(0)), Secure()], ids=lambda s: s.noise)
@@ -139,23 +139,23 @@ def test_a_mechanism_counts_its_queries_itself_and_refuses_what_it_does_not_desc
         Subsample(2, 9).asked(np.zeros(8), 3)
 
 
-@pytest.mark.parametrize("chance", [SIMULATED, SECURE], ids=lambda c: c.noise)
-def test_confident_gnmax_answers_as_often_as_the_check_says(chance: Chance) -> None:
+@pytest.mark.parametrize("source", [SIMULATED, SECURE], ids=lambda c: c.noise)
+def test_confident_gnmax_answers_as_often_as_the_check_says(source: NoiseSource) -> None:
     """The lead of 30 against a threshold of 33 with noise 6: P(N > 0.5) = 0.3085, and half a step for whole numbers."""
     votes = np.tile([30, 0, 0], (20_000, 1))
-    labels = ConfidentGaussian(sigma=1.0, check=6.0, threshold=33).protect(votes, chance)
-    expected = 0.3085 if chance.noise == "simulated" else 0.3385
+    labels = ConfidentGaussian(sigma=1.0, check=6.0, threshold=33).protect(votes, source)
+    expected = 0.3085 if source.noise == "simulated" else 0.3385
     assert (labels != UNANSWERED).mean() == pytest.approx(expected, abs=0.017)
     assert set(labels.tolist()) == {0, UNANSWERED}
 
 
-@pytest.mark.parametrize("chance", [SIMULATED, SECURE], ids=lambda c: c.noise)
+@pytest.mark.parametrize("source", [SIMULATED, SECURE], ids=lambda c: c.noise)
 @pytest.mark.parametrize("replacement", [True, False])
-def test_every_row_is_as_likely_in_a_subsample_as_another(chance: Chance, replacement: bool) -> None:
+def test_every_row_is_as_likely_in_a_subsample_as_another(source: NoiseSource, replacement: bool) -> None:
     rows = np.arange(10)
     counts = np.zeros(10)
     for repeat in range(2000):
-        drawn = Subsample(4, 10, replacement).protect(rows, Chance(chance.noise, repeat, ("s",)))
+        drawn = Subsample(4, 10, replacement).protect(rows, NoiseSource(source.noise, repeat, ("s",)))
         assert len(drawn) == 4
         assert replacement or len(set(drawn)) == 4
         counts += np.bincount(drawn, minlength=10)
@@ -180,8 +180,8 @@ def test_simulated_noise_depends_on_its_purpose_and_the_seed_alone() -> None:
     votes = np.zeros((200, 3), int)
     draw = Laplace(0.1).protect
     assert np.array_equal(draw(votes, SIMULATED), draw(votes, SIMULATED))
-    assert not np.array_equal(draw(votes, SIMULATED), draw(votes, Chance("simulated", 1, ("test",))))
-    assert not np.array_equal(draw(votes, SIMULATED), draw(votes, Chance("simulated", 0, ("other",))))
+    assert not np.array_equal(draw(votes, SIMULATED), draw(votes, NoiseSource("simulated", 1, ("test",))))
+    assert not np.array_equal(draw(votes, SIMULATED), draw(votes, NoiseSource("simulated", 0, ("other",))))
 
 
 def test_secure_noise_wants_whole_counts() -> None:

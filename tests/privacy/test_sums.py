@@ -10,12 +10,12 @@ from scipy import special
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon, epsilon_by
 from limbeck.privacy.accountants.composition import gaussian_epsilon
-from limbeck.privacy.calibration import gaussian_mu, gaussian_sums
-from limbeck.privacy.events import Spend, UnknownSpendError
+from limbeck.privacy.calibration import gaussian_sums
+from limbeck.privacy.events import DpEvent, UnknownEventError
 from limbeck.privacy.mechanisms import Gaussian, GaussianSum, Gumbel, LaplaceCounts, NoisyMedian
-from limbeck.protocol.release import Chance
+from limbeck.protocol.release import NoiseSource
 
-CHANCE = Chance("simulated", 0, ("test",))
+SOURCE = NoiseSource("simulated", 0, ("test",))
 
 
 def chances(values: tuple[float, ...], mechanism: NoisyMedian) -> np.ndarray:
@@ -35,32 +35,32 @@ def test_a_neighbours_losses_have_the_range_that_accountants_know(moved: str) ->
         if moved == "replaced" or math.isnan(other):
             loss = np.log(chances((*others, one), mechanism)) - np.log(chances((*others, other), mechanism))
             widest = max(widest, float(np.ptp(loss)), float(np.abs(loss).max()))
-    known = Spend(mechanism, 1, "replace" if moved == "replaced" else "add-remove").pure
+    known = DpEvent(mechanism, 1, "replace" if moved == "replaced" else "add-remove").pure
     assert known * 0.9 < widest <= known + 1e-9
 
 
 def test_the_median_is_drawn_as_the_formula_says_and_is_near_the_middle() -> None:
     mechanism, values = NoisyMedian(2.0, points=9), (0.1, 0.32, 0.34, 0.36, math.nan)
-    drawn = [mechanism.protect(np.array(values), Chance("simulated", seed, ("t",)))[0] for seed in range(4000)]
+    drawn = [mechanism.protect(np.array(values), NoiseSource("simulated", seed, ("t",)))[0] for seed in range(4000)]
     found = np.bincount(np.rint(np.array(drawn) * 10).astype(int), minlength=10)[1:] / 4000
     assert np.abs(found - chances(values, mechanism)).max() < 0.03
     many = np.random.default_rng(0).normal(0.24, 0.05, 60)
-    assert abs(NoisyMedian(0.6).protect(many, CHANCE)[0] - 0.24) < 0.06
+    assert abs(NoisyMedian(0.6).protect(many, SOURCE)[0] - 0.24) < 0.06
 
 
 def test_of_real_noise_the_median_is_as_near() -> None:
     pytest.importorskip("opendp")
     many = np.random.default_rng(0).normal(0.24, 0.05, 200)
-    assert abs(NoisyMedian(1.0).protect(many, Chance("secure", 0, ()))[0] - 0.24) < 0.06
+    assert abs(NoisyMedian(1.0).protect(many, NoiseSource("secure", 0, ()))[0] - 0.24) < 0.06
 
 
 def test_a_sum_costs_what_its_gaussian_noise_does() -> None:
-    spend = Spend(GaussianSum(2.0, 4.0, 10), 3)
-    assert epsilon_by("gaussian", [spend], 1e-5) == gaussian_epsilon(math.sqrt(3) / 2, 1e-5)
-    counted = Spend(GaussianSum(2.0, 4.0, 10, "party"), 3, "add-remove")
-    assert epsilon_by("gaussian", [counted], 1e-5) == epsilon_by("gaussian", [spend], 1e-5)
-    real = Spend(GaussianSum(2.0, 4.0, 10), 3, noise="secure")
-    assert 1 <= real.gaussian / spend.gaussian < 1.0001
+    event = DpEvent(GaussianSum(2.0, 4.0, 10), 3)
+    assert epsilon_by("gaussian", [event], 1e-5) == gaussian_epsilon(math.sqrt(3) / 2, 1e-5)
+    counted = DpEvent(GaussianSum(2.0, 4.0, 10, "party"), 3, "add-remove")
+    assert epsilon_by("gaussian", [counted], 1e-5) == epsilon_by("gaussian", [event], 1e-5)
+    real = DpEvent(GaussianSum(2.0, 4.0, 10), 3, noise="secure")
+    assert 1 <= real.mu_squared / event.mu_squared < 1.0001
     with pytest.raises(LimbeckError, match="10 numbers was described"):
         GaussianSum(2.0, 4.0, 10).asked(np.zeros(9), 3)
 
@@ -81,42 +81,42 @@ def test_beside_an_exponential_mechanism_noise_costs_a_little_more_than_if_neith
     width: float, mu: float
 ) -> None:
     """The adaptive figure lies between the non-adaptive one, which is a lower bound, and Rényi accounting."""
-    spends = [Spend(NoisyMedian(width / 2), 1), Spend(GaussianSum(2.0, 2 / mu, 8), 1)]
-    found = epsilon_by("mixed", spends, 1e-5)
+    events = [DpEvent(NoisyMedian(width / 2), 1), DpEvent(GaussianSum(2.0, 2 / mu, 8), 1)]
+    found = epsilon_by("mixed", events, 1e-5)
     assert together(width, mu, found) <= 1e-5
     assert together(width, mu, 0.95 * found) > 1e-5
-    assert found <= epsilon_by("rdp", spends, 1e-5)
-    assert best_epsilon(spends, 1e-5) == (found, "mixed")
+    assert found <= epsilon_by("rdp", events, 1e-5)
+    assert best_epsilon(events, 1e-5) == (found, "mixed")
 
 
 def test_mixed_at_its_ends_is_what_it_mixes() -> None:
     delta = 1e-5
-    no_noise = [Spend(Gumbel(0.2), 5), Spend(GaussianSum(1.0, 1e4, 3), 1)]
+    no_noise = [DpEvent(Gumbel(0.2), 5), DpEvent(GaussianSum(1.0, 1e4, 3), 1)]
     assert epsilon_by("mixed", no_noise, delta) == pytest.approx(epsilon_by("pld", no_noise[:1], delta), rel=0.01)
-    no_range = [Spend(Gumbel(0.01), 1), Spend(Gaussian(4.0), 3)]
+    no_range = [DpEvent(Gumbel(0.01), 1), DpEvent(Gaussian(4.0), 3)]
     assert epsilon_by("mixed", no_range, delta) == pytest.approx(epsilon_by("gaussian", no_range[1:], delta), rel=0.01)
 
 
 def test_mixed_refuses_what_it_has_no_theorem_for() -> None:
-    median = Spend(NoisyMedian(0.5), 1)
+    median = DpEvent(NoisyMedian(0.5), 1)
     for other in (LaplaceCounts(1.0), GaussianSum(1.0, 1.0, 1)):
         noise = "simulated" if other.name == "laplace-counts" else "secure"
-        with pytest.raises(UnknownSpendError):
-            epsilon_by("mixed", [median, Spend(other, 1, noise=noise)], 1e-5)  # type: ignore[arg-type]
-    with pytest.raises(UnknownSpendError, match="beside"):
+        with pytest.raises(UnknownEventError):
+            epsilon_by("mixed", [median, DpEvent(other, 1, noise=noise)], 1e-5)  # type: ignore[arg-type]
+    with pytest.raises(UnknownEventError, match="beside"):
         epsilon_by("mixed", [median], 1e-5)
 
 
 def test_sums_share_what_an_epsilon_leaves() -> None:
     parts = ((0.95, GaussianSum(2.0, 1.0, 9)), (0.05, GaussianSum(math.sqrt(2), 1.0, 3)))
     sums, counts = gaussian_sums(3.0, 1e-5, parts, (), "simulated")
-    assert (sums.apart / sums.sigma) ** 2 / (counts.apart / counts.sigma) ** 2 == pytest.approx(19)
-    spent = best_epsilon([Spend(sums, 1), Spend(counts, 1)], 1e-5)[0]
+    assert (sums.l2_sensitivity / sums.sigma) ** 2 / (counts.l2_sensitivity / counts.sigma) ** 2 == pytest.approx(19)
+    spent = best_epsilon([DpEvent(sums, 1), DpEvent(counts, 1)], 1e-5)[0]
     assert 2.99 < spent <= 3.0
-    alone = gaussian_mu(3.0, 1e-5)
-    assert math.hypot(2.0 / sums.sigma, counts.apart / counts.sigma) == pytest.approx(alone, rel=2e-3)
+    together = math.hypot(2.0 / sums.sigma, counts.l2_sensitivity / counts.sigma)
+    assert gaussian_epsilon(together, 1e-5) == pytest.approx(3.0, rel=2e-3)
     [beside] = gaussian_sums(3.0, 1e-5, parts[:1], (NoisyMedian(0.6),), "simulated")
     assert beside.sigma > sums.sigma
-    assert 2.99 < best_epsilon([Spend(beside, 1), Spend(NoisyMedian(0.6), 1)], 1e-5)[0] <= 3.0
+    assert 2.99 < best_epsilon([DpEvent(beside, 1), DpEvent(NoisyMedian(0.6), 1)], 1e-5)[0] <= 3.0
     with pytest.raises(LimbeckError, match="no noise keeps"):
         gaussian_sums(1.0, 1e-5, parts, (NoisyMedian(3.0),), "simulated")

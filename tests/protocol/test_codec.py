@@ -79,8 +79,8 @@ def test_a_message_without_fields() -> None:
 
 def test_bytes_are_the_same_in_another_process() -> None:
     program = (
-        "import sys, numpy as np; from limbeck.protocol.codec import *; from limbeck.protocol.messages import Adopt;"
-        "sys.stdout.buffer.write(encode(Adopt(b'model'), Header(1, 'hash')))"
+        "import sys, numpy as np; from limbeck.protocol.codec import *; from limbeck.protocol.messages import InstallModel;"
+        "sys.stdout.buffer.write(encode(InstallModel(b'model'), Header(1, 'hash')))"
     )
     first, second = (subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(2))
     assert first.stdout == second.stdout != b""

@@ -106,14 +106,14 @@ def test_without_privacy_a_failure_is_an_error() -> None:
 @pytest.mark.parametrize("level", [level for level in LEVELS if level != "pate-L2"])
 def test_the_ledger_is_written_before_anything_is_trained(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
     before: list[int] = []
-    plain = Silo.train
+    plain = Silo._fit
 
-    def watched(self: Silo, jobs: Any) -> Any:
-        if self.party == 0 and any(hasattr(job, "targets") for job in jobs):
+    def watched(self: Silo, jobs: Any, seeds: Any) -> Any:
+        if self.party == 0:
             before.append(len(self.ledger.rows))
-        return plain(self, jobs)
+        return plain(self, jobs, seeds)
 
-    monkeypatch.setattr(Silo, "train", watched)
+    monkeypatch.setattr(Silo, "_fit", watched)
     run_party(monkeypatch, LEVELS[level], ordinary(), {"name": "decision-tree"})
     assert before
     assert min(before) > 0

@@ -3,7 +3,18 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from limbeck.protocol.messages import Adopt, Done, Message, Reply, Request, is_private, kind_of
+from limbeck.errors import LimbeckError
+from limbeck.protocol.messages import (
+    Done,
+    InstallModel,
+    Message,
+    Reply,
+    Request,
+    check_array,
+    check_values,
+    is_private,
+    kind_of,
+)
 from limbeck.protocol.rows import Array
 
 
@@ -36,13 +47,13 @@ class Sneak(Done):  # type: ignore[misc]
 def test_what_may_derive_from_private_rows_is_private() -> None:
     """Replies but for Done itself; requests that carry more than whole numbers, unless they are declared public."""
     rows = np.zeros(3)
-    private = [Adopt(b""), Broadcast(rows), Tell("rows"), Sneak()]
+    private = [InstallModel(b""), Broadcast(rows), Tell("rows"), Sneak()]
     public = [Score(rows), Start(3), Done()]
     assert [is_private(message) for message in (*private, *public)] == [True] * 4 + [False] * 3
 
 
 def test_a_request_knows_its_reply() -> None:
-    assert Adopt.reply() is Done
+    assert InstallModel.reply() is Done
 
 
 def test_modules_may_name_messages_alike() -> None:
@@ -58,3 +69,28 @@ def test_messages_are_frozen() -> None:
 
     with pytest.raises(AttributeError):
         Word("a").text = "b"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (np.zeros((2, 3)), r"shape \(2, 3\), not of shape \(3,\)"),
+        (np.array(["a", "b", "c"]), "values of type <U1"),
+        (np.array([0.0, 0.5, 1.5]), "values from 0 to 1.5, outside of 0 to 1"),
+        (np.array([-1e-9, 0.5, 1.0], np.float16), "outside of 0 to 1"),
+    ],
+)
+def test_arrays_have_a_shape_and_a_range(values: Array, told: str) -> None:
+    check_array(np.array([0.0, 0.5, 1.0]), (3,), 0, 1)
+    check_array(np.zeros(0), (0,), 0, 1)
+    if values.dtype == np.float16:
+        values = values - np.float16(0.1)
+    with pytest.raises(LimbeckError, match=told):
+        check_array(values, (3,), 0, 1)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_every_array_of_a_message_is_finite(value: float) -> None:
+    check_values(Broadcast(np.zeros(2)))
+    with pytest.raises(LimbeckError, match="rows is not finite"):
+        check_values(Broadcast(np.array([0.0, value])))

@@ -15,5 +15,11 @@ def test_replies_come_in_party_order() -> None:
 def test_too_few_replies_are_an_error_that_names_the_silent() -> None:
     replies = Replies({0: Done()}, missing=(1, 2))
     assert replies.at_least(1) is replies
-    with pytest.raises(LimbeckError, match=r"1 of 3 parties answered, at least 2 must; silent: \(1, 2\)"):
+    with pytest.raises(LimbeckError, match=r"1 of 3 parties sent a valid reply, at least 2 must \(silent: 1, 2\)"):
+        replies.at_least(2)
+
+
+def test_too_few_replies_are_an_error_that_says_what_was_wrong_with_those_rejected() -> None:
+    replies = Replies({0: Done()}, missing=(1, 2), rejected={2: "votes is not finite"})
+    with pytest.raises(LimbeckError, match=r"at least 2 must \(silent: 1; party 2: votes is not finite\)"):
         replies.at_least(2)

@@ -1,4 +1,4 @@
-"""The two doors of a site."""
+"""The two ways out of a site: training and disclosing."""
 
 import math
 from collections.abc import Sequence
@@ -10,9 +10,10 @@ import pytest
 from limbeck.algorithms.centralized import PrivateRows
 from limbeck.errors import LimbeckError
 from limbeck.models.named import model_from
-from limbeck.privacy.mechanisms import Unprotected
+from limbeck.privacy.mechanisms import PostProcessing, Unprotected
+from limbeck.protocol.disclosures import Disclosure
 from limbeck.protocol.learning import FitError, J, Job
-from limbeck.protocol.messages import Adopt, Done
+from limbeck.protocol.messages import Done, InstallModel
 from limbeck.protocol.release import Release
 from limbeck.protocol.rows import PublicRows, Rows
 from limbeck.protocol.site import Silo
@@ -44,19 +45,24 @@ def silo(party: int = 4, seed: int = 1) -> Silo:
         model=model_from({"name": "naive-bayes"}),
         seed=seed,
         trainer=Recorder(),
+        declare=lambda run: [
+            Disclosure("party", "model", Unprotected(), "server", 7, times=2),
+            Disclosure("party", "rows", Unprotected(), "server"),
+            Disclosure("server", "labels", PostProcessing(), "public"),
+        ],
     )
 
 
 def test_a_release_writes_its_row() -> None:
     site = silo()
     site.begin(5)
-    site.release(Adopt(b""), Unprotected(), observer="server", queries=7)
+    site.disclose("model", InstallModel(b""))
     assert site.ledger.rows == [
         Release(
             site="party 4",
             turn=5,
             number=0,
-            what="Adopt",
+            what="model",
             mechanism="unprotected",
             parameters={},
             sensitivity=math.inf,
@@ -74,25 +80,44 @@ def test_a_release_writes_its_row() -> None:
 
 def test_nothing_private_leaves_without_a_release() -> None:
     site = silo()
-    released = site.release(Adopt(b"a"), Unprotected(), observer="parties")
+    released = site.disclose("model", InstallModel(b"a"))
     site.check_released(released)
     site.check_released(Done())
-    with pytest.raises(LimbeckError, match="party 4: Adopt was about to leave without a release"):
-        site.check_released(Adopt(b"a"))
+    with pytest.raises(LimbeckError, match="party 4: InstallModel was about to leave without being disclosed"):
+        site.check_released(InstallModel(b"a"))
+
+
+@pytest.mark.parametrize("what", ["labels", "votes"])
+def test_what_is_not_declared_for_a_site_cannot_leave(what: str) -> None:
+    site = silo()
+    with pytest.raises(LimbeckError, match=f"party 4: {what} was about to leave, but the algorithm does not declare"):
+        site.disclose(what, InstallModel(b"a"))
+    assert site.ledger.rows == []
+
+
+def test_nothing_leaves_more_often_than_declared() -> None:
+    site = silo()
+    for turn in range(2):
+        site.begin(turn)
+        site.disclose("model", InstallModel(b"a"))
+    site.begin(2)
+    with pytest.raises(LimbeckError, match="model is declared to leave 2 times, not more"):
+        site.disclose("model", InstallModel(b"a"))
+    assert len(site.ledger.rows) == 2
 
 
 def test_what_was_released_cannot_be_changed_afterwards() -> None:
     site = silo()
-    released = site.release(PrivateRows(np.zeros(3), np.zeros(3)), Unprotected(), observer="server")
+    released = site.disclose("rows", PrivateRows(np.zeros(3), np.zeros(3)))
     with pytest.raises(ValueError, match="read-only"):
         released.x[:] = 1
 
 
 def test_a_release_is_good_for_its_own_turn_only() -> None:
     site = silo()
-    released = site.release(Adopt(b"a"), Unprotected(), observer="parties")
+    released = site.disclose("model", InstallModel(b"a"))
     site.begin(1)
-    with pytest.raises(LimbeckError, match="without a release"):
+    with pytest.raises(LimbeckError, match="without being disclosed"):
         site.check_released(released)
 
 
@@ -115,8 +140,8 @@ def test_a_failed_fit_names_the_party() -> None:
         site.train([])
 
 
-def test_adopting_a_model_is_remembered() -> None:
+def test_an_installed_model_is_remembered() -> None:
     site = silo()
-    assert site.adopted is None
-    assert site.adopt(b"onnx") == Done()
-    assert site.adopted == b"onnx"
+    assert site.installed is None
+    assert site.install(b"onnx") == Done()
+    assert site.installed == b"onnx"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from limbeck.algorithms.fedkt import FedKT
-from limbeck.algorithms.fedmd import FedMDNFDP
+from limbeck.algorithms.fedmd_private import FedMDNFDP
 from limbeck.algorithms.pate import Pate
 from limbeck.checks import small_federation
 from limbeck.experiments.record import RunRecord, published
@@ -22,7 +22,7 @@ def ran(algorithm: Any) -> RunRecord:
 
 
 def fedkt(level: Any, **more: Any) -> FedKT:
-    return FedKT.paper(partitions=1, subsets=2, queries=10, privacy=Privacy(level, epsilon=2.0, **more))
+    return FedKT(partitions=1, subsets=2, queries=10, privacy=Privacy(level, epsilon=2.0, **more))
 
 
 def section(text: str, title: str) -> str:

@@ -1,5 +1,6 @@
-"""Centralized: all rows in one place, what a federation would be if there were no privacy (the upper bound)."""
+"""Centralized: all rows in one place, the upper bound of what a federation can reach."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -8,8 +9,10 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.models.jobs import Fit
 from limbeck.privacy.mechanisms import Unprotected
-from limbeck.protocol.messages import Adopt, Reply, Request, check_shape
-from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
+from limbeck.protocol.algorithm import Algorithm, Outcome, hand_out
+from limbeck.protocol.disclosures import Disclosure, Facts
+from limbeck.protocol.messages import Reply, Request, check_array
+from limbeck.protocol.parties import Parties, Replies
 from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Silo, Site
 
@@ -20,24 +23,24 @@ class PrivateRows(Reply):
 
     x: Array
     y: Array
-
     largest: ClassVar[int] = 2**30
+    finite: ClassVar[bool] = False  # at a private level nobody may be missing because of what the rows hold
 
-    def check(self, request: Request[Any], public: int, classes: int) -> None:
-        check_shape(self.y, [(len(self.x),)])
-        if not ((self.y >= 0) & (self.y < classes)).all():
-            raise LimbeckError(f"labels other than 0 to {classes - 1}")
+    def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
+        if not site.private_level and not np.isfinite(self.x).all():
+            raise LimbeckError("x is not finite")
+        check_array(self.x, (len(self.x), *site.public.x.shape[1:]))
+        check_array(self.y, (len(self.x),), 0, site.classes - 1, "iu")
 
 
 @dataclass(frozen=True, slots=True)
-class HandOver(Request[PrivateRows]):
+class SendRows(Request[PrivateRows]):
     """Send all your rows."""
 
 
-def hand_over(silo: Silo) -> PrivateRows:
+def send_rows(silo: Silo) -> Reply:
     labels = silo.private.y.astype(np.min_scalar_type(silo.classes - 1))
-    rows = PrivateRows(silo.private.x, labels)
-    return silo.release(rows, Unprotected(), observer="server")
+    return silo.disclose("rows", PrivateRows(silo.private.x, labels))
 
 
 def pooled(pools: Replies[PrivateRows]) -> Rows:
@@ -46,24 +49,24 @@ def pooled(pools: Replies[PrivateRows]) -> Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Centralized:
+class Centralized(Algorithm):
     """The server trains its model on everybody's rows."""
 
     name: ClassVar[str] = "centralized"
-    needs_public_rows: ClassVar[bool] = False
-    needs_public_labels: ClassVar[bool] = False
+
+    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+        return [
+            Disclosure("party", "rows", Unprotected(), "server"),
+            Disclosure("server", "model", Unprotected(), "parties"),
+        ]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        everything = pooled(parties.ask(HandOver()).at_least(1))
+        everything = pooled(parties.ask(SendRows()).at_least(1))
         [final] = site.train([Fit(site.model, everything.x, everything.y)])
-        parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
-        return Outcome(final)
+        return hand_out(final, parties, site)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
-            case HandOver():
-                return hand_over(silo)
-            case Adopt(model):
-                return silo.adopt(model)
-            case _:
-                raise unanswerable(request, silo)
+            case SendRows():
+                return send_rows(silo)
+        return Algorithm.answer(self, request, silo)

@@ -1,140 +1,117 @@
 """FedAvg (McMahan et al. 2017): all train one network on their own rows, and the server averages its weights.
 
-The round loop of every iterative method: what they differ in is what is asked, how a party trains, and how the server
-merges. Optimisers begin anew in every round. Weights leave bare: nothing bounds what they tell of a party's rows.
+The round loop of every iterative method. They differ in what is sent, how a party trains, and how the server merges
+updates. Optimizers start anew in every round. Weights leave unprotected: nothing bounds what they tell of the rows.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
+from pydantic import Field
 
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, are_like, bytes_of, mean, values_of
 from limbeck.models.jobs import InitialWeights, Pack, Refit
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
-from limbeck.protocol.messages import Adopt, Reply, Request
-from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
+from limbeck.protocol.algorithm import Algorithm, Outcome, hand_out
+from limbeck.protocol.disclosures import Disclosure, Facts
+from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.parties import Parties
 from limbeck.protocol.recipe import Recipe
-from limbeck.protocol.release import Asked, Noise, Release, release_row
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
-from limbeck.tables import check_fields
+from limbeck.tables import Positive
 
-Updates = Mapping[int, Any]  # replies by party
-Memory = dict[str, Any]  # what a method remembers between rounds; `parties` is how many there are
+Updates = Sequence[Any]  # valid replies, in party order
+Memory = dict[str, Any]  # what a method remembers between rounds
 
 
 @dataclass(frozen=True, slots=True)
-class Improved(Reply):
+class Update(Reply):
     """The weights after a party's training (safetensors), and how many rows it holds."""
 
     weights: bytes
     rows: int
-
     largest: ClassVar[int] = 2**30
 
-    def check(self, request: Request[Any], public: int, classes: int) -> None:
+    def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
         if self.rows < 1:
             raise LimbeckError(f"weights from {self.rows} rows")
+        if not are_like(self.weights, values_of(request.weights)):
+            raise LimbeckError("weights of another network, or such as are not finite")
 
 
 @dataclass(frozen=True, slots=True)
-class Improve(Request[Improved]):
-    """Train the network on from these weights (safetensors) on your rows."""
+class TrainRequest(Request[Update]):
+    """Train the network on your rows, from these weights (safetensors)."""
 
     weights: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class FedAvg:
+class FedAvg(Algorithm):
     """Rounds of local training and averaging, weighted by rows."""
 
     name: ClassVar[str] = "fedavg"
-    needs_public_rows: ClassVar[bool] = False
-    needs_public_labels: ClassVar[bool] = False
-    one_network: ClassVar[bool] = True
 
-    rounds: int = 50
-    sampled: float = 1.0  # share of the parties, drawn anew in every round
+    rounds: Positive = 50
+    sampled: Annotated[float, Field(gt=0, le=1)] = 1.0  # share of the parties, drawn anew in every round
     local: Recipe = Recipe(epochs=10, batch=32, weight_decay=1e-6)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-        if self.rounds < 1:
-            raise LimbeckError(f"rounds must be at least 1, not {self.rounds}")
-        if not 0 < self.sampled <= 1:
-            raise LimbeckError(f"sampled must be a share of the parties above 0, up to 1, not {self.sampled}")
+    @property
+    def needs_one_network(self) -> bool:
+        return True
+
+    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+        return [
+            Disclosure("party", "update", Unprotected(), "server", times=self.rounds),
+            Disclosure("server", "initial weights", PostProcessing(), "parties"),
+            Disclosure("server", "weights", Unprotected(), "parties", times=self.rounds),
+            Disclosure("server", "model", Unprotected(), "parties"),
+        ]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        [first] = site.train([InitialWeights(cast(Any, site.model), row_of(site))])
-        return self.go_on(first, PostProcessing(), parties, site)
+        [first] = site.train([InitialWeights(cast(Any, site.model), row_shape(site))])
+        return self.train_from(first, "initial weights", parties, site)
 
-    def go_on(self, weights: bytes, seen: Any, parties: Parties, site: Site) -> Outcome:
-        """All rounds, from weights that are protected as `seen` says."""
-        memory: Memory = {"parties": len(parties.everyone)}
-        remarks: list[str] = []
-        for number in range(self.rounds):
+    def train_from(self, weights: bytes, what: str, parties: Parties, site: Site) -> Outcome:
+        """All rounds, from weights that are disclosed as `what`."""
+        memory: Memory = {}
+        for _ in range(self.rounds):
             site.progress = weights
-            request = site.release(self._request(weights, site, memory), seen, observer="parties")
-            replies = parties.ask(request, self._drawn(parties, site)).at_least(1)
-            there = self._usable(replies, values_of(weights), memory)
-            remarks += [
-                f"round {number}: party {party} gave no finite weights of the network and was left out"
-                for party in sorted(replies.by_party.keys() - there.keys())
-            ]
-            if not there:
-                raise LimbeckError(f"round {number}: no party gave finite weights of the network")
-            weights = self._merged(values_of(weights), there, site, memory)
-            seen = Unprotected()
+            request = site.disclose(what, self.request(weights, site, memory))
+            updates = list(parties.ask(request, self._sampled(parties, site)).at_least(1))
+            weights = self.merge(values_of(weights), updates, site, memory)
+            what = "weights"
         site.progress = weights
-        [final] = site.train([Pack(cast(Any, site.model), weights, row_of(site))])
-        parties.ask(site.release(Adopt(final), Unprotected(), observer="parties"))
-        return Outcome(final, tuple(remarks))
+        [final] = site.train([Pack(cast(Any, site.model), weights, row_shape(site))])
+        return hand_out(final, parties, site)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
-            case Improve():
-                improved: Reply = silo.release(self._improved(request, silo), Unprotected(), observer="server")
-                return improved
-            case Adopt(model):
-                return silo.adopt(model)
-            case _:
-                raise unanswerable(request, silo)
+            case TrainRequest():
+                return silo.disclose("update", self.update(request, silo))
+        return Algorithm.answer(self, request, silo)
 
-    def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
-        """What a run will release: all of it bare."""
-        told = [
-            release_row(f"party {party}", 0, 0, "Improved", Unprotected(), "server", Asked())
-            for party in range(len(rows))
-        ]
-        return [*told, release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]
+    def request(self, weights: bytes, site: Site, memory: Memory) -> TrainRequest:
+        return TrainRequest(weights)
 
-    def _request(self, weights: bytes, site: Site, memory: Memory) -> Improve:
-        return Improve(weights)
-
-    def _improved(self, request: Improve, silo: Silo) -> Improved:
+    def update(self, request: TrainRequest, silo: Silo) -> Update:
         model: Any = silo.model
-        [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self._recipe())])
-        return Improved(found, len(silo.private))
+        [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self.recipe())])
+        return Update(found, len(silo.private))
 
-    def _recipe(self) -> Recipe:
+    def recipe(self) -> Recipe:
+        """How a party trains."""
         return self.local
 
-    def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
+    def merge(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         """The next weights."""
         return bytes_of(averaged(updates), weights)
 
-    def _is_usable(self, reply: Any, like: Values, memory: Memory) -> bool:
-        return isinstance(reply.rows, int) and reply.rows >= 1 and are_like(reply.weights, like)
-
-    def _usable(self, replies: Replies[Improved], like: Values, memory: Memory) -> dict[int, Any]:
-        """Updates by party, without those that are none."""
-        every = sorted(replies.by_party.items())
-        return {party: reply for party, reply in every if self._is_usable(reply, like, memory)}
-
-    def _drawn(self, parties: Parties, site: Site) -> Sequence[int]:
+    def _sampled(self, parties: Parties, site: Site) -> Sequence[int]:
         count = max(1, round(self.sampled * len(parties.everyone)))
         if count == len(parties.everyone):
             return parties.everyone
@@ -143,11 +120,10 @@ class FedAvg:
 
 def averaged(updates: Updates) -> Values:
     """The mean of all updates, weighted by rows."""
-    return mean([values_of(each.weights) for each in updates.values()], [each.rows for each in updates.values()])
+    return mean([values_of(each.weights) for each in updates], [each.rows for each in updates])
 
 
-def row_of(site: Site) -> tuple[int, ...]:
-    """The shape of a row."""
+def row_shape(site: Site) -> tuple[int, ...]:
     return site.public.x.shape[1:]
 
 

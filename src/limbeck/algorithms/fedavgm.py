@@ -1,10 +1,11 @@
 """FedAvgM (Hsu, Qi & Brown 2019): FedAvg with momentum at the server."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
-from limbeck.algorithms.fedavg import FedAvg, Memory, Updates, averaged, row_of
-from limbeck.errors import LimbeckError
+from pydantic import Field
+
+from limbeck.algorithms.fedavg import FedAvg, Memory, Updates, averaged, row_shape
 from limbeck.knowledge.averages import Values, bytes_of, values_of
 from limbeck.protocol.site import Site
 
@@ -15,16 +16,11 @@ class FedAvgM(FedAvg):
 
     name: ClassVar[str] = "fedavgm"
 
-    momentum: float = 0.9
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
 
-    def __post_init__(self) -> None:
-        FedAvg.__post_init__(self)
-        if not 0 <= self.momentum < 1:
-            raise LimbeckError(f"momentum must be at least 0 and below 1, not {self.momentum}")
-
-    def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
+    def merge(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         model = cast(Any, site.model)
-        trained = model.trained_names(row_of(site), site.classes)
+        trained = model.trained_names(row_shape(site), site.classes)
         before = memory.get("velocity", {})
         pushed = {
             name: values - self.momentum * before.get(name, 0.0) if name in trained else values

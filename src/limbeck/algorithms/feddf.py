@@ -1,7 +1,7 @@
-"""FedDF (Lin et al. 2020): after every average, the parties' networks teach it what they say together of public rows.
+"""FedDF (Lin et al. 2020): after every average, the parties' networks teach it what they predict together.
 
-Their mean logits are digested by KL from the average, until it agrees no better on public rows that are held out (the
-authors stop by labelled validation rows).
+The average learns their mean logits on public rows by KL, until it agrees no better on public rows that are held out
+(the authors stop by labelled validation rows).
 """
 
 from dataclasses import dataclass, replace
@@ -26,17 +26,16 @@ class FedDF(FedAvg):
 
     distil: Recipe | None = Recipe(epochs=20, batch=128, schedule="cosine", patience=3)  # its loss is KL
 
-    def __post_init__(self) -> None:
-        FedAvg.__post_init__(self)
+    def check(self) -> None:
         if self.distil is not None and self.distil.loss not in (Recipe().loss, "kl"):
             raise LimbeckError(f'distil.loss: feddf distils by "kl", not "{self.distil.loss}"')
 
-    def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
+    def merge(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         mean = bytes_of(averaged(updates), weights)
         if self.distil is None:
             return mean
         model, rows = cast(Any, site.model), site.public.x
-        said = site.train([ForwardPass(model, update.weights, rows) for update in updates.values()])
-        together = np.asarray(np.mean(said, axis=0, dtype=np.float64), np.float32)
+        logits = site.train([ForwardPass(model, update.weights, rows) for update in updates])
+        together = np.asarray(np.mean(logits, axis=0, dtype=np.float64), np.float32)
         [found] = site.train([Refit(model, rows, together, mean, replace(self.distil, loss="kl"))])
         return found

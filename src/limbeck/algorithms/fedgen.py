@@ -1,39 +1,46 @@
 """FedGEN (Zhu, Hong & Zhou 2021): a generator learns at the server which latents parties' last layers take for a class.
 
 Parties train on its latents beside their own rows: they see something of classes that they do not hold. In every round
-but the first, half of a party's rows are latents of random classes (`alpha` times their loss), and its own rows are
-told apart as the latents of their class are (`beta` times the KL); both fade by `fade` a round.
+but the first, half of a party's rows are latents of random classes (`alpha` times their loss), and its own rows learn
+the predictions for latents of their class (`beta` times the KL); both fade by `fade` a round.
 
-Other than the authors' code: a round's latents are drawn once, at its start, and so is what the network says of them.
+Other than the authors' code: a round's latents are drawn once, at its start, and so are the predictions for them.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
+from pydantic import Field
 
-from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, Memory, Updates, averaged, row_of
+from limbeck.algorithms.fedavg import FedAvg, Memory, TrainRequest, Update, Updates, averaged, row_shape
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, bytes_of, values_of
 from limbeck.knowledge.scores import class_shares, softmax
 from limbeck.models.jobs import ForwardPass, InitialWeights, Refit
-from limbeck.protocol.messages import Reply
+from limbeck.protocol.algorithm import Algorithm
+from limbeck.protocol.messages import Reply, check_array
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
+from limbeck.tables import NotNegative
 
 GENERATOR = "generator."
 
 
 @dataclass(frozen=True, slots=True)
-class ImprovedAndCounted(Improved):
+class CountedUpdate(Update):
     """With a party's rows by class."""
 
     counts: Array
 
+    def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
+        Update.check(self, request, site, algorithm)
+        check_array(self.counts, (site.classes,), 0, kinds="iu")
+
 
 @dataclass(frozen=True, slots=True)
-class ImproveBeside(Improve):
+class LatentTrainRequest(TrainRequest):
     """With a generator of latents (safetensors; none in the first round), and the classes that anybody holds."""
 
     generator: bytes
@@ -42,7 +49,7 @@ class ImproveBeside(Improve):
 
     @classmethod
     def reply(cls) -> type[Reply]:
-        return ImprovedAndCounted
+        return CountedUpdate
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,59 +58,51 @@ class FedGEN(FedAvg):
 
     name: ClassVar[str] = "fedgen"
 
-    alpha: float = 10.0
-    beta: float = 10.0
-    fade: float = 0.98
-    eta: float = 1.0  # of diversity
-    drawn: int = 6400  # latents that the generator is taught on in a round
+    alpha: NotNegative = 10.0
+    beta: NotNegative = 10.0
+    fade: Annotated[float, Field(gt=0, le=1)] = 0.98
+    eta: NotNegative = 1.0  # of diversity
+    drawn: Annotated[int, Field(ge=2)] = 6400  # latents that the generator is taught on in a round
     generate: Recipe = Recipe(epochs=1, batch=32, learning_rate=3e-4, weight_decay=1e-2)
 
-    def __post_init__(self) -> None:
-        FedAvg.__post_init__(self)
-        for key in ("alpha", "beta", "eta"):
-            if not getattr(self, key) >= 0:
-                raise LimbeckError(f"{key} must be at least 0, not {getattr(self, key)}")
-        if not 0 < self.fade <= 1:
-            raise LimbeckError(f"fade must be above 0, up to 1, not {self.fade}")
-        if self.drawn < 2:
-            raise LimbeckError(f"drawn must be at least 2, not {self.drawn}")
+    def check(self) -> None:
         if self.local.augmentation != "none":
             raise LimbeckError("local.augmentation: fedgen trains on images and latents in one batch, unaugmented")
 
-    def _request(self, weights: bytes, site: Site, memory: Memory) -> Improve:
+    def request(self, weights: bytes, site: Site, memory: Memory) -> TrainRequest:
         from limbeck.models.latents import head_of
 
         if "round" not in memory:  # refused before anyone trains
-            head_of(cast(Any, site.model), row_of(site), site.classes)
+            head_of(cast(Any, site.model), row_shape(site), site.classes)
         number = memory["round"] = memory.get("round", -1) + 1
-        return ImproveBeside(weights, memory.get("generator", b""), number, memory.get("held", np.empty(0, np.int64)))
+        held = memory.get("held", np.empty(0, np.int64))
+        return LatentTrainRequest(weights, memory.get("generator", b""), number, held)
 
-    def _improved(self, request: Improve, silo: Silo) -> Improved:
-        told = cast(ImproveBeside, request)
+    def update(self, request: TrainRequest, silo: Silo) -> Update:
+        asked = cast(LatentTrainRequest, request)
         counts = np.bincount(silo.private.y, minlength=silo.classes)
-        plain = not told.generator
-        found = FedAvg._improved(self, request, silo).weights if plain else self._taught(told, silo)
-        return ImprovedAndCounted(found, len(silo.private), counts)
+        found = self._taught(asked, silo) if asked.generator else FedAvg.update(self, request, silo).weights
+        return CountedUpdate(found, len(silo.private), counts)
 
-    def _taught(self, told: ImproveBeside, silo: Silo) -> bytes:
+    def _taught(self, asked: LatentTrainRequest, silo: Silo) -> bytes:
         """Training on own rows and on latents, half and half."""
         from limbeck.models.latents import head_of, with_latents
 
         model, (x, y), row = cast(Any, silo.model), (silo.private.x, silo.private.y), silo.private.x.shape[1:]
-        head, faded = head_of(model, row, silo.classes), self.fade**told.round
-        drawn = silo.rng.choice(told.held, len(y))
-        latents = self._latents(told.generator, np.concatenate([y, drawn]), head.latents, silo)
-        weights = values_of(told.weights)
+        head, faded = head_of(model, row, silo.classes), self.fade**asked.round
+        drawn = silo.rng.choice(asked.held, len(y))
+        latents = self._latents(asked.generator, np.concatenate([y, drawn]), head.latents, silo)
+        weights = values_of(asked.weights)
         bias = weights[head.bias] if head.bias else 0.0
-        said = softmax(latents[: len(y)] @ weights[head.weight].T + bias)
-        sure = np.eye(silo.classes, dtype=np.float32)
+        soft = softmax(latents[: len(y)] @ weights[head.weight].T + bias)
+        onehot = np.eye(silo.classes, dtype=np.float32)
         beta, alpha = self.beta * faded, self.alpha * faded
-        targets = np.concatenate([(sure[y] + beta * said) / (1 + beta), sure[drawn]]).astype(np.float32)
+        targets = np.concatenate([(onehot[y] + beta * soft) / (1 + beta), onehot[drawn]]).astype(np.float32)
         sizes = np.repeat([2 * (1 + beta), -2 * alpha], len(y)).astype(np.float32)  # a mean over twice the rows
         values = x.reshape(len(x), -1).astype(np.float32)
         rows = np.hstack([np.tile(values, (2, 1)), latents, sizes[:, None]])
         recipe = replace(self.local, batch=2 * self.local.batch, loss="soft-cross-entropy")
-        [found] = silo.train([Refit(with_latents(model, row), rows, targets, told.weights, recipe)])
+        [found] = silo.train([Refit(with_latents(model, row), rows, targets, asked.weights, recipe)])
         return found
 
     def _latents(self, weights: bytes, labels: Array, latents: int, site: Site) -> Array:
@@ -113,7 +112,7 @@ class FedGEN(FedAvg):
         [found] = site.train([ForwardPass(generator(site.classes, latents), weights, asked)])
         return found
 
-    def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
+    def merge(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         if memory["round"] + 1 < self.rounds:
             self._teach(updates, site, memory)
         return bytes_of(averaged(updates), weights)
@@ -122,9 +121,9 @@ class FedGEN(FedAvg):
         """Teach the generator by the parties' last layers."""
         from limbeck.models.latents import head_of, taught_generator
 
-        head = head_of(cast(Any, site.model), row_of(site), site.classes)
-        parties = [values_of(update.weights) for update in updates.values()]
-        counts = np.stack([counted(update.counts, site.classes) for update in updates.values()])
+        head = head_of(cast(Any, site.model), row_shape(site), site.classes)
+        parties = [values_of(update.weights) for update in updates]
+        counts = np.stack([update.counts for update in updates])
         held = np.flatnonzero(counts.sum(axis=0))
         memory["held"] = held if len(held) else np.arange(site.classes)
         model = taught_generator(site.classes, head.latents, len(parties), self.eta)
@@ -148,9 +147,3 @@ def asked_of(labels: Array, site: Site) -> Array:
 
     chance = site.rng.normal(size=(len(labels), CHANCE))
     return np.hstack([np.eye(site.classes)[labels], chance]).astype(np.float32)
-
-
-def counted(counts: Array, classes: int) -> Array:
-    """A party's counts; none where they are no counts."""
-    right = counts.shape == (classes,) and counts.dtype.kind in "iu" and (counts >= 0).all()
-    return counts if right else np.zeros(classes, np.int64)

@@ -1,46 +1,35 @@
 """FedKT: one round, two tiers of voting (Li, He & Song 2021, Algorithm 1), at privacy levels L0, L1 and L2.
 
-Followed to the letter of the paper; consistent voting, which the authors' code skips for networks, is on for
-every kind of model. The rows asked about are a prefix of the public rows, the same for all parties. As the printed
-argmax has it, a tie goes to the lowest class number, and so does a row on which no party's students agree: with few
-parties (three or fewer) `consistent = false` may do better.
+Numbers in comments are lines of Algorithm 1. `queries` public rows are labelled, the same ones by all teachers and by
+all students. A tie, and a row on which no party's students agree, goes to the lowest class number; the paper leaves
+that open. Where a party is silent, the others go on.
 
-L1: the server sees the students bare and noises their votes; a replaced party moves two counts by s (Theorem 1). L2:
-each party noises its teachers' votes; a row is in all s partitions, so that s k queries compose, which the printed
-Theorem 4 leaves out for s > 1. Noise goes on one side only.
+L1 protects a party: the server sees the unprotected students and adds noise to their votes. Replacing a party moves s
+votes (Theorem 1). L2 protects an example: each party adds noise to its teachers' votes. Replacing a row changes one
+teacher in each of the s partitions, so that s times the queries compose, a step that Theorems 3 and 4 do not write out.
+`privacy` gives gamma, or an epsilon that the noise is calibrated to by data-independent bounds.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from limbeck.algorithms.distil import (
-    answered,
-    check_asked,
-    check_enough,
-    check_queries,
-    hand_out,
-    number_of_queries,
-    students,
-)
-from limbeck.algorithms.poll import Poll
-from limbeck.algorithms.questions import Count, Say
-from limbeck.algorithms.voting import Voting
+from limbeck.algorithms.subsets import LevelledAlgorithm, Queries, check_enough, cut, number_of_queries
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.robust import Votes, agreeing, check_trimmed, robust_mean
-from limbeck.knowledge.votes import consistent_votes, tally, winners
-from limbeck.models.jobs import Fit
-from limbeck.models.onnx import PackedModel
+from limbeck.knowledge.votes import answered, consistent_votes, tally, winners
+from limbeck.models.jobs import Fit, FitAndVote
+from limbeck.models.onnx import predict
 from limbeck.privacy.calibration import L0, Privacy
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
-from limbeck.protocol.messages import Adopt, Reply, Request
-from limbeck.protocol.parties import Outcome, Parties, Replies, unanswerable
-from limbeck.protocol.release import Asked, Noise, Release, release_row
+from limbeck.protocol.algorithm import Outcome, hand_out
+from limbeck.protocol.disclosures import Disclosure, Facts
+from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.parties import Parties
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
-from limbeck.tables import check_fields
+from limbeck.tables import Positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +37,13 @@ class Students(Reply):
     """A party's students, one for each partition, as ONNX."""
 
     models: tuple[bytes, ...]
+    largest: ClassVar[int] = 2**29  # bytes
 
-    largest: ClassVar[int] = 2**29
-
-    def check(self, request: Request[Any], public: int, classes: int) -> None:
-        if not self.models:
-            raise LimbeckError("no student")
+    def check(self, request: Any, site: Site, algorithm: "FedKT") -> None:
+        if len(self.models) != algorithm.partitions:
+            raise LimbeckError(f"{len(self.models)} students, not {algorithm.partitions}")
+        for model in self.models:
+            predict(model, algorithm.queried(site), site)  # raises where it cannot
 
     def models_within(self) -> tuple[bytes, ...]:
         return self.models
@@ -61,161 +51,72 @@ class Students(Reply):
 
 @dataclass(frozen=True, slots=True)
 class TrainStudents(Request[Students]):
-    """Distil your teachers into students on the first `queries` public rows."""
-
-    queries: int
+    """Train teachers, let them label the public rows, train a student for each partition on these, and send it."""
 
 
 @dataclass(frozen=True, slots=True)
-class FedKT:
+class FedKT(LevelledAlgorithm):
     """Parties distil teachers into students; the students' votes teach the final model."""
 
     name: ClassVar[str] = "fedkt"
     needs_public_rows: ClassVar[bool] = True
-    needs_public_labels: ClassVar[bool] = False
+    is_one_shot: ClassVar[bool] = True
 
-    partitions: int = 2  # s
-    subsets: int = 5  # t
-    consistent: bool = True
-    consensus: Votes = "count"  # median, trimmed and filtered withstand liars among parties that are alike
-    trimmed: float = 0.2  # share of parties left out at either end
-    queries: int | float = 1.0  # number, or share of the public rows
+    partitions: Positive = 2  # s
+    subsets: Positive = 5  # t
+    consistent: bool = True  # a party votes only where its students agree (section 3; Table 11 compares)
+    queries: Queries = 1.0  # a number, or a share, of the public rows
     privacy: Privacy = L0
-    voting: Voting | Literal["paper"] = field(default_factory=Voting)
 
-    @classmethod
-    def paper(cls, **parameters: Any) -> Self:
-        """The printed algorithm, to the letter."""
-        return cls(voting="paper", **parameters)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        for key in ("partitions", "subsets"):
-            if getattr(self, key) < 1:
-                raise LimbeckError(f"{key} must be at least 1, not {getattr(self, key)}")
-        check_queries(self.queries)
-        check_trimmed(self.trimmed)
-        if self._poll:
-            if not self.consistent:
-                raise LimbeckError('consistent = false is of students, and for voting = "paper"')
-            return
-        if self.privacy.level == "L1" and self.consensus != "count":
-            raise LimbeckError(f'level L1 noises counts: consensus = "count", not "{self.consensus}"')
-        if self.privacy.level == "L1" and self.partitions > 1 and not self.consistent:
-            raise LimbeckError("level L1 lets a party's students vote as one: consistent = true, or partitions = 1")
-
-    @property
-    def delta(self) -> float:
-        return self.privacy.left_to_chance
-
-    @property
-    def _poll(self) -> Poll | None:
-        """The vote, where it is other than printed."""
-        if self.voting == "paper":
-            return None
-        return Poll(self.voting, self.privacy, self.partitions, self.subsets, self.consensus, self.trimmed)
+    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+        s, t, q = self.partitions, self.subsets, number_of_queries(self.queries, run.public)
+        check_enough(run, t, self.privacy)  # a party needs a row for each subset
+        if self.privacy.level == "L0":
+            return [
+                Disclosure("party", "students", Unprotected(), "server", queries=q),
+                Disclosure("server", "model", Unprotected(), "parties"),
+            ]
+        if self.privacy.level == "L1":  # parties that are silent, or whose students disagree, abstain
+            noise = self.privacy.noisy_max("party", s, run.asked(q, run.parties, abstentions=True))
+            return [
+                Disclosure("party", "students", Unprotected(), "server", queries=q),
+                Disclosure("server", "labels", noise, "public", queries=q, voters=run.parties, abstentions=True),
+                Disclosure("server", "model", PostProcessing(), "public"),
+            ]
+        noise = self.privacy.noisy_max("example", 1, run.asked(s * q, t))
+        return [
+            Disclosure("party", "labels", noise, "public", queries=s * q, voters=t),
+            Disclosure("party", "students", PostProcessing(), "server", queries=q),
+            Disclosure("server", "model", PostProcessing(), "public"),
+        ]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        remarks: list[str] = []
-        [final] = site.train([Fit(site.model, *self.lesson(parties, site, remarks))])
-        return replace(hand_out(final, self.privacy, parties, site), remarks=tuple(remarks))
+        [final] = site.train([Fit(site.model, *self.labelled_rows(parties, site))])  # 23
+        return hand_out(final, parties, site)  # section 3: to all parties
 
-    def lesson(self, parties: Parties, site: Site, remarks: list[str]) -> tuple[Array, Array]:
-        """Public rows, and the labels that were voted for: as printed, by the students of all parties."""
-        queries = number_of_queries(self.queries, len(site.public))
-        if self._poll:
-            return self._poll.take(parties, site, queries, remarks)
-        replies = parties.ask(TrainStudents(queries)).at_least(1)
-        asked = site.public.x[:queries]
-        votes = self._votes(replies, asked, site.classes, remarks)
-        return answered(asked, self._labels(votes, len(replies) + len(replies.missing), site), site)
+    def labelled_rows(self, parties: Parties, site: Site) -> tuple[Array, Array]:
+        """Public rows, and the labels that the students of all parties vote for."""
+        x, replies = self.queried(site), parties.ask(TrainStudents()).at_least(1)  # 1
+        predictions = np.stack([[predict(model, x, site)[0] for model in reply.models] for reply in replies])  # 17
+        if self.consistent:  # students that agree count s
+            votes = consistent_votes(predictions, site.classes)  # 14-19
+        else:
+            votes = tally(predictions.reshape(-1, len(x)), site.classes)
+        # 20-22: at L1 `disclose` adds the declared noise to the votes and gives the winning classes
+        labels = site.disclose("labels", votes) if self.privacy.level == "L1" else winners(votes)
+        return answered(x, labels)  # without rows that confident-gaussian noise leaves unanswered
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
-            case TrainStudents(queries):
-                check_asked(queries, self.queries, silo)
-                asked = silo.public.x[:queries]
-                if self.privacy.level == "L1":
-                    silo.announce(Unprotected(), "server", queries, what=Students.__name__)
-                models = Students(students(silo, asked, self.partitions, self.subsets, self.privacy))
-                seen = PostProcessing() if self.privacy.level == "L2" else Unprotected()
-                return silo.release(models, seen, observer="server", queries=queries)
-            case Adopt(model):
-                return silo.adopt(model)
-            case Count(queries) | Say(_, queries) if self._poll:
-                check_asked(queries, self.queries, silo)
-                return self._poll.answer(request, silo)
-            case _:
-                raise unanswerable(request, silo)
-
-    def planned(self, public: int, classes: int, rows: Sequence[int], noise: Noise) -> list[Release]:
-        """What a run will release: its noise is calibrated and its budget checked before anyone trains."""
-        queries, everyone = number_of_queries(self.queries, public), [f"party {party}" for party in range(len(rows))]
-        for held, party in sorted(zip(rows, everyone, strict=True)):
-            check_enough(party, held, self.subsets, self.privacy)
-        if self._poll:
-            asked_about = public if self._poll.ask == "active" else queries
-            return self._poll.planned(asked_about, queries, classes, len(rows), noise)
-        match self.privacy.level:
-            case "L0":
-                bare = [release_row("server", 1, 0, "Adopt", Unprotected(), "parties", Asked())]
-                return [*self._bare_students(everyone, queries), *bare]
-            case "L1":
-                asked = Asked(queries, classes, len(rows), True, noise)
-                noisy_max = self.privacy.noisy_max("party", self.partitions, asked)
-                labels = release_row("server", 1, 0, "labels", noisy_max, "public", asked)
-                return [*self._bare_students(everyone, queries), labels]
-            case "L2":
-                asked = Asked(self.partitions * queries, classes, self.subsets, False, noise)
-                noisy_max = self.privacy.noisy_max("example", 1, asked)
-                return [release_row(party, 0, 0, "labels", noisy_max, "public", asked) for party in everyone]
-
-    def _bare_students(self, everyone: list[str], queries: int) -> list[Release]:
-        asked = Asked(queries)
-        return [release_row(party, 0, 0, "Students", Unprotected(), "server", asked) for party in everyone]
-
-    def _labels(self, votes: Array, parties: int, site: Site) -> Array:
-        if self.privacy.level != "L1":
-            return winners(votes)
-        asked = Asked(len(votes), site.classes, parties, True, site.noise)  # who falls silent or disagrees abstains
-        noisy_max = self.privacy.noisy_max("party", self.partitions, asked)
-        return site.release(votes, noisy_max, observer="public", voters=parties, abstentions=True)
-
-    def _votes(self, replies: Replies[Students], asked: Array, classes: int, remarks: list[str]) -> Array:
-        """[parties, partitions, queries] predictions, tallied; or what parties' scores are together."""
-        heard = self._heard(replies, asked, classes, remarks)
-        labels, scores = (np.stack([each[part] for each in heard.values()]) for part in (0, 1))
-        if self.consensus in ("mean", "median", "trimmed"):
-            return robust_mean(scores, self.consensus, self.trimmed)
-        if self.consensus == "filtered":
-            kept = agreeing(labels, winners(robust_mean(scores, "median", self.trimmed)))
-            remarks += [
-                f"party {party} agreed with the others too seldom and was left out"
-                for party, stays in zip(heard, kept, strict=True)
-                if not stays
-            ]
-            labels = labels[kept]
-        if self.consistent:
-            return consistent_votes(labels, classes)
-        return tally(labels.reshape(-1, len(asked)), classes)
-
-    def _heard(
-        self, replies: Replies[Students], asked: Array, classes: int, remarks: list[str]
-    ) -> dict[int, tuple[Array, Array]]:
-        """What each party's students say: their labels, and the mean of their scores; without who sent none."""
-        found = {}
-        for party in sorted(replies.by_party):
-            try:
-                said = [PackedModel(model).run(asked) for model in replies.by_party[party].models]
-                labels, scores = (np.stack(each) for each in zip(*said, strict=True))
-            except (LimbeckError, ValueError):
-                said = []
-            right = len(said) == self.partitions and scores.shape == (self.partitions, len(asked), classes)
-            if right and labels.dtype.kind in "iu" and ((labels >= 0) & (labels < classes)).all():
-                sane = np.clip(np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0), 0.0, 1.0)
-                found[party] = labels, sane.mean(axis=0)
-            else:
-                remarks.append(f"party {party} sent other than {self.partitions} students that vote and was left out")
-        if not found:
-            raise LimbeckError(f"no party sent {self.partitions} students that vote")
-        return found
+            case TrainStudents():
+                x, s, t = self.queried(silo), self.partitions, self.subsets
+                subsets = [rows for j in range(s) for rows in cut(silo, t, self.privacy, j)]  # 2: all rows, cut anew
+                own = silo.private
+                teachers = [FitAndVote(silo.model, own.x[rows], own.y[rows], x) for rows in subsets]
+                predictions = np.stack(silo.train(teachers)).reshape(s, t, len(x))  # 3-5, and T(x) of 8
+                votes = np.concatenate([tally(each, silo.classes) for each in predictions])  # 6-8
+                labels = silo.disclose("labels", votes) if self.privacy.level == "L2" else winners(votes)  # 9-11
+                labelled = [answered(x, each) for each in labels.reshape(s, len(x))]
+                models = silo.train([Fit(silo.model, *rows) for rows in labelled])  # 12
+                return silo.disclose("students", Students(tuple(models)))  # 13
+        return LevelledAlgorithm.answer(self, request, silo)

@@ -1,12 +1,12 @@
 """FedProx (Li et al. 2020): FedAvg whose parties are held near the weights that they were sent."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from limbeck.algorithms.fedavg import FedAvg
 from limbeck.errors import LimbeckError
 from limbeck.protocol.recipe import Recipe
+from limbeck.tables import NotNegative
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +15,11 @@ class FedProx(FedAvg):
 
     name: ClassVar[str] = "fedprox"
 
-    mu: float = 0.1
+    mu: NotNegative = 0.1
 
-    def __post_init__(self) -> None:
-        FedAvg.__post_init__(self)
-        if not 0 <= self.mu < math.inf:
-            raise LimbeckError(f"mu must be at least 0 and finite, not {self.mu}")
+    def check(self) -> None:
         if self.local.proximal:
-            raise LimbeckError("local.proximal: fedprox says it as mu")
+            raise LimbeckError("local.proximal: fedprox has mu for it")
 
-    def _recipe(self) -> Recipe:
+    def recipe(self) -> Recipe:
         return replace(self.local, proximal=self.mu)

@@ -1,23 +1,26 @@
 """Pooled: every party's own model learns from everybody's rows (the bound that FedMD is measured against).
 
-A party starts on the public rows, as in FedMD and with the same chance, when it hands over its own.
+A party starts on the public rows, as in FedMD and with the same randomness, when it sends its own.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from limbeck.algorithms.centralized import HandOver, hand_over, pooled
-from limbeck.algorithms.study import begin, settle
+from limbeck.algorithms.centralized import SendRows, pooled, send_rows
+from limbeck.algorithms.local_training import fine_tune, initialize
 from limbeck.privacy.mechanisms import Unprotected
+from limbeck.protocol.algorithm import Algorithm, Outcome, unknown_request
+from limbeck.protocol.disclosures import Disclosure, Facts
 from limbeck.protocol.messages import Done, Reply, Request
-from limbeck.protocol.parties import Outcome, Parties, unanswerable
+from limbeck.protocol.parties import Parties
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Silo, Site
 
 
 @dataclass(frozen=True, slots=True)
-class LearnAll(Request[Done]):
+class TrainOnAll(Request[Done]):
     """Train your model on public rows and on everybody's private ones."""
 
     x: Array
@@ -25,11 +28,10 @@ class LearnAll(Request[Done]):
 
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
-    """The start of FedMD, as if all private rows were in every party's hands."""
+class Pooled(Algorithm):
+    """The start of FedMD, as if every party held all private rows."""
 
     name: ClassVar[str] = "pooled"
-    needs_public_rows: ClassVar[bool] = False
 
     start: Literal["public", "none"] = "none"
     pretrain: Recipe = Recipe(epochs=20, batch=128, patience=3)
@@ -39,18 +41,22 @@ class Pooled:
     def needs_public_labels(self) -> bool:
         return self.start == "public"
 
+    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+        return [
+            Disclosure("party", "rows", Unprotected(), "server"),
+            Disclosure("server", "rows", Unprotected(), "parties"),
+        ]
+
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        everything = pooled(parties.ask(HandOver()).at_least(1))
-        handed = site.release(LearnAll(everything.x, everything.y), Unprotected(), observer="parties")
-        parties.ask(handed).at_least(1)
+        everything = pooled(parties.ask(SendRows()).at_least(1))
+        parties.ask(site.disclose("rows", TrainOnAll(everything.x, everything.y))).at_least(1)
         return Outcome()
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
-            case HandOver():
-                begin(silo, self.pretrain if self.start == "public" else None)
-                return hand_over(silo)
-            case LearnAll(x, y):
-                return settle(silo, Rows(x, y), self.settle)
-            case _:
-                raise unanswerable(request, silo)
+            case SendRows():
+                initialize(silo, self.pretrain if self.start == "public" else None)
+                return send_rows(silo)
+            case TrainOnAll(x, y):
+                return fine_tune(silo, Rows(x, y), self.settle)
+        raise unknown_request(request, silo)

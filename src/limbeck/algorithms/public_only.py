@@ -1,32 +1,34 @@
 """Public-only: the labelled public rows alone; what the private rows add stands above it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from limbeck.models.jobs import Fit
 from limbeck.privacy.mechanisms import PostProcessing
-from limbeck.protocol.messages import Adopt, Reply, Request
-from limbeck.protocol.parties import Outcome, Parties, unanswerable
-from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.algorithm import Algorithm, Outcome
+from limbeck.protocol.disclosures import Disclosure, Facts
+from limbeck.protocol.messages import InstallModel
+from limbeck.protocol.parties import Parties
+from limbeck.protocol.site import Site
 
 
 @dataclass(frozen=True, slots=True)
-class PublicOnly:
+class PublicOnly(Algorithm):
     """The server learns from the public rows and their labels; no private row is used."""
 
     name: ClassVar[str] = "public-only"
     needs_public_rows: ClassVar[bool] = True
-    needs_public_labels: ClassVar[bool] = True
+
+    @property
+    def needs_public_labels(self) -> bool:
+        return True
+
+    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+        return [Disclosure("server", "model", PostProcessing(), "parties")]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         assert site.public.y is not None
         [final] = site.train([Fit(site.model, site.public.x, site.public.y)])
-        parties.ask(site.release(Adopt(final), PostProcessing(), observer="parties")).at_least(1)
+        parties.ask(site.disclose("model", InstallModel(final))).at_least(1)
         return Outcome(final)
-
-    def answer(self, request: Request[Any], silo: Silo) -> Reply:
-        match request:
-            case Adopt(model):
-                return silo.adopt(model)
-            case _:
-                raise unanswerable(request, silo)

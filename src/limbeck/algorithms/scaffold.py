@@ -1,7 +1,7 @@
-"""SCAFFOLD (Karimireddy et al. 2020, option II): control variates correct how far parties correction apart.
+"""SCAFFOLD (Karimireddy et al. 2020, option II): control variates correct the drift between parties.
 
 A party adds c - c_i to every gradient, and then its own variate becomes what its steps moved it by, per unit of rate.
-Weights are averaged by rows, like everybody's here; variates are averaged over all parties, as printed.
+Weights are averaged by rows, as in FedAvg; variates are averaged over all parties, as in the paper.
 """
 
 from dataclasses import dataclass
@@ -9,11 +9,12 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from limbeck.algorithms.fedavg import FedAvg, Improve, Improved, Memory, Updates, averaged, row_of, zeros
+from limbeck.algorithms.fedavg import FedAvg, Memory, TrainRequest, Update, Updates, averaged, row_shape, zeros
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, are_like, bytes_of, values_of
 from limbeck.models.jobs import Refit
 from limbeck.models.schedule import BatchSchedule
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.messages import Reply
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.site import Silo, Site
@@ -22,21 +23,26 @@ CONTROL = "scaffold.control"
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected(Improved):
+class ControlledUpdate(Update):
     """With what a party's control variate changed by (safetensors)."""
 
     change: bytes
 
+    def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
+        Update.check(self, request, site, algorithm)
+        if not are_like(self.change, values_of(request.control)):
+            raise LimbeckError("control variates of another network, or such as are not finite")
+
 
 @dataclass(frozen=True, slots=True)
-class Correct(Improve):
+class ControlledTrainRequest(TrainRequest):
     """With the global control variate c (safetensors)."""
 
     control: bytes
 
     @classmethod
     def reply(cls) -> type[Reply]:
-        return Corrected
+        return ControlledUpdate
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,42 +53,35 @@ class Scaffold(FedAvg):
 
     local: Recipe = Recipe(epochs=10, batch=32, optimiser="sgd", momentum=0.0, learning_rate=0.01, weight_decay=1e-6)
 
-    def __post_init__(self) -> None:
-        FedAvg.__post_init__(self)
+    def check(self) -> None:
         if self.local.optimiser != "sgd" or self.local.momentum or self.local.patience or self.local.proximal:
-            raise LimbeckError(
-                'local: scaffold\'s variates are means of gradients: optimiser = "sgd", momentum = 0.0, no patience, '
-                "nothing proximal"
-            )
+            raise LimbeckError('local: scaffold needs optimiser = "sgd", momentum = 0.0, no patience, nothing proximal')
 
-    def _request(self, weights: bytes, site: Site, memory: Memory) -> Improve:
+    def request(self, weights: bytes, site: Site, memory: Memory) -> TrainRequest:
         if "control" not in memory:
             model: Any = site.model
-            trained = model.trained_names(row_of(site), site.classes)
+            trained = model.trained_names(row_shape(site), site.classes)
             memory["control"] = zeros({n: values for n, values in values_of(weights).items() if n in trained})
         control = memory["control"]
-        return Correct(weights, bytes_of(control, control))
+        return ControlledTrainRequest(weights, bytes_of(control, control))
 
-    def _improved(self, request: Improve, silo: Silo) -> Improved:
-        given, control = values_of(request.weights), values_of(cast(Correct, request).control)
+    def update(self, request: TrainRequest, silo: Silo) -> Update:
+        given, control = values_of(request.weights), values_of(cast(ControlledTrainRequest, request).control)
         own = values_of(cast(bytes, silo.memory[CONTROL])) if CONTROL in silo.memory else zeros(control)
         correction = bytes_of({name: control[name] - own[name] for name in control}, control)
         model: Any = silo.model
         [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self.local, correction)])
         steps = BatchSchedule(len(silo.private), self.local, 0)
         moved = {name: values.astype(np.float64) for name, values in values_of(found).items()}
-        reach = float(steps.rates(0, steps.total).sum())
-        change = bytes_of({name: (given[name] - moved[name]) / reach - control[name] for name in control}, control)
+        rate = float(steps.rates(0, steps.total).sum())
+        change = bytes_of({name: (given[name] - moved[name]) / rate - control[name] for name in control}, control)
         silo.memory[CONTROL] = bytes_of(_plus(own, values_of(change)), control)
-        return Corrected(found, len(silo.private), change)
+        return ControlledUpdate(found, len(silo.private), change)
 
-    def _is_usable(self, reply: Any, like: Values, memory: Memory) -> bool:
-        return FedAvg._is_usable(self, reply, like, memory) and are_like(reply.change, memory["control"])
-
-    def _merged(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
+    def merge(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         control = memory["control"]
-        for update in updates.values():
-            control = _plus(control, values_of(update.change), 1 / memory["parties"])
+        for update in updates:
+            control = _plus(control, values_of(update.change), 1 / site.parties)
         memory["control"] = values_of(bytes_of(control, memory["control"]))
         return bytes_of(averaged(updates), weights)
 

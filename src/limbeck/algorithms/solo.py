@@ -1,11 +1,12 @@
-"""SOLO: every party trains on its own rows and tells nobody (the papers' lower bound)."""
+"""SOLO: every party trains on its own rows and sends nothing (the papers' lower bound)."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from limbeck.models.jobs import Fit
+from limbeck.protocol.algorithm import Algorithm, Outcome, unknown_request
 from limbeck.protocol.messages import Done, Reply, Request
-from limbeck.protocol.parties import Outcome, Parties, unanswerable
+from limbeck.protocol.parties import Parties
 from limbeck.protocol.site import Silo, Site
 
 
@@ -15,12 +16,10 @@ class TrainAlone(Request[Done]):
 
 
 @dataclass(frozen=True, slots=True)
-class Solo:
+class Solo(Algorithm):
     """Each party alone: nothing leaves any site."""
 
     name: ClassVar[str] = "solo"
-    needs_public_rows: ClassVar[bool] = False
-    needs_public_labels: ClassVar[bool] = False
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         parties.ask(TrainAlone()).at_least(1)
@@ -30,6 +29,5 @@ class Solo:
         match request:
             case TrainAlone():
                 [model] = silo.train([Fit(silo.model, silo.private.x, silo.private.y)])
-                return silo.adopt(model)
-            case _:
-                raise unanswerable(request, silo)
+                return silo.install(model)
+        raise unknown_request(request, silo)

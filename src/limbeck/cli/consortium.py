@@ -225,7 +225,7 @@ def party_ledger(
     from limbeck.consortium.party import PartyFolder
     from limbeck.privacy.accountants import check_delta
     from limbeck.privacy.budget import in_force
-    from limbeck.privacy.guarantees import figures
+    from limbeck.privacy.guarantees import guarantees
     from limbeck.privacy.ledger import read_contents
     from limbeck.report.privacy import figures_table, ledger_table
 
@@ -237,7 +237,7 @@ def party_ledger(
     screen, releases = console(), [row for _, _, row in contents.rows]
     people = rows_per_person if rows_per_person is not None else own.rows_per_person if own else 1
     screen.print(ledger_table(contents.rows))
-    screen.print(figures_table(figures(releases, delta, people), delta))
+    screen.print(figures_table(guarantees(releases, delta, people), delta))
     for budget in in_force([*contents.budgets, *([own] if own else [])]):
         screen.print(f"budget: {budget}; spent {budget.spent(releases):.4g}", soft_wrap=True)
     number, digest = contents.head

@@ -62,9 +62,9 @@ def epsilon(
     """Epsilon of noisy maxima or noisy scores, by every accountant that has a theorem for them."""
     from dataclasses import asdict
 
-    from limbeck.privacy.queries import WITH_VOTES, Enquiry, worth
+    from limbeck.privacy.queries import WITH_VOTES, AccountingQuery, account
 
-    enquiry = Enquiry(
+    query = AccountingQuery(
         mechanism=mechanism,
         gamma=gamma,
         sigma=sigma,
@@ -84,7 +84,7 @@ def epsilon(
         noise=noise.value,
         rows_per_person=rows_per_person,
     )
-    answer = worth(enquiry, accountant)
+    answer = account(query, accountant)
     if as_json:
         from limbeck.experiments.record import finite
 
@@ -105,7 +105,7 @@ def ledger(
 ) -> None:
     """What was released from which site, what all of it cost, and whether the ledger is intact."""
     from limbeck.privacy.accountants import check_delta
-    from limbeck.privacy.guarantees import figures
+    from limbeck.privacy.guarantees import guarantees
     from limbeck.privacy.ledger import over_runs, read_contents
     from limbeck.report.privacy import figures_table, ledger_lines, ledger_table
 
@@ -113,6 +113,6 @@ def ledger(
     contents, anchored = read_contents(file)
     screen = console()
     screen.print(ledger_table(contents.rows))
-    screen.print(figures_table(figures(over_runs(contents.releases), delta, rows_per_person), delta))
+    screen.print(figures_table(guarantees(over_runs(contents.releases), delta, rows_per_person), delta))
     for line in ledger_lines(contents, anchored, rows_per_person):
         screen.print(line, soft_wrap=True)

@@ -46,7 +46,6 @@ def run(
     warm_up(processes)
     from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files, remove_ledger
     from limbeck.experiments.run import ledger_of, run_experiment
-    from limbeck.protocol.parties import protects
     from limbeck.report.progress import Watcher
     from limbeck.report.statement import statement
     from limbeck.report.tables import party_table, run_table
@@ -55,7 +54,7 @@ def run(
     experiment, table = experiment_in(file, settings or [])
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     kept = ledger_of(experiment, file.parent)
-    protected = protects(experiment.algorithm)
+    protected = experiment.algorithm.is_private
     beside = ledger_beside(where, kept) if kept or protected else nullcontext()
     with RunFolder(where, protected and experiment.noise_source == "secure") as folder, beside as ledger:
         result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
@@ -102,12 +101,12 @@ def _picture(record: Any, err: Any) -> dict[str, bytes]:
 
 def _all_together(ledger: Path, record: Any) -> Any:
     """What all runs in a ledger cost, where there are others than this one; the delta of that; the ledger's head."""
-    from limbeck.privacy.guarantees import delta_of_subsets, figures
+    from limbeck.privacy.guarantees import delta_of_subsets, guarantees
     from limbeck.privacy.ledger import over_runs, read_contents
 
     contents, _ = read_contents(ledger)
     releases, people = over_runs(contents.releases), record.rows_per_person
     delta = max(record.delta, delta_of_subsets(releases, people))
     several = len({run for run, _ in contents.releases}) > 1
-    found = figures(releases, delta, people) if several and delta else []
+    found = guarantees(releases, delta, people) if several and delta else []
     return found, delta, contents.head if contents.digests else None

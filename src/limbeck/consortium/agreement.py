@@ -1,7 +1,7 @@
 """What a party agrees to about an algorithm's parameters.
 
 `[agree.parameters]` in party.toml names exact values, ranges `{ least = 1, most = 9 }` or choices
-`{ one_of = [1, 2] }`. A parameter that it does not name must have its default value. Tables within it (privacy, voting,
+`{ one_of = [1, 2] }`. A parameter that it does not name must have its default value. Tables within it (privacy,
 recipes) are compared key by key in the same way.
 """
 
@@ -89,7 +89,7 @@ def read_parameters(kind: type, table: Mapping[str, Any], within: str = "") -> P
         check_keys(table, [field.name for field in fields(kind)])
     except LimbeckError as error:
         raise LimbeckError(f"{within.removesuffix('.')}: {error}" if within else str(error)) from error
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     return Parameters(kind, {key: _bound(f"{within}{key}", hints[key], value) for key, value in table.items()})
 
 

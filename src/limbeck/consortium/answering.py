@@ -14,15 +14,17 @@ from limbeck.consortium.checking import is_as_checked
 from limbeck.consortium.files import private_folder, write_private
 from limbeck.consortium.party import Agreed, PartyFolder
 from limbeck.engines.respond import respond
+from limbeck.engines.sites import Run
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import labelled
 from limbeck.models.inspection import try_out
 from limbeck.models.trainers import trainer_for
 from limbeck.privacy.ledger import Book, Budget, SiteLedger
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
-from limbeck.protocol.letters import ENOUGH, Answer, Question
-from limbeck.protocol.messages import Adopt, Done, Reply, Request
-from limbeck.protocol.parties import Algorithm, protects
+from limbeck.protocol.disclosures import Facts, planned_releases
+from limbeck.protocol.letters import Answer, Question
+from limbeck.protocol.messages import Done, InstallModel, Reply, Request
 from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.rows import Array, PublicRows
 from limbeck.protocol.site import Silo
@@ -88,14 +90,8 @@ class Considered:
 
     def releases(self) -> list[Release]:
         """What a run will release of this party's own rows, here and at the server: for its owner alone."""
-        planned = getattr(self.algorithm, "planned", None)
-        if planned is None:
-            return []
-        asked = len(self.silo.public), self.silo.classes
-        try:
-            found = planned(*asked, [len(self.silo.private)] * self.parties, self.silo.noise)
-        except LimbeckError:  # whether a request is shown to a person must not depend on the rows
-            found = planned(*asked, [ENOUGH] * self.parties, self.silo.noise)
+        facts = Facts(len(self.silo.public), self.silo.classes, self.parties, self.silo.noise)
+        found = planned_releases(self.algorithm.disclosures, facts)
         return [row for row in found if row.site in ("party 0", "server")]
 
 
@@ -138,7 +134,7 @@ def consider(folder: PartyFolder, question: Question) -> Considered:
     if not is_as_checked(folder):
         raise RefusalError(RESTART)
     book, public = folder.book(question.run, cap), folder.public(algorithm.needs_public_labels)
-    releases_nothing = isinstance(request, Adopt)
+    releases_nothing = isinstance(request, InstallModel)
     theirs = [] if releases_nothing else _allowed(book, algorithm, len(public), folder.settings.noise, question)
     charge = partial(_charge, folder, question, book, theirs) if not releases_nothing else _charge_nothing
     ledger = ChargingLedger(book.of(f"party {question.party}"), charge)
@@ -172,7 +168,7 @@ def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget |
 
 def _fitting(words: Sequence[Agreed], kind: type, algorithm: Algorithm) -> Agreed:
     """The first agreement whose level and parameters are those of the run."""
-    level = getattr(getattr(algorithm, "privacy", None), "level", None)
+    level = algorithm.level
     at_level = [each for each in words if each.levels is None or level in each.levels]
     if not at_level:
         allowed = ", ".join(sorted({str(known) for each in words for known in each.levels or ()}))
@@ -188,7 +184,7 @@ def _fitting(words: Sequence[Agreed], kind: type, algorithm: Algorithm) -> Agree
 
 def _check_population(algorithm: Algorithm, simulation: bool) -> None:
     """Learning from a subset of all rows would tell how many there are, unless it is of an agreed number."""
-    if getattr(algorithm, "samples", False) and not simulation and getattr(algorithm, "population", None) is None:
+    if algorithm.needs_population and not simulation:
         raise RefusalError(f"{algorithm.name} between organisations needs algorithm.population")
 
 
@@ -197,19 +193,24 @@ def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
     silo, header = found.silo, found.header
     for run in question.runs:
         folder.kept.settle(run, question.terms)
-    if isinstance(found.request, Adopt):
+    if isinstance(found.request, InstallModel):
         _check_model(found.request.model, silo)
     if isinstance(found.request, Agree):
         told: Reply = Done()
     else:
         told = respond(found.algorithm, found.request, header, silo)
     found.ledger.charge_once()
-    rows = [asdict(row) for row in silo.ledger.rows if row.turn == question.turn and row.site == silo.name]
-    answered = replace(blank, reply=encode(told, header), releases=rows)
+    answered = replace(blank, reply=encode(told, header), releases=_new_rows(folder, question, silo))
     _hand_over_model(folder, question, found)
     head = found.ledger.own.book.head
     folder.kept.keep(question.run, question.turn, question.hash, answered.encode(), silo.memory, head)
     return answered
+
+
+def _new_rows(folder: PartyFolder, question: Question, silo: Silo) -> list[dict[str, Any]]:
+    """The ledger rows that no earlier answer told of: also those of turns that failed."""
+    before = folder.kept.turn_before(question.run, question.turn)
+    return [asdict(row) for row in silo.ledger.rows if row.site == silo.name and before < row.turn <= question.turn]
 
 
 def _check_model(model: bytes, silo: Silo) -> None:
@@ -236,27 +237,28 @@ def _silo(
     folder: PartyFolder, question: Question, algorithm: Algorithm, public: PublicRows, ledger: ChargingLedger
 ) -> Silo:
     settings = folder.settings
-    return Silo(
-        party=question.party,
+    run = Run(
+        algorithm=algorithm,
+        public=public,
         classes=len(question.terms.classes),
         seed=question.terms.seed,
-        model=settings.model,
-        private=folder.private(),
-        public=public,
-        trainer=trainer_for(
-            settings.training,
-            [settings.model],
-            settings.processes or 1,
-            base=folder.path,
-            isolated=protects(algorithm) and not settings.simulation,
-        ),
-        ledger=ledger,
-        noise=settings.noise,
         parties=question.terms.parties,
-        private_level=protects(algorithm) or ledger.is_limited,  # a limit promises that nothing unpaid is told
-        secret=folder.secret,
-        run=question.run,
+        noise=settings.noise,
+        name=question.run,
+    )
+    is_real = algorithm.is_private and not settings.simulation
+    trainer = trainer_for(
+        settings.training, [settings.model], settings.processes or 1, base=folder.path, isolated=is_real
+    )
+    return run.party(
+        question.party,
+        folder.private(),
+        settings.model,
+        trainer,
+        ledger,
+        folder.secret,
         memory=folder.kept.memory(question.run),
+        private_level=ledger.is_limited,
     )
 
 
@@ -265,13 +267,8 @@ def _allowed(book: Book, algorithm: Algorithm, public: int, noise: Noise, questi
 
     What the server will release of what the parties told it spends what this party has: its ledger has that too.
     """
-    planned = getattr(algorithm, "planned", None)
-    if planned is None:
-        if book.budgets or book.cap:
-            raise RefusalError(f"{algorithm.name} does not say what it will release: no budget can be kept with it")
-        return []
-    rows = [ENOUGH] * question.terms.parties
-    releases = planned(public, len(question.terms.classes), rows, noise)
+    facts = Facts(public, len(question.terms.classes), question.terms.parties, noise)
+    releases = planned_releases(algorithm.disclosures, facts)
     own = f"party {question.party}"
     ours = [replace(row, site=own) for row in releases if row.site == "party 0"]  # all parties do the same
     by = "by the server" + (f", of what was told in {question.told_in}" if question.told_in else "")
@@ -290,14 +287,14 @@ def _hand_over_model(folder: PartyFolder, question: Question, found: Considered)
 
     A model that was trained on private rows and cannot be written is no reason to refuse: the server would learn of it.
     """
-    model, row = found.silo.adopted, found.silo.public.x.shape[1:]
+    model, row = found.silo.installed, found.silo.public.x.shape[1:]
     if model is None:
         return
     try:
         packed = labelled(model, np.array(list(question.terms.classes)), row, folder.schema)
         write_private(private_folder(folder.path / "models") / f"{question.run}.onnx", packed)
     except Exception as error:
-        if isinstance(found.request, Adopt):
+        if isinstance(found.request, InstallModel):
             raise
         _log(question, f"no model was written: {error}")
 

@@ -15,7 +15,6 @@ from limbeck.engines.fork_server import in_a_fresh_process
 from limbeck.errors import LimbeckError
 from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
 from limbeck.protocol.letters import Answer, Question, hash_of
-from limbeck.protocol.parties import delta_of, rows_per_person_of
 
 POLL = 0.5  # seconds between two looks for letters
 MOST_TRIES = 30  # of a server that does not answer, before this party announces itself anew
@@ -165,11 +164,10 @@ class Attendance:
 def _in_words(found: Considered) -> str:
     """What a person is asked to approve: who asks what, how it is protected, and what it may cost."""
     request = type(found.request)
-    privacy = getattr(found.algorithm, "privacy", None)
-    releases, people = found.releases(), rows_per_person_of(found.algorithm)
-    delta = max(delta_of(found.algorithm) or SHOWN_DELTA, delta_of_subsets(releases, people))
+    releases, people = found.releases(), found.algorithm.rows_per_person
+    delta = max(found.algorithm.effective_delta or SHOWN_DELTA, delta_of_subsets(releases, people))
     spent = {who: epsilon_towards(who, releases, delta, rows_per_person=people) for who in ("server", "public")}
     cost = ", ".join(f"{epsilon:.4g} towards the {who}" for who, epsilon in spent.items())
-    level = f" at level {privacy.level}" if privacy else ""
+    level = f" at level {found.algorithm.level}" if found.algorithm.level else ""
     asked = f"{request.__name__}: {(request.__doc__ or '').splitlines()[0]}"
     return f"{found.algorithm.name}{level}, epsilon of the run {cost}, at delta {delta:g}; {asked}"

@@ -21,9 +21,9 @@ from limbeck.experiments.config import (
 )
 from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model
 from limbeck.protocol.letters import Terms
-from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import PublicRows, Rows, content_hash
 
@@ -62,8 +62,7 @@ class Venture(Table):
 
     @model_validator(mode="after")
     def _tells_no_row_counts(self) -> "Venture":
-        needs = getattr(self.algorithm, "samples", False) and getattr(self.algorithm, "population", None) is None
-        if needs and self.noise == "secure":
+        if self.algorithm.needs_population and self.noise == "secure":
             raise LimbeckError(
                 f"{self.algorithm.name} between organisations needs algorithm.population: a number of rows that every "
                 "party has at least"

@@ -21,25 +21,24 @@ from limbeck.consortium.server import ServerFolder
 from limbeck.drafts import Draft
 from limbeck.engines.flower.engine import Consortium, Flower, Patience
 from limbeck.engines.journal import Journal, was_begun
+from limbeck.engines.sites import Run
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics, score
-from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, versions
+from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, record_of
 from limbeck.experiments.result import labelled
 from limbeck.locks import locked
 from limbeck.models.onnx import PackedModel
 from limbeck.models.rehearsal import rehearse
 from limbeck.models.trainers import trainer_for
-from limbeck.privacy.guarantees import delta_of_subsets, epsilon_by_observer, figures
 from limbeck.privacy.ledger import Book, read_ledger
+from limbeck.protocol.algorithm import Outcome
 from limbeck.protocol.codec import decode
-from limbeck.protocol.letters import ENOUGH, RUN
+from limbeck.protocol.disclosures import Facts, planned_releases
+from limbeck.protocol.letters import RUN
 from limbeck.protocol.messages import Done, Request
-from limbeck.protocol.parties import Outcome, delta_of, protects, rows_per_person_of
 from limbeck.protocol.release import Release
-from limbeck.protocol.site import Site
 
-BARE = ("unprotected", "nothing-private")
-ONE_SHOT = ("fedkt", "fedkd")
+WITHOUT_NOISE = ("unprotected", "post-processing")
 Say = Callable[[str], None]
 
 
@@ -91,7 +90,7 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
     old = Journal(folder.path / "runs" / run / "journal.sqlite")
     about = old.about()
     plan = read_plan(Path(about["file"]))
-    if plan.venture.algorithm.name not in ONE_SHOT:
+    if not plan.venture.algorithm.is_one_shot:
         raise LimbeckError(f"{plan.venture.algorithm.name} is no one-shot method: a late party cannot be added")
     late = next((int(number) for number, each in about["parties"].items() if each == name), None)
     if late is None:
@@ -133,20 +132,18 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
     keys = {number: str(members[name].key).encode() if name in members else b"" for number, name in names.items()}
     book = _book(folder, about["run"], plan)
     venture = plan.venture
-    is_real = protects(venture.algorithm) and venture.noise == "secure"
-    site = Site(
+    is_real = venture.algorithm.is_private and venture.noise == "secure"
+    run = Run(
+        algorithm=venture.algorithm,
         public=plan.public_rows,
         classes=len(venture.data.classes),
-        model=venture.model,
         seed=venture.seed,
-        trainer=trainer_for(venture.training, [venture.model], base=home, isolated=is_real),
-        ledger=book.of("server"),
-        noise=venture.noise,
         parties=len(names),
-        private_level=protects(venture.algorithm),
-        secret=book.secret if is_real else None,
-        run=about["run"],
+        noise=venture.noise,
+        name=about["run"],
     )
+    trainer = trainer_for(venture.training, [venture.model], base=home, isolated=is_real)
+    site = run.server(venture.model, trainer, book.of("server"), book.secret if is_real else None)
     consortium = Consortium(
         about["run"], plan.terms(len(names)), keys, about.get("earlier"), about.get("copied", 0), about.get("late")
     )
@@ -183,17 +180,13 @@ def _book(folder: ServerFolder, run: str, plan: Plan) -> Book:
 
 def _check_plan(book: Book, plan: Plan, parties: int) -> None:
     """Refuse, before anyone is asked, a run whose releases at the server would pass its budget."""
-    if book.budgets and not hasattr(plan.venture.algorithm, "planned"):
-        raise LimbeckError(f"{plan.venture.algorithm.name} does not say what it will release: no budget can be kept")
     book.check_plan(_planned_here(plan, parties))
 
 
 def _planned_here(plan: Plan, parties: int) -> list[Release]:
-    """What the server will release, as far as the algorithm says."""
-    planned = getattr(plan.venture.algorithm, "planned", None)
-    if planned is None:
-        return []
-    releases = planned(len(plan.public), len(plan.venture.data.classes), [ENOUGH] * parties, plan.venture.noise)
+    """What the server will release."""
+    facts = Facts(len(plan.public), len(plan.venture.data.classes), parties, plan.venture.noise)
+    releases = planned_releases(plan.venture.algorithm.disclosures, facts)
     return [row for row in releases if row.site == "server"]
 
 
@@ -205,7 +198,7 @@ def _let_all_agree(engine: Flower, journal: Journal, late: int) -> None:
 
 def _noised(plan: Plan, parties: int) -> bool:
     """Whether the server draws noise on what parties told it."""
-    return any(row.mechanism not in BARE for row in _planned_here(plan, parties))
+    return any(row.mechanism not in WITHOUT_NOISE for row in _planned_here(plan, parties))
 
 
 def _released(folder: ServerFolder, run: str) -> bool:
@@ -231,24 +224,34 @@ def _record(
     """What the run's record says, and at a private level what only the server may know."""
     troubles = [f"turn {e.turn}: {names.get(e.party, 'the server')}: {e.what}" for e in journal.events()]
     whole = _whole_record(plan, engine, outcome, names, seconds)
-    if not protects(plan.venture.algorithm):
+    if not plan.venture.algorithm.is_private:
         return replace(whole, remarks=(*whole.remarks, *troubles)), None
     return published(whole), owner_part(whole, troubles)
 
 
 def _whole_record(plan: Plan, engine: Flower, outcome: Outcome, names: dict[int, str], seconds: float) -> RunRecord:
-    algorithm, traffic = plan.venture.algorithm, engine.traffic
+    traffic = engine.traffic
     sent = sorted((Release(**row) for row in engine.releases), key=lambda row: (row.site, row.turn, row.number))
     releases = [*sent, *engine.server.ledger.rows]  # not in the order in which answers came
-    people, remarks = rows_per_person_of(algorithm), outcome.remarks
-    try:
-        delta = max(delta_of(algorithm), delta_of_subsets(releases, people))
-        found = figures(releases, delta, people)
-    except Exception as error:  # parties' rows that do not go together; the run has ended all the same
-        remarks = (*remarks, f"no epsilon can be computed from the rows that parties sent of their ledgers: {error}")
-        delta, found = delta_of(algorithm), []
-    return RunRecord(
-        algorithm=algorithm.name,
+    parties = [
+        PartyRecord(
+            index=party,
+            rows=None,
+            classes=(),
+            model={"name": name},
+            bytes={"up": traffic.up(party), "down": traffic.down(party)},
+            metrics=None,
+            name=name,
+        )
+        for party, name in names.items()
+    ]
+    return record_of(
+        plan.venture.algorithm,
+        engine,
+        outcome,
+        releases,
+        parties,
+        from_elsewhere=True,
         seed=plan.venture.seed,
         config=plan.table,
         data={
@@ -259,40 +262,16 @@ def _whole_record(plan: Plan, engine: Flower, outcome: Outcome, names: dict[int,
             "public_hash": engine.server.public.hash,
             "classes_are_private": False,
         },
-        parties=[
-            PartyRecord(
-                index=party,
-                rows=None,
-                classes=(),
-                model={"name": name},
-                bytes={"up": traffic.up(party), "down": traffic.down(party)},
-                metrics=None,
-                name=name,
-            )
-            for party, name in names.items()
-        ],
-        rounds=traffic.rounds,
-        bytes={"up": traffic.up(), "down": traffic.down()},
-        exchanges=[{"request": e.request, "up": e.up, "down": e.down, "missing": e.missing} for e in traffic.exchanges],
-        missing=traffic.missing,
-        ledger=[asdict(row) for row in releases],
-        epsilon=epsilon_by_observer(found),
-        delta=delta,
-        privacy=[asdict(figure) for figure in found],
         noise="simulated" if any(map(_is_simulated, releases)) else "secure",
         metrics=_metrics(plan, outcome),
         constant=None,
-        versions=versions(),
         timing={"seconds": seconds, "engine": engine.name, "training": dict(engine.server.trainer.said)},
-        remarks=remarks,
-        figures=outcome.figures,
-        rows_per_person=people,
     )
 
 
 def _is_simulated(row: Release) -> bool:
     """Whether noise came from a seed; a party may choose that for itself."""
-    return row.noise == "simulated" and row.mechanism not in BARE
+    return row.noise == "simulated" and row.mechanism not in WITHOUT_NOISE
 
 
 def _metrics(plan: Plan, outcome: Outcome) -> Metrics | None:

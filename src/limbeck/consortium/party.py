@@ -249,6 +249,11 @@ class Kept:
         found = self._rows("SELECT question, letter FROM answers WHERE run = ? AND turn = ?", run, turn)
         return found[0] if found else None
 
+    def turn_before(self, run: str, turn: int) -> int:
+        """The last turn of a run before this one that was answered; -1 where there is none."""
+        words = "SELECT coalesce(max(turn), -1) FROM answers WHERE run = ? AND turn < ?"
+        return int(self._rows(words, run, turn)[0][0])
+
     def was_counted(self, run: str, where: str) -> bool:
         """Whether what the server releases in `where` of this party's answers in a run stands in the ledger."""
         return bool(self._rows("SELECT 1 FROM counted WHERE run = ? AND place = ?", run, where))

@@ -12,8 +12,8 @@ from limbeck.errors import LimbeckError
 from limbeck.imports import is_own
 from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
 from limbeck.privacy.ledger import Budget
+from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.letters import ENOUGH
-from limbeck.protocol.parties import rows_per_person_of
 from limbeck.tables import from_table
 
 BEGINNING = """\
@@ -88,8 +88,8 @@ def _budget_of_subset(algorithm: Mapping[str, Any]) -> Budget | None:
     if is_own(str(algorithm.get("name"))) or not isinstance(algorithm.get("population"), int):
         return None
     found: Any = _algorithm(algorithm)
-    releases = found.planned(ENOUGH, 2, [ENOUGH], "secure")
-    group = rows_per_person_of(found)
+    releases = planned_releases(found.disclosures, Facts(ENOUGH, 2, 1, "secure"))
+    group = found.rows_per_person
     delta = delta_of_subsets(releases, group)
     if not 0 < delta < 1:
         return None

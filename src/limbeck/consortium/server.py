@@ -38,7 +38,7 @@ test = "test.npz"          # the coordinator's own, to see how good the model is
 name = "random-forest"
 
 [algorithm]
-name = "fedkt"
+name = "fedvote"
 partitions = 1
 subsets = 8
 privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }

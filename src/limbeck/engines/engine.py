@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
 from limbeck.engines.traffic import Exchange, Traffic
+from limbeck.engines.validation import check_reply
 from limbeck.errors import LimbeckError
+from limbeck.protocol.algorithm import Algorithm, Outcome
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.messages import Done, Reply, Request, is_private
-from limbeck.protocol.parties import Algorithm, Outcome, Replies, protects
+from limbeck.protocol.parties import Replies
 from limbeck.protocol.site import Silo, Site
 
 R = TypeVar("R", bound=Reply)
@@ -51,9 +53,12 @@ class Engine(ABC):
         self.algorithm, self.server = algorithm, server
         self.silos = sorted(silos, key=lambda silo: silo.party)
         for site in (server, *self.silos):
-            site.private_level = site.private_level or protects(algorithm)
+            site.private_level = site.private_level or algorithm.is_private
             site.parties = len(self.silos) or site.parties
+            site.declare = algorithm.disclosures
         self.traffic = Traffic()
+        self.rejected: dict[int, str] = {}  # replies to the last request that were not valid, and why
+        self.rejections: list[str] = []  # the same of all requests
         self.watch: Callable[[Engine], None] = lambda engine: None
 
     @abstractmethod
@@ -73,11 +78,8 @@ class Engine(ABC):
         header = Header(len(self.traffic.exchanges), self.server.public.hash)
         asked = [party for party in self.everyone if of is None or party in of]
         letter = Letter(request, header, encode(request, header), asked)
-        delivered = self.deliver(letter)
-        for party, arrived in delivered.items():
-            if not isinstance(arrived.reply, request.reply()):
-                got, wanted = type(arrived.reply).__name__, request.reply().__name__
-                raise LimbeckError(f"party {party} answered {type(request).__name__} with {got}, not {wanted}")
+        self.rejected = {}
+        delivered = self._valid(self.deliver(letter), request)
         missing = tuple(party for party in asked if party not in delivered)
         self.traffic.exchanges.append(
             Exchange(
@@ -92,7 +94,19 @@ class Engine(ABC):
         )
         self.watch(self)
         self.server.begin(len(self.traffic.exchanges))
-        return Replies({party: cast(R, arrived.reply) for party, arrived in delivered.items()}, missing)
+        self.rejections += [f"request {header.turn}: party {p}: {why}" for p, why in self.rejected.items()]
+        return Replies({p: cast(R, arrived.reply) for p, arrived in delivered.items()}, missing, dict(self.rejected))
+
+    def _valid(self, delivered: Mapping[int, Delivered], request: Request[Any]) -> dict[int, Delivered]:
+        """The replies that pass every check; `rejected` says what is wrong with the others."""
+        found = {}
+        for party, arrived in delivered.items():
+            try:
+                check_reply(arrived.reply, arrived.bytes, request, self.server, self.algorithm)
+                found[party] = arrived
+            except LimbeckError as error:
+                self.rejected[party] = str(error)
+        return found
 
 
 def raise_refusal(refusals: Sequence[tuple[Silo, Exception]]) -> None:

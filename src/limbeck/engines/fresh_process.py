@@ -19,13 +19,14 @@ from limbeck.algorithms import algorithm_named
 from limbeck.engines.engine import Delivered, Engine, Letter, raise_refusal
 from limbeck.engines.fork_server import in_a_fresh_process
 from limbeck.engines.respond import respond
+from limbeck.engines.sites import Run
 from limbeck.errors import LimbeckError
 from limbeck.imports import name_of
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import decode, encode, pack_memory, unpack_memory
 from limbeck.protocol.messages import Reply, Request
-from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.release import MemoryLedger, Release
 from limbeck.protocol.rows import PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
@@ -112,23 +113,26 @@ def _settle(home: Path, algorithm: Algorithm, silo: Silo) -> None:
 def _wake(home: Path) -> tuple[Algorithm, Silo]:
     site = json.loads((home / "site.json").read_text())
     private, public = np.load(home / "private.npz"), np.load(home / "public.npz")
-    silo = Silo(
-        party=site["party"],
+    run = Run(
+        algorithm=from_table(algorithm_named(site["algorithm"]), site["parameters"]),
+        public=PublicRows(public["x"], public["y"] if len(public["y"]) else None),
         classes=site["classes"],
         seed=site["seed"],
-        model=model_from(site["model"]),
-        private=Rows(private["x"], private["y"]),
-        public=PublicRows(public["x"], public["y"] if len(public["y"]) else None),
-        trainer=PoolTrainer(processes=1),
-        ledger=_ledger(home),
-        noise=site["noise"],
         parties=site["parties"],
-        run=site["run"],
-        secret=site["secret"] and bytes.fromhex(site["secret"]),
+        noise=site["noise"],
+        name=site["run"],
+    )
+    silo = run.party(
+        site["party"],
+        Rows(private["x"], private["y"]),
+        model_from(site["model"]),
+        PoolTrainer(processes=1),
+        _ledger(home),
+        site["secret"] and bytes.fromhex(site["secret"]),
         title=site["name"],
         memory=unpack_memory((home / "memory.safetensors").read_bytes()),
     )
-    return from_table(algorithm_named(site["algorithm"]), site["parameters"]), silo
+    return run.algorithm, silo
 
 
 def _ledger(home: Path) -> MemoryLedger:

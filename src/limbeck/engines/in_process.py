@@ -7,10 +7,10 @@ from typing import cast
 from limbeck.engines.barrier import AbandonedError, JobBarrier
 from limbeck.engines.engine import Delivered, Engine, Letter, raise_refusal
 from limbeck.engines.respond import respond
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import decode, encode
 from limbeck.protocol.learning import Trainer
 from limbeck.protocol.messages import Reply, Request
-from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.site import Silo, Site
 
 

@@ -20,9 +20,8 @@ from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord, finite
 from limbeck.imports import code_beside, is_own, name_of, source_of
 from limbeck.protocol.learning import Model
-from limbeck.protocol.parties import protects
 
-FORMAT = 2  # of kept results: raised when the same configuration would give another result
+FORMAT = 3  # of kept results: raised when the same configuration would give another result
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Cell:
             "algorithm": {"name": experiment.algorithm.name, **_chosen(experiment.algorithm)},
             "code": self._own_code([*models, experiment.server_model]),
         }
-        if experiment.noise_source == "secure" and protects(experiment.algorithm):
+        if experiment.noise_source == "secure" and experiment.algorithm.is_private:
             said["noise"] = "secure"
         if experiment.training.precision != "float32":
             said["precision"] = experiment.training.precision

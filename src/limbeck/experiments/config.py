@@ -25,8 +25,8 @@ from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.models.named import model_from
 from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget, check_site_names
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model
-from limbeck.protocol.parties import Algorithm
 from limbeck.protocol.release import Noise
 from limbeck.tables import check_keys, from_table
 

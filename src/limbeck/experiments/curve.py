@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from joblib import cpu_count
 
-from limbeck.algorithms.study import WEIGHTS
+from limbeck.algorithms.local_training import WEIGHTS
 from limbeck.engines.engine import Engine
 from limbeck.experiments.metrics import Metrics, score
 from limbeck.models.jobs import ForwardPass
@@ -41,7 +41,7 @@ class Curve:
         self.points.append({"round": len(self.points), "server": accuracy})
 
     def _look_at_parties(self, engine: Engine) -> None:
-        models = [silo.adopted for silo in engine.silos]
+        models = [silo.installed for silo in engine.silos]
         new = set(models) - self._seen - {None}
         if self.test is None or not new:
             return

@@ -9,7 +9,7 @@ from limbeck.experiments.record import RunRecord
 from limbeck.experiments.run import run_experiment
 from limbeck.models.pool import Watch
 
-METHODS = ("solo", "fedkt", "centralized")
+METHODS = ("solo", "fedvote", "centralized")
 
 
 def demo_file() -> Path:
@@ -25,5 +25,5 @@ def run_demo(processes: int | None, watch: Watch) -> tuple[list[RunRecord], Path
             table, _ = override(read_toml(demo_file()), [f"algorithm.name={method}"])
             experiment = check_table(Experiment, table, str(demo_file()))
             results.append(run_experiment(experiment, table, processes, watch))
-        where = folder.write(results[METHODS.index("fedkt")].files())
+        where = folder.write(results[METHODS.index("fedvote")].files())
     return [result.record for result in results], where

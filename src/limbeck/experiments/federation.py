@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,19 +13,21 @@ from limbeck.data.sets import data_folder
 from limbeck.data.suitability import FEWEST_ROWS, GOOD_COVERAGE, coverage
 from limbeck.engines.engine import Engine
 from limbeck.engines.in_process import InProcess
+from limbeck.engines.sites import Run
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.curve import Curve
 from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics
-from limbeck.experiments.record import SERVER, PartyRecord, RunRecord, owner_part, published, versions
+from limbeck.experiments.record import SERVER, PartyRecord, RunRecord, delta_of, owner_part, published, record_of
 from limbeck.experiments.result import Classifier, Result, labelled
 from limbeck.models.jobs import is_gradient_trained
 from limbeck.models.rehearsal import rehearse
-from limbeck.privacy.guarantees import delta_of_subsets, epsilon_by_observer, figures
+from limbeck.privacy.guarantees import guarantees
 from limbeck.privacy.ledger import Book, check_site_names
+from limbeck.protocol.algorithm import Algorithm, Outcome
+from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.learning import Model, Trainer
-from limbeck.protocol.parties import Algorithm, delta_of, protects, rows_per_person_of
-from limbeck.protocol.release import Noise, Release
+from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
 
@@ -65,7 +67,7 @@ class Federation:
             )
         if self.algorithm.needs_public_rows and not self.public:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
-        if getattr(self.algorithm, "one_network", False):
+        if self.algorithm.needs_one_network:
             check_one_network(self.algorithm.name, self.models, self.server_model)
         if self.is_real and self.classes_are_private:
             raise LimbeckError(
@@ -81,7 +83,7 @@ class Federation:
     @property
     def is_real(self) -> bool:
         """Whether private rows are protected, and not in a simulation: then the record is fit to be passed on."""
-        return protects(self.algorithm) and self.noise == "secure"
+        return self.algorithm.is_private and self.noise == "secure"
 
     @property
     def titles(self) -> list[str]:
@@ -94,44 +96,39 @@ class Federation:
 
     def sites(self, trainer: Trainer) -> tuple[Site, list[Silo]]:
         """The server and the silos; labels of public rows go only to an algorithm that needs them."""
-        shared: dict[str, Any] = {
-            "public": self._public_rows(),
-            "classes": len(self.classes),
-            "seed": self.seed,
-            "trainer": trainer,
-            "noise": self.noise,
-            "private_level": protects(self.algorithm),
-            "parties": len(self.private),
-            "run": self.book.run,
-            "secret": self.book.secret if self.noise == "secure" else None,
-        }
+        run = Run(
+            algorithm=self.algorithm,
+            public=self._public_rows(),
+            classes=len(self.classes),
+            seed=self.seed,
+            parties=len(self.private),
+            noise=self.noise,
+            name=self.book.run,
+        )
+        secret = self.book.secret if self.noise == "secure" else None
         silos = [
-            Silo(party=party, private=rows, model=model, title=title, ledger=self.book.of(title), **shared)
+            run.party(party, rows, model, trainer, self.book.of(title), secret, title=title)
             for party, (rows, model, title) in enumerate(zip(self.private, self.models, self.titles, strict=True))
         ]
-        return Site(model=self.server_model, ledger=self.book.of(SERVER), **shared), silos
+        return run.server(self.server_model, trainer, self.book.of(SERVER), secret), silos
 
     def check_plan(self) -> None:
         """Refuse, before anyone trains, noise that cannot be had and a run that cannot fit into its budget."""
-        planned = getattr(self.algorithm, "planned", None)
-        if planned is None:
-            if self.book.budgets:
-                name = self.algorithm.name
-                raise LimbeckError(f"{name} does not say what it will release: no budget can be kept with it")
-            return
         public = len(self.public) if self.public else 0
-        releases = planned(public, len(self.classes), [len(rows) for rows in self.private], self.noise)
-        figures(releases, self._delta(releases), rows_per_person_of(self.algorithm))
+        facts = Facts(public, len(self.classes), len(self.private), self.noise)
+        rows = None if self.noise == "secure" else [len(rows) for rows in self.private]
+        releases = planned_releases(self.algorithm.disclosures, facts, rows)
+        guarantees(releases, delta_of(self.algorithm, releases), self.algorithm.rows_per_person)
         known = dict(zip(self._numbered, self.titles, strict=True))
         self.book.check_plan([replace(row, site=known.get(row.site, row.site)) for row in releases])
         self._warn_of_few_rows()
-        if self.book.budgets and not protects(self.algorithm):
+        if self.book.budgets and not self.algorithm.is_private:
             warnings.warn("there is a budget, but nothing is noised: see privacy.md", LimbeckWarning, stacklevel=2)
 
     def _warn_of_few_rows(self) -> None:
         """At a private level too few rows are no reason to refuse, for refusing would tell how many there are."""
         subsets = getattr(self.algorithm, "subsets", None)
-        if subsets is None or not protects(self.algorithm):
+        if subsets is None or not self.algorithm.is_private:
             return
         few = [(len(rows), title) for rows, title in zip(self.private, self.titles, strict=True) if len(rows) < subsets]
         if few:
@@ -142,10 +139,6 @@ class Federation:
                 LimbeckWarning,
                 stacklevel=3,
             )
-
-    def _delta(self, releases: Sequence[Release]) -> float:
-        """The algorithm's delta, and never less than that of its subsets."""
-        return max(delta_of(self.algorithm), delta_of_subsets(releases, rows_per_person_of(self.algorithm)))
 
     def rehearse(self, known: set[str] | None = None) -> None:
         """Refuse models that cannot be fitted or packed, before anyone trains.
@@ -188,7 +181,7 @@ class Federation:
         engine.watch = curve.look
         with clock.phase("learn"):
             outcome = engine.run()
-        kept = {silo.party: silo.adopted for silo in engine.silos if silo.adopted and not outcome.model}
+        kept = {silo.party: silo.installed for silo in engine.silos if silo.installed and not outcome.model}
         with clock.phase("score"):
             by_party = {party: curve.metrics(onnx) for party, onnx in kept.items() if self.test}
             metrics = curve.metrics(outcome.model) if outcome.model and self.test else None
@@ -196,25 +189,19 @@ class Federation:
             metrics = mean_metrics(list(by_party.values()))
         model = self._classifier(outcome.model) if outcome.model else None
         models = {party: self._classifier(onnx) for party, onnx in kept.items()}
-        whole = replace(
-            self._record(engine, metrics, by_party, clock),
-            remarks=outcome.remarks,
-            figures=outcome.figures,
-            curve=curve.points,
-        )
+        whole = self._record(engine, outcome, metrics, by_party, clock, curve)
         if not self.is_real:
             return Result(model, models, whole)
-        return Result(model, models, published(whole, self.tests_private_rows), owner_part(whole))
+        return Result(model, models, published(whole, self.tests_private_rows), owner_part(whole, engine.rejections))
 
     def check_bounds(self) -> Algorithm:
         """The algorithm that gives the bound, or why there is none."""
-        bound = getattr(self.algorithm, "upper_bound", None)
+        bound = self.algorithm.upper_bound()
         if bound is None or self.test is None:
             raise LimbeckError(f"bounds = true: {self.algorithm.name} has no bound to compare with, or no test rows")
         if self.noise == "secure":
             raise LimbeckError('bounds = true pools all private rows: it is for simulations, noise = "simulated"')
-        found: Algorithm = bound()
-        return found
+        return bound
 
     def bounds(self, trainer: Trainer) -> dict[str, list[float | None]]:
         """What the parties' models would reach if all rows were everybody's: the accuracy of each."""
@@ -232,16 +219,33 @@ class Federation:
         return PublicRows(shared, self.public.y if self.algorithm.needs_public_labels else None)
 
     def _record(
-        self, engine: Engine, metrics: Metrics | None, by_party: Mapping[int, Metrics], clock: Clock
+        self,
+        engine: Engine,
+        outcome: Outcome,
+        metrics: Metrics | None,
+        by_party: Mapping[int, Metrics],
+        clock: Clock,
+        curve: Curve,
     ) -> RunRecord:
         traffic = engine.traffic
-        releases = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
-        delta = self._delta(releases)
-        people = rows_per_person_of(self.algorithm)
-        found = figures(releases, delta, people)
-        steps = [{"request": e.request, "seconds": e.seconds} for e in traffic.exchanges]
-        return RunRecord(
-            algorithm=self.algorithm.name,
+        parties = [
+            PartyRecord(
+                index=silo.party,
+                rows=len(silo.private),
+                classes=np.bincount(silo.private.y, minlength=len(self.classes)).tolist(),
+                model=silo.model.description,
+                bytes={"up": traffic.up(silo.party), "down": traffic.down(silo.party)},
+                metrics=by_party.get(silo.party),
+                name=self.names[silo.party] if self.names else None,
+            )
+            for silo in engine.silos
+        ]
+        return record_of(
+            self.algorithm,
+            engine,
+            outcome,
+            [row for site in (*engine.silos, engine.server) for row in site.ledger.rows],
+            parties,
             seed=self.seed,
             config=self.config,
             data={
@@ -252,39 +256,16 @@ class Federation:
                 "public_hash": engine.server.public.hash,
                 "classes_are_private": self.classes_are_private,
             },
-            parties=[
-                PartyRecord(
-                    index=silo.party,
-                    rows=len(silo.private),
-                    classes=np.bincount(silo.private.y, minlength=len(self.classes)).tolist(),
-                    model=silo.model.description,
-                    bytes={"up": traffic.up(silo.party), "down": traffic.down(silo.party)},
-                    metrics=by_party.get(silo.party),
-                    name=self.names[silo.party] if self.names else None,
-                )
-                for silo in engine.silos
-            ],
-            rounds=traffic.rounds,
-            bytes={"up": traffic.up(), "down": traffic.down()},
-            exchanges=[
-                {"request": e.request, "up": e.up, "down": e.down, "missing": e.missing} for e in traffic.exchanges
-            ],
-            missing=traffic.missing,
-            ledger=[asdict(row) for row in releases],
-            epsilon=epsilon_by_observer(found),
-            delta=delta,
-            privacy=[asdict(figure) for figure in found],
             noise=self.noise,
             metrics=metrics,
             constant=constant_accuracy(list(self.private), self.test, len(self.classes)) if self.test else None,
-            versions=versions(),
             timing={
                 **clock.timing(),
                 "engine": engine.name,
                 "training": dict(engine.server.trainer.said),
-                "requests": steps,
+                "requests": [{"request": e.request, "seconds": e.seconds} for e in traffic.exchanges],
             },
-            rows_per_person=people,
+            curve=curve.points,
         )
 
 

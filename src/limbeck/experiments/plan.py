@@ -10,7 +10,6 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.cells import Cell
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.overrides import override, value_of
-from limbeck.protocol.parties import protects
 
 OPENING, CLOSING, QUOTES = "[{", "]}", "\"'"
 
@@ -94,7 +93,7 @@ def _cell(file: Path, table: dict[str, Any], method: str, seed: int) -> Cell:
     changed, _ = override(changed, [f"algorithm.{parameter}" for parameter in parameters])
     where = str(file) if method == name else f"{file}, {method}"
     experiment = check_table(Experiment, changed, where)
-    if experiment.ledger or (experiment.noise_source == "secure" and protects(experiment.algorithm)):
+    if experiment.ledger or (experiment.noise_source == "secure" and experiment.algorithm.is_private):
         raise LimbeckError(
             f"{where}: a comparison keeps no ledger, so that it must not touch real noise: --set noise=simulated, and "
             "take `ledger` out of the file"

@@ -13,7 +13,12 @@ from platform import python_version
 from typing import Any
 
 from limbeck._version import __version__
+from limbeck.engines.engine import Engine
+from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics
+from limbeck.privacy.guarantees import delta_of_subsets, epsilon_by_observer, guarantees
+from limbeck.protocol.algorithm import Algorithm, Outcome
+from limbeck.protocol.release import Release
 
 FORMAT = 2
 VERSIONED = ("numpy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "xgboost", "xgboost-cpu", "lightgbm", "torch")
@@ -132,6 +137,53 @@ class OwnerRecord:
         return to_json(self)
 
 
+def record_of(
+    algorithm: Algorithm,
+    engine: Engine,
+    outcome: Outcome,
+    releases: Sequence[Release],
+    parties: Sequence[PartyRecord],
+    from_elsewhere: bool = False,
+    **details: Any,
+) -> RunRecord:
+    """The whole record of a run under any engine; `details` are the fields that depend on where its rows lie.
+
+    Ledger rows that come `from_elsewhere` may not go together: then the record says so, and has no epsilon.
+    """
+    traffic, is_real = engine.traffic, algorithm.is_private and details["noise"] == "secure"
+    remarks = (*outcome.remarks, *([] if is_real else engine.rejections))
+    try:
+        delta = delta_of(algorithm, releases)
+        found = guarantees(releases, delta, algorithm.rows_per_person)
+    except (LimbeckError, ArithmeticError, TypeError, ValueError) as error:
+        if not from_elsewhere:
+            raise
+        remarks = (*remarks, f"no epsilon can be computed from the parties' ledger rows: {error}")
+        delta, found = algorithm.effective_delta, []
+    return RunRecord(
+        algorithm=algorithm.name,
+        parties=parties,
+        rounds=traffic.rounds,
+        bytes={"up": traffic.up(), "down": traffic.down()},
+        exchanges=[{"request": e.request, "up": e.up, "down": e.down, "missing": e.missing} for e in traffic.exchanges],
+        missing=traffic.missing,
+        ledger=[asdict(row) for row in releases],
+        epsilon=epsilon_by_observer(found),
+        delta=delta,
+        privacy=[asdict(each) for each in found],
+        versions=versions(),
+        remarks=remarks,
+        figures=outcome.figures,
+        rows_per_person=algorithm.rows_per_person,
+        **details,
+    )
+
+
+def delta_of(algorithm: Algorithm, releases: Sequence[Release]) -> float:
+    """The algorithm's delta, and never less than that of the subsets that parties learn from."""
+    return max(algorithm.effective_delta, delta_of_subsets(releases, algorithm.rows_per_person))
+
+
 def owner_part(record: RunRecord, remarks: Sequence[str] = ()) -> OwnerRecord:
     """What `published` leaves out of a whole record."""
     return OwnerRecord(
@@ -153,7 +205,7 @@ def published(record: RunRecord, tests_private_rows: bool = False) -> RunRecord:
     The size of a message that left unprotected is withheld, and then the total is too: a sum would give it away. Where
     the test rows are private ones, so are the metrics on them and their number.
     """
-    turns = _unprotected_turns(record.ledger)
+    turns = _unprotected_turns(record.ledger, len(record.exchanges))
     hidden = {way: bool(turns[way] & set(range(len(record.exchanges)))) for way in turns}
     return replace(
         record,
@@ -176,11 +228,15 @@ def _published_party(party: PartyRecord, hidden: Mapping[str, bool]) -> PartyRec
     return replace(party, rows=None, classes=(), metrics=None, bytes=_without(party.bytes, hidden))
 
 
-def _unprotected_turns(ledger: Sequence[Mapping[str, Any]]) -> dict[str, set[int]]:
-    """The turns in which something left unprotected: up from a party, or down from the server."""
+def _unprotected_turns(ledger: Sequence[Mapping[str, Any]], turns: int) -> dict[str, set[int]]:
+    """The turns in which something may have left unprotected: up from a party, or down from the server.
+
+    A party's rows are written before it trains, so that what they announce may leave in any later turn.
+    """
     rows = [row for row in ledger if row["mechanism"] == "unprotected"]
+    first = min((row["turn"] for row in rows if row["site"] != SERVER), default=turns)
     return {
-        "up": {row["turn"] for row in rows if row["site"] != SERVER},
+        "up": set(range(first, turns)),
         "down": {row["turn"] for row in rows if row["site"] == SERVER},
     }
 

@@ -23,8 +23,8 @@ from limbeck.models.named import adapted, model_from
 from limbeck.models.pool import Watch, unwatched
 from limbeck.models.trainers import Training, finish, trainer_for
 from limbeck.privacy.ledger import Book, Budget, check_site_names
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model, Trainer
-from limbeck.protocol.parties import Algorithm, protects
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, Rows, content_hash
 
@@ -61,7 +61,7 @@ def federation_of(
 def _check_public_share(experiment: Experiment) -> None:
     """How many public rows there are is known to all: a share of private rows would tell how many those are."""
     public = experiment.data.public
-    if not protects(experiment.algorithm) or experiment.noise_source != "secure":
+    if not experiment.algorithm.is_private or experiment.noise_source != "secure":
         return
     if experiment.takes_from_private(public) and isinstance(public, Draw) and isinstance(public.amount, float):
         raise LimbeckError(
@@ -203,7 +203,7 @@ def run(
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
             "server": {"model": dict(server.description)},
         },
-        noise=noise or ("secure" if protects(algorithm) else "simulated"),
+        noise=noise or ("secure" if algorithm.is_private else "simulated"),
         names=called,
     )
     models = [*federation.models, federation.server_model]

@@ -3,9 +3,15 @@
 Voters who saw other class mixes still rank rows well; where they draw the line is what their own mix bends.
 """
 
+from collections.abc import Sequence
+from typing import Literal
+
 import numpy as np
 
+from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
+
+Prior = Literal["estimated", "uniform"] | list[float]
 
 SWEEPS = 50
 BAND = 2.0  # standard errors
@@ -57,13 +63,37 @@ def _cut(lead: Array, wanted: int) -> float:
     return -float(ends[best] + ends[best + 1]) / 2
 
 
-def label_shift(own: Array, labels: Array, public: Array) -> float:
-    """Of two classes, which share of the public rows a voter believes to be of the second; NaN where it cannot tell.
+def check_prior(prior: Prior) -> None:
+    """Raise unless these can be shares of classes: finite, not negative, and not all 0."""
+    if not isinstance(prior, str) and not min(prior, default=0) >= 0 < sum(prior) < np.inf:
+        raise LimbeckError(f"prior must be finite, not negative, and not all be 0: {prior}")
+
+
+def shares_of(prior: Prior, classes: int) -> Array:
+    """The shares of a prior that is given; equal ones where it is not."""
+    given = np.ones(classes) if isinstance(prior, str) else np.array(prior)
+    if len(given) != classes:
+        raise LimbeckError(f"prior has {len(given)} shares, but there are {classes} classes")
+    return np.asarray(given / given.sum())
+
+
+def estimated_share(scores: Sequence[Array], labels: Sequence[Array], public: int) -> Array:
+    """A voter's estimate of the share of the second of two classes: [1, share], or [0, 0] where it has none.
+
+    The scores of each teacher are those of the `public` rows, then those of labelled rows that it has not learned.
+    """
+    own = np.concatenate([each[public:, 1] for each in scores])
+    found = label_shift(own, np.concatenate(labels), np.concatenate([each[:public, 1] for each in scores]))
+    return np.array([0.0, 0.0] if found is None else [1.0, found])
+
+
+def label_shift(own: Array, labels: Array, public: Array) -> float | None:
+    """Of two classes, a voter's estimate of the share of the second among the public rows; None where it has none.
 
     `own` are its scores for the second class on labelled rows that it has not learned from, `public` those on the
     public rows: a mean of the former's two means, in which share (Lipton, Wang & Smola 2018).
     """
     first, second = own[labels == 0], own[labels == 1]
     if min(len(first), len(second)) < FEWEST or not second.mean() > first.mean():
-        return float("nan")
+        return None
     return float(np.clip((public.mean() - first.mean()) / (second.mean() - first.mean()), 0.0, 1.0))

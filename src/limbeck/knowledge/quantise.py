@@ -1,6 +1,7 @@
 """Quantised scores: whole levels of a public bound (FedKD, Equations 3 and 4), packed into as few bits as they need."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import zstandard
@@ -72,6 +73,16 @@ def entropy_bytes(levels: Array) -> float:
         _, counts = np.unique(column, return_counts=True)
         total += float(counts @ np.log2(len(column) / counts))
     return total / 8
+
+
+def score_sizes(sent: Sequence[bytes], levels: Sequence[Array], classes: int, exact: bool) -> dict[str, float]:
+    """Bytes as sent, their entropy and what the paper counts; the first two only where they may be published."""
+    sizes = {"float64_bytes": 8.0 * classes * sum(map(len, levels))}
+    if exact:
+        sizes["sent_bytes"] = float(sum(map(compressed_size, sent)))
+        if all(each.dtype.kind in "iu" for each in levels):
+            sizes["entropy_bytes"] = sum(map(entropy_bytes, levels))
+    return sizes
 
 
 def _pack(offsets: Array, bits: int) -> bytes:

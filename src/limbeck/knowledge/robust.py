@@ -1,33 +1,33 @@
-"""Robust means: what parties say together when some of them lie (Chang et al. 2019, Cronus)."""
+"""Robust means: the consensus of parties some of which are Byzantine (Chang et al. 2019, Cronus)."""
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
-from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
 Rule = Literal["mean", "median", "trimmed"]
-Votes = Literal["count", Rule, "filtered"]
+Trimmed = Annotated[float, Field(ge=0, lt=0.5)]  # share of parties left out at either end
 FAR, LEAST_SPREAD = 6.0, 0.02  # of how often parties agree
 
 
-def robust_mean(said: Array, rule: Rule, trimmed: float) -> Array:
+def robust_mean(values: Array, rule: Rule, trimmed: float) -> Array:
     """[parties, ...] become one: value by value the mean, the median, or the mean without the outermost.
 
-    `trimmed` is the share of parties that is left out at either end, rounded up: as many may say what they like.
+    `trimmed` is the share of parties that is left out at either end, rounded up: as many parties may be Byzantine.
     """
     if rule == "median":
-        return np.asarray(np.median(said, axis=0))
+        return np.asarray(np.median(values, axis=0))
     if rule == "mean":
-        return np.asarray(said.mean(axis=0))
-    out = min(math.ceil(trimmed * len(said)), (len(said) - 1) // 2)
-    return np.asarray(np.sort(said, axis=0)[out : len(said) - out].mean(axis=0))
+        return np.asarray(values.mean(axis=0))
+    out = min(math.ceil(trimmed * len(values)), (len(values) - 1) // 2)
+    return np.asarray(np.sort(values, axis=0)[out : len(values) - out].mean(axis=0))
 
 
 def agreeing(labels: Array, agreed: Array) -> Array:
-    """Which parties say, of enough rows, what was agreed on: [parties, students, rows] labels against [rows].
+    """Which parties predict what was agreed on for enough rows: [parties, students, rows] labels against [rows].
 
     A party is left out where it agrees much less often than most do: by more than `FAR` times their median deviation.
     At least half of the parties stay.
@@ -39,10 +39,10 @@ def agreeing(labels: Array, agreed: Array) -> Array:
 
 
 def plausible_counts(counts: Array) -> Array:
-    """[parties, classes] counts become those of all together, of which a few liars can move little.
+    """[parties, classes] counts become those of all together, of which a few Byzantine parties can move little.
 
-    Nobody counts for more rows than half of the parties have, and who has quite another mix of classes than most, three
-    times as far from the median as half of them are, for none.
+    No party counts for more rows than half of the parties have. A party whose shares of the classes are three times as
+    far from the median as those of half of the parties counts for none.
     """
     held = np.maximum(counts, 0.0)
     held = held[held.sum(axis=1) > 0]
@@ -55,6 +55,12 @@ def plausible_counts(counts: Array) -> Array:
     return np.asarray(rows @ mixes)
 
 
-def check_trimmed(trimmed: float) -> None:
-    if not 0 <= trimmed < 0.5:
-        raise LimbeckError(f"trimmed must be a share from 0, below one half, not {trimmed}")
+def combined(votes: Array, rule: Rule | Literal["filtered"], trimmed: float) -> tuple[Array, Array]:
+    """[parties, rows, classes] votes become [rows, classes] scores; and which parties were left out as Byzantine."""
+    if rule in ("median", "trimmed"):
+        return robust_mean(votes, rule, trimmed), np.zeros(len(votes), bool)
+    kept = np.ones(len(votes), bool)
+    if rule == "filtered":
+        agreed = robust_mean(votes, "median", trimmed).argmax(axis=1)
+        kept = agreeing(votes.argmax(axis=2)[:, None], agreed)
+    return np.asarray(votes[kept].sum(axis=0)), ~kept

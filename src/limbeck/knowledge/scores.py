@@ -1,4 +1,4 @@
-"""Scores: what models say of public rows, as logits, probabilities or labels, and what they say together."""
+"""Scores: what models predict for public rows, as logits, probabilities or labels, and their consensus."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,8 +12,8 @@ Exchange = Literal["logits", "softmax", "argmax"]
 LEAST = 1e-2  # a probability below it has the logit of this one, lest a tree's zeros outweigh all others
 
 
-def shown(logits: Array, exchange: Exchange) -> Array:
-    """Logits [rows, classes] as they are exchanged: float32 scores, or labels in as few bytes as there are classes.
+def exchanged(logits: Array, exchange: str) -> Array:
+    """Logits [rows, classes] as they are sent: float32 scores, or labels in as few bytes as there are classes.
 
     A row whose logits are not finite has no label: it gets one beyond the last.
     """
@@ -22,21 +22,34 @@ def shown(logits: Array, exchange: Exchange) -> Array:
             return np.asarray(logits, np.float32)
         case "softmax":
             return np.asarray(softmax(logits), np.float32)
-        case "argmax":
-            classes = logits.shape[1]
-            labels = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), classes)
-            return np.asarray(labels, np.min_scalar_type(classes))
+    classes = logits.shape[1]
+    labels = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), classes)
+    return np.asarray(labels, np.min_scalar_type(classes))
 
 
-def consensus(said: Sequence[Array], weights: Sequence[float], exchange: Exchange, classes: int) -> Array:
+def consensus_of(scores: Sequence[Array], weights: Sequence[float], exchange: str, classes: int) -> Array:
     """The weighted mean of scores; of labels, the one with the most weight, and among equals the lowest."""
     shares = np.asarray(weights, np.float64) / np.sum(weights)
     if exchange != "argmax":
-        return np.asarray(np.einsum("p,prc->rc", shares, np.stack(said, dtype=np.float64)), np.float32)
-    counts = np.zeros((len(said[0]), classes))
-    for labels, share in zip(said, shares, strict=True):
+        return np.asarray(np.einsum("p,prc->rc", shares, np.stack(scores, dtype=np.float64)), np.float32)
+    counts = np.zeros((len(scores[0]), classes))
+    for labels, share in zip(scores, shares, strict=True):
         counts[np.arange(len(labels)), labels] += share
-    return winners(counts.round(12)).astype(said[0].dtype)
+    return winners(counts.round(12)).astype(scores[0].dtype)
+
+
+def alignment_rows(size: int, labels: Array | None, count: int, rng: np.random.Generator) -> Array:
+    """Numbers of the public rows of a round: drawn at random, stratified by class where labels are known."""
+    order = rng.permutation(size)
+    if labels is not None and count < size:
+        shuffled = labels[order]
+        by_class = np.argsort(shuffled, kind="stable")
+        sizes = np.bincount(shuffled)
+        rank = np.arange(size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        place = np.empty(size)
+        place[by_class] = (rank + 0.5) / sizes[shuffled[by_class]]
+        order = order[np.argsort(place, kind="stable")]
+    return np.sort(order[:count]).astype(np.min_scalar_type(size - 1))
 
 
 def class_shares(counts: Array) -> Array:
@@ -62,6 +75,12 @@ def contrasts(counts: Array) -> Array:
     """[parties, classes] rows by class become the fewer of a party's rows of a class and its rows of all others."""
     held = np.maximum(counts, 0.0)
     return np.asarray(np.minimum(held, held.sum(axis=1, keepdims=True) - held))
+
+
+def contrast_weights(counts: Array) -> Array:
+    """[parties, classes] counts become weights of the parties' votes for each class, none above 1."""
+    shares = class_shares(contrasts(counts))
+    return np.asarray(shares / shares.max())
 
 
 def labels_of(agreed: Array) -> Array:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from limbeck.knowledge.bases import components
+from limbeck.knowledge.encodings import components
 from limbeck.protocol.rows import Array
 
 NEIGHBOURS = 10

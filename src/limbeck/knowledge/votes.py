@@ -1,8 +1,8 @@
-"""Votes: how many voters, or agreeing parties, chose each class (FedKT, section 3)."""
+"""Votes: hard ones, counted as in FedKT, and soft ones, a voter's probabilities."""
 
 import numpy as np
 
-from limbeck.protocol.rows import Array
+from limbeck.protocol.rows import UNANSWERED, Array
 
 
 def tally(labels: Array, classes: int) -> Array:
@@ -26,6 +26,22 @@ def consistent_votes(labels: Array, classes: int) -> Array:
     return np.asarray(students * parties)
 
 
+def soft_vote(scores: Array) -> Array:
+    """A voter's probabilities [rows, classes], at least 0 and of sum 1 at most; what is not a number is no vote.
+
+    In a row two voters are at most sqrt(2) apart, a voter and silence 1, as for hard votes. A weight from 0 to 1
+    changes neither.
+    """
+    clipped = np.clip(np.nan_to_num(np.asarray(scores, np.float64), posinf=0.0), 0.0, 1.0)
+    return np.asarray(clipped / np.maximum(clipped.sum(axis=1, keepdims=True), 1.0))
+
+
 def winners(votes: Array) -> Array:
     """The class with the most votes in each row; a tie goes to the lowest class number."""
     return np.asarray(votes.argmax(axis=1))
+
+
+def answered(x: Array, labels: Array) -> tuple[Array, Array]:
+    """The rows that have a label, with their labels."""
+    there = labels != UNANSWERED
+    return (x, labels) if there.all() else (x[there], labels[there])

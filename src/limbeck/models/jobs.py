@@ -1,7 +1,7 @@
 """The training jobs that algorithms hand in."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
@@ -249,21 +249,12 @@ def answers(packed: Any, rows: Array, classes: int, largest: int | None = None) 
 
 def _check_rows(job: Any) -> None:
     if not len(job.rows):
-        raise LimbeckError("there are no rows to learn from")
+        raise LimbeckError("no row has a label (with confident-gaussian, lower the threshold or use more queries)")
 
 
 def is_gradient_trained(model: Model) -> bool:
     """Whether a model is trained in steps and can go on from where it is; others are fitted anew."""
     return hasattr(model, "with_weights")
-
-
-def weighed(
-    model: Model, labels: Array, weights: Array, classes: int, recipe: Recipe | None = None
-) -> tuple[Array, Recipe]:
-    """Targets, and a recipe of a network that takes them, such that the loss of each row counts as it weighs."""
-    targets = np.zeros((len(labels), classes), np.float32)
-    targets[np.arange(len(labels)), labels] = weights
-    return targets, replace(recipe or cast("TorchModel", model).recipe, loss="soft-cross-entropy")
 
 
 def _told(job: Any) -> str:

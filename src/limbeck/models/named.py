@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.imports import is_own, own
+from limbeck.models.prior_corrected import PriorCorrected
 from limbeck.models.sklearn import SklearnModel
 from limbeck.protocol.learning import Model
 from limbeck.protocol.recipe import Recipe
-from limbeck.tables import from_table
+from limbeck.tables import check_keys, from_table
 
 if TYPE_CHECKING:
     from limbeck.models.torch import TorchModel
@@ -52,6 +53,7 @@ NAMED = {
 }
 
 
+CORRECTED = "prior-corrected"
 BUILDER = {"shape", "classes"}
 NETWORKS = {"cnn": "cnn", "torch-mlp": "torch_mlp", "vgg-9": "vgg_9", "resnet-8": "resnet_8", "conv-net": "conv_net"}
 FEDMD_MNIST = (  # FedMD's Table 1: filters and dropout
@@ -78,6 +80,11 @@ def model_from(description: Mapping[str, Any]) -> Model:
     """
     name = str(description["name"])
     parameters = {key: value for key, value in description.items() if key != "name"}
+    if name == CORRECTED:
+        check_keys(parameters, parameters_of(name))
+        if not isinstance(parameters.get("model"), Mapping):
+            raise LimbeckError(f'model {name!r}: model is missing, a table such as {{ name = "random-forest" }}')
+        return PriorCorrected(model_from(parameters["model"]), parameters.get("prior", "uniform"), dict(description))
     if name in PRESETS:
         made = model_from({**PRESETS[name], **parameters})
         return replace(cast("TorchModel", made), description=dict(description))
@@ -104,10 +111,12 @@ def adapted(thing: Any) -> Model:
 
 def parameters_of(name: str) -> set[str]:
     """The keys that a model takes beside its name."""
+    if name == CORRECTED:
+        return {"model", "prior"}
     if name in NAMED:
         return set(NAMED[name].classifier()().get_params())
     if not is_own(name) and name not in NETWORKS:
-        raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS, *PRESETS])}")
+        raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS, *PRESETS, CORRECTED])}")
     make = own(name) if is_own(name) else _architecture(name)
     return {"recipe", *inspect.signature(make).parameters} - BUILDER
 

@@ -6,6 +6,7 @@ In: `rows`, float32 [rows, ...]. Out: `label`, int64 [rows], and `scores`, float
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,30 @@ from joblib import cpu_count
 from onnx import TensorProto, helper, numpy_helper
 
 from limbeck.errors import LimbeckError
+from limbeck.protocol.messages import check_array
 from limbeck.protocol.rows import Array
+from limbeck.protocol.site import Site
 
 OPSETS = {"": 21, "ai.onnx.ml": 3}
 IR_VERSION = 10
 MOST_VALUES = 2**18  # of rows that are asked about at once: a network holds hundreds of times as many
 SCORES = "limbeck.scores"  # metadata key: "probability", or "vote" where a model has no probabilities
+
+
+def predict(model: bytes, x: Array, site: Site) -> tuple[Array, Array]:
+    """Labels and scores that a packed model gives the first public rows `x`, or an error where they are not valid.
+
+    A site computes them once.
+    """
+    key = sha256(model).digest(), len(x)
+    if key not in site.predicted:
+        labels, scores = PackedModel(model).run(x)
+        check_array(labels, (len(x),), 0, site.classes - 1, "iu")
+        check_array(scores, (len(x), site.classes))
+        if not np.isfinite(scores).all():
+            raise LimbeckError("scores that are not finite")
+        site.predicted[key] = labels, scores
+    return site.predicted[key]
 
 
 class PackedModel:

@@ -1,14 +1,12 @@
 """A budget: how much epsilon may be spent towards one observer."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.events import check_rows_per_person
-from limbeck.privacy.guarantees import OBSERVERS, Protects, epsilon_towards
+from limbeck.privacy.guarantees import Protects, epsilon_towards
 from limbeck.protocol.release import Observer, Release
+from limbeck.tables import Above0, Delta, RowsPerPerson, check_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,22 +17,15 @@ class Budget:
     ("party"), or "both", and then the larger epsilon counts.
     """
 
-    epsilon: float
-    delta: float = 1e-5
+    epsilon: Above0
+    delta: Delta = 1e-5
     towards: Observer = "public"
     unit: Protects = "row"
-    rows_per_person: int = 1
+    rows_per_person: RowsPerPerson = 1
 
     def __post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf:
-            raise LimbeckError(f"budget.epsilon must be above 0 and finite, not {self.epsilon:g}")
-        if not 0 < self.delta < 1:
-            raise LimbeckError(f"budget.delta must lie between 0 and 1, not {self.delta:g}")
-        for key, value, known in (("towards", self.towards, OBSERVERS), ("unit", self.unit, get_args(Protects))):
-            if value not in known:
-                raise LimbeckError(f"budget.{key} must be one of {', '.join(known)}, not {value!r}")
         try:
-            check_rows_per_person(self.rows_per_person)
+            check_fields(self)
         except LimbeckError as error:
             raise LimbeckError(f"budget.{error}") from error
 

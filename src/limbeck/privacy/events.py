@@ -1,50 +1,103 @@
-"""What an accountant sees of a release: so many queries to one mechanism, and what one neighbour can change.
+"""Mechanisms and events: what an accountant sees of a release, the number of queries to one mechanism.
 
-A neighbour may be a person with several rows. Then what one row can change is scaled to what all of them can change,
-and every accountant works as for one row. Epsilon is never multiplied: at a fixed delta it grows faster than the rows.
+A neighbour may be a person with several rows. The sensitivity is then scaled to all of these rows, and every accountant
+works as for one row. Epsilon is never multiplied: at a fixed delta it grows faster than the number of rows.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.mechanisms import (
-    ClippedGaussian,
-    ConfidentGaussian,
-    Gaussian,
-    GaussianSum,
-    Gumbel,
-    Laplace,
-    LaplaceCounts,
-    LaplaceLogits,
-    NoisyMedian,
-)
+from limbeck.privacy.losses import BoundedRange, GaussianLoss, Loss, Pure, Unbounded
 from limbeck.privacy.sampling import grid_of
-from limbeck.protocol.release import Noise
+from limbeck.protocol.release import Noise, NoiseSource
+from limbeck.protocol.rows import Array
+from limbeck.tables import check_fields
 
 Adjacency = Literal["replace", "add-remove"]
-RANGED = (Gumbel, NoisyMedian)  # exponential mechanisms, whose losses have a bounded range
-PURE = (Laplace, LaplaceCounts, LaplaceLogits, *RANGED)
-VOTES = (Laplace, Gumbel, Gaussian, ConfidentGaussian, NoisyMedian)  # each voter changes its own vote only
-SATURATED = (ClippedGaussian, LaplaceLogits)  # one row may already move every score across the whole range
 MOST_ROWS = 10**9
+MECHANISMS: dict[str, type["Mechanism"]] = {}
 
 
-class UnknownSpendError(LimbeckError):
-    """An accountant has no theorem for this spend."""
+class UnknownEventError(LimbeckError):
+    """An accountant has no theorem for this event."""
+
+
+class Mechanism(ABC):
+    """How a value is protected, and the privacy loss of one query.
+
+    `unit` is the neighbour that is protected: one example or one party. `adjacency` is the neighbour relation that the
+    loss holds for: replace, add-remove, or any. `weight` is how much one vote counts (s students of a party vote as
+    one). What a `secret` mechanism draws is never recorded.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str]
+    noisy: ClassVar[bool] = True
+    secret: ClassVar[bool] = False
+    unit: str = "example"
+    adjacency: str = "replace"
+    weight: int = 1
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" not in cls.__dict__:
+            if hasattr(cls, "name"):
+                raise LimbeckError(f"the mechanism {cls.__name__} needs a name of its own, not {cls.name!r}")
+            return
+        known = MECHANISMS.setdefault(cls.name, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise LimbeckError(f"there is another mechanism with the name {cls.name!r}: {known.__qualname__}")
+        MECHANISMS[cls.name] = cls  # `dataclass(slots=True)` makes every class twice: the second one counts
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """How much one neighbour can change the value, for the ledger."""
+
+    @abstractmethod
+    def protect(self, value: Any, source: NoiseSource) -> Any:
+        """What leaves in place of `value`."""
+
+    @abstractmethod
+    def loss(self, event: "DpEvent") -> Loss:
+        """The privacy loss of one query of the event."""
+
+    def asked(self, value: Any, classes: int) -> int:
+        """The number of queries that a value answers. Raise if the mechanism does not describe the value."""
+        return 1
+
+    def contributions(self, rows: int, voters: int | None) -> int:
+        """How many votes, or terms of a sum, `rows` rows of one person can change, where an example is protected."""
+        return rows
+
+    def flips(self, margin: Array, noise: Noise = "simulated") -> Array:
+        """With two classes: the probability that the second is published when it leads by `margin`."""
+        raise UnknownEventError(f"{self.name} is not a noisy maximum that binary knows")
+
+    def log_q(self, votes: Array, noise: Noise = "simulated") -> Array:
+        """A bound on the log probability that another class than the leading one is published, for each query."""
+        raise UnknownEventError(f"no data-dependent bound for {self.name}")
+
+    def gaussian_terms(self, event: "DpEvent", votes: Array) -> list[tuple[Array, float]]:
+        """For each noisy comparison of a query: log probability of the rarer outcome, Rényi divergence per order."""
+        raise UnknownEventError(f"no data-dependent bound for {self.name}")
 
 
 @dataclass(frozen=True, slots=True)
-class Spend:
+class DpEvent:
     """Queries to one mechanism under one neighbour relation, for a person with up to `rows` rows.
 
-    `classes` and `voters` are public facts that some theorems can use; with `abstentions` the number of voters is only
-    an upper bound. A replaced neighbour moves two counts, and so does an added example, whose teacher may change its
-    vote; an added party moves one.
+    `classes` and `voters` are public facts that some theorems use. With `abstentions` the number of voters is only an
+    upper bound.
     """
 
-    mechanism: Any
+    mechanism: Mechanism
     queries: int
     adjacency: Adjacency = "replace"
     classes: int | None = None
@@ -54,81 +107,74 @@ class Spend:
     rows: int = 1
 
     @property
-    def moved(self) -> int:
-        """How many counts one neighbour can move."""
+    def affected_counts(self) -> int:
+        """How many counts one neighbour can change.
+
+        A replaced neighbour changes two. So does an added example, whose teacher may change its vote. An added party
+        changes one.
+        """
         return 1 if self.adjacency == "add-remove" and self.mechanism.unit == "party" else 2
 
     @property
     def contributions(self) -> int:
         """How many votes, or terms of a sum, the rows of one person can change.
 
-        Where a party is protected, all rows of a person in that party are one contribution. Otherwise k rows lie in at
-        most k teachers of a partition, and there are no more teachers than `voters`. In a sum or a count, k rows are at
-        most k contributions. Scores that one row can move across their whole range are one.
+        Where a party is protected, all rows of a person in that party are one contribution.
         """
-        if self.mechanism.unit == "party" or isinstance(self.mechanism, SATURATED):
-            return 1
-        if isinstance(self.mechanism, VOTES) and self.voters is not None:
-            return min(self.rows, max(1, self.voters))
-        return self.rows
+        return 1 if self.mechanism.unit == "party" else self.mechanism.contributions(self.rows, self.voters)
 
     @property
     def weight(self) -> int:
-        """By how much a neighbour can move one count of votes.
+        """By how much a neighbour can change one count of votes.
 
         k votes move from some counts to others: those that grow, grow by k in all, and those that shrink, by k. The
-        change has an L1 norm of at most 2k, an L2 norm of at most sqrt(2) k, and no count moves by more than k. All
+        change has an L1 norm of at most 2k, an L2 norm of at most sqrt(2) k, and no count changes by more than k. All
         three are reached where all k votes move from one class to another.
         """
         return int(self.mechanism.weight) * self.contributions
 
     @property
+    def is_discrete(self) -> bool:
+        """Whether noise is added in whole numbers, or in steps of a grid."""
+        return self.noise == "secure"
+
+    def grid_step(self, scale: float) -> float:
+        """The step that discrete noise of a scale rounds real numbers to; 0 where nothing is rounded."""
+        return grid_of(scale) if self.is_discrete and scale else 0.0
+
+    @property
+    def loss(self) -> Loss:
+        """The privacy loss of one query."""
+        return self.mechanism.loss(self)
+
+    @property
     def pure(self) -> float:
-        """The pure epsilon of one query; of Gumbel noise it is also the width of the range of its losses."""
-        return sum(self.pure_parts)
+        """The pure epsilon of one query."""
+        match self.loss:
+            case Pure() | BoundedRange() as loss:
+                return loss.epsilon
+        raise UnknownEventError(f"{self.mechanism.name} is not purely private")
 
     @property
-    def pure_parts(self) -> tuple[float, ...]:
-        """The pure epsilons of what a query noises independently: a score a class, or one vote."""
-        match self.mechanism:
-            case Laplace() | Gumbel():
-                return (self.moved * self.weight * self.mechanism.gamma,)
-            case LaplaceCounts(gamma) | NoisyMedian(gamma):
-                return (self.moved * self.contributions * gamma,)
-            case LaplaceLogits(bound, gamma, classes):
-                step = grid_of(1 / gamma) if self.noise == "secure" and gamma < math.inf else 0.0
-                return (gamma * (2 * bound * self.mechanism.share + step),) * classes
-        raise UnknownSpendError(f"{self.mechanism.name} is not purely private")
+    def mu_squared(self) -> float:
+        """The squared ratio of sensitivity to Gaussian noise of one query."""
+        match self.loss:
+            case GaussianLoss(mu_squared):
+                return mu_squared
+        raise UnknownEventError(f"{self.mechanism.name} adds no Gaussian noise")
 
     @property
-    def bare(self) -> bool:
-        """Whether there is no noise to speak of."""
-        known = self.pure if isinstance(self.mechanism, PURE) else self.gaussian
-        return math.isinf(known)
-
-    @property
-    def gaussian(self) -> float:
-        """mu^2 of one query: the squared ratio of sensitivity to noise, added up over what is noised."""
-        match self.mechanism:
-            case Gaussian(sigma):
-                return self.moved * _ratio(self.weight, sigma)
-            case ConfidentGaussian(sigma, check):
-                return self.moved * _ratio(self.weight, sigma) + _ratio(self.weight, check)
-            case ClippedGaussian(bound, sigma, classes):
-                step = grid_of(sigma) if self.noise == "secure" and sigma else 0.0
-                moved = 2 * bound * self.mechanism.share + step  # rounding may move a score by half a step
-                return classes * _ratio(moved, sigma)
-            case GaussianSum(apart, sigma, size):
-                step = grid_of(sigma) if self.noise == "secure" and sigma else 0.0
-                return _ratio(self.contributions * apart + step * math.sqrt(size), sigma)  # a sum is rounded once
-        raise UnknownSpendError(f"{self.mechanism.name} adds no Gaussian noise")
+    def is_unprotected(self) -> bool:
+        """Whether epsilon is infinite."""
+        match self.loss:
+            case Pure() | BoundedRange() as loss:
+                return math.isinf(loss.epsilon)
+            case GaussianLoss(mu_squared):
+                return math.isinf(mu_squared)
+            case loss:
+                return isinstance(loss, Unbounded)
 
 
 def check_rows_per_person(rows: int) -> None:
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
         raise LimbeckError(f"rows_per_person must be a whole number from 1 to {MOST_ROWS}, not {rows!r}")
-
-
-def _ratio(sensitivity: float, sigma: float) -> float:
-    ratio = sensitivity / sigma if sigma else math.inf
-    return ratio * ratio

@@ -1,15 +1,16 @@
-"""What releases cost: epsilon towards each observer, for both units and neighbour relations, where a theorem exists."""
+"""Privacy guarantees of releases: epsilon towards each observer, for both units and neighbour relations."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon, epsilon_by
-from limbeck.privacy.events import Adjacency, Spend, UnknownSpendError, check_rows_per_person
-from limbeck.privacy.mechanisms import Subsample, mechanism_from
+from limbeck.privacy.events import Adjacency, DpEvent, UnknownEventError, check_rows_per_person
+from limbeck.privacy.losses import NoLoss, Subsampled, Unbounded
+from limbeck.privacy.mechanisms import PostProcessing, mechanism_from
 from limbeck.protocol.release import Release, Unit
 
 OBSERVERS = ("server", "parties", "public")
@@ -27,12 +28,12 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PrivacyGuarantee:
     """Epsilon towards one observer for one unit and one neighbour relation.
 
     `rows` is how many rows of one person it is for; always 1 where the unit is a party, which has all rows of a person.
-    `accountant` says whose theorem it is; None where there is none, and epsilon then is infinite. `paper` is what the
-    papers' own moments accountant gives, orders 1 to 8, without looking at the votes.
+    `accountant` names the accountant; None where no guarantee is available, and epsilon then is infinite. `paper` is
+    the epsilon of the papers' own moments accountant, orders 1 to 8, without the votes.
     """
 
     observer: str
@@ -44,7 +45,7 @@ class Figure:
     rows: int = 1
 
 
-def figures(releases: Iterable[Release], delta: float, rows_per_person: int = 1) -> list[Figure]:
+def guarantees(releases: Iterable[Release], delta: float, rows_per_person: int = 1) -> list[PrivacyGuarantee]:
     """Towards each observer who sees anything. What is public is seen by all.
 
     For the unit example: of a person with up to `rows_per_person` rows in one party.
@@ -55,7 +56,7 @@ def figures(releases: Iterable[Release], delta: float, rows_per_person: int = 1)
     check_rows_per_person(rows_per_person)
     rows = list(releases)
     return [
-        _figure(seen, observer, unit, adjacency, delta, rows_per_person)
+        _guarantee(seen, observer, unit, adjacency, delta, rows_per_person)
         for observer in OBSERVERS
         if (seen := _seen(rows, observer))
         for unit in UNITS
@@ -74,14 +75,14 @@ def epsilon_towards(
     check_rows_per_person(rows_per_person)
     if not (seen := _seen(releases, observer)):
         return 0.0
-    return _headline(unit, lambda relation: _figure(seen, observer, *relation, delta, rows_per_person).epsilon)
+    return _headline(unit, lambda relation: _guarantee(seen, observer, *relation, delta, rows_per_person).epsilon)
 
 
-def epsilon_by_observer(found: Iterable[Figure], unit: Protects = "row") -> dict[str, float]:
+def epsilon_by_observer(found: Iterable[PrivacyGuarantee], unit: Protects = "row") -> dict[str, float]:
     """The headline towards each observer, as `epsilon_towards` has it."""
     known: dict[str, dict[Relation, float]] = {}
-    for figure in found:
-        known.setdefault(figure.observer, {})[figure.unit, figure.adjacency] = figure.epsilon
+    for each in found:
+        known.setdefault(each.observer, {})[each.unit, each.adjacency] = each.epsilon
     return {observer: _headline(unit, relations.__getitem__) for observer, relations in known.items()}
 
 
@@ -103,9 +104,8 @@ def delta_of_subsets(releases: Iterable[Release], rows_per_person: int = 1) -> f
     check_rows_per_person(rows_per_person)
     found: dict[str, float] = {}
     for row in releases:
-        if row.mechanism == Subsample.name:
-            own = mechanism_from(row.mechanism, dict(row.parameters)).guarantee(rows_per_person)[1]
-            found[row.site] = found.get(row.site, 0.0) + own
+        if isinstance(loss := _event(row, "replace", rows_per_person).loss, Subsampled):
+            found[row.site] = found.get(row.site, 0.0) + row.queries * loss.delta
     everybody = found.pop(SERVER, 0.0)
     return min(1.0, everybody + max(found.values(), default=0.0))
 
@@ -123,37 +123,37 @@ def _headline(unit: Protects, epsilon: Callable[[Relation], float]) -> float:
     return next(filter(math.isfinite, map(epsilon, HEADLINES[unit])), math.inf)
 
 
-def _figure(
+def _guarantee(
     rows: Sequence[Release], observer: str, unit: Unit, adjacency: Adjacency, delta: float, rows_per_person: int
-) -> Figure:
+) -> PrivacyGuarantee:
     group = rows_per_person if unit == "example" else 1
     sites = dict.fromkeys(row.site for row in rows if row.site != SERVER) or {SERVER: None}
     shares = [[row for row in rows if row.site in (site, SERVER)] for site in sites]
-    costs = [_cost(_merged(_spends(share, unit, adjacency, group)), delta) for share in shares]
+    costs = [_cost(_merged(_events(share, unit, adjacency, group)), delta) for share in shares]
     epsilon, accountant, paper = max(costs, key=lambda cost: cost[0])
-    return Figure(observer, unit, adjacency, epsilon, accountant, paper, group)
+    return PrivacyGuarantee(observer, unit, adjacency, epsilon, accountant, paper, group)
 
 
-def _spends(rows: Sequence[Release], unit: Unit, adjacency: Adjacency, group: int) -> Iterable[Spend | None]:
-    """What one neighbour pays for; None stands for what no theorem covers."""
+def _events(rows: Sequence[Release], unit: Unit, adjacency: Adjacency, group: int) -> Iterable[DpEvent | None]:
+    """What one neighbour pays for; None where no guarantee is available."""
     for row in rows:
-        mechanism = mechanism_from(row.mechanism, dict(row.parameters))
-        match row.mechanism:
-            case "nothing-private":
+        relation = _relation(row, unit, adjacency)
+        event = _event(row, relation or "replace", group)
+        match event.loss:
+            case NoLoss():
                 continue
-            case "unprotected":
+            case Unbounded():
                 yield None
             case _:
-                relation = _relation(row, unit, adjacency)
-                yield relation and _spend(row, mechanism, relation, group)
+                yield event if relation else None
 
 
-def _merged(spends: Iterable[Spend | None]) -> tuple[Spend | None, ...]:
+def _merged(events: Iterable[DpEvent | None]) -> tuple[DpEvent | None, ...]:
     """Queries to the same mechanism counted together."""
-    counted: dict[Spend | None, int] = {}
-    for spend in spends:
-        key = spend and replace(spend, queries=0)
-        counted[key] = counted.get(key, 0) + (spend.queries if spend else 0)
+    counted: dict[DpEvent | None, int] = {}
+    for event in events:
+        key = event and replace(event, queries=0)
+        counted[key] = counted.get(key, 0) + (event.queries if event else 0)
     return tuple(key and replace(key, queries=queries) for key, queries in counted.items())
 
 
@@ -169,20 +169,20 @@ def _relation(row: Release, unit: Unit, adjacency: Adjacency) -> Adjacency | Non
     return needed if row.adjacency in (needed, "any") else None
 
 
-def _spend(row: Release, mechanism: Any, adjacency: Adjacency, group: int) -> Spend:
+def _event(row: Release, adjacency: Adjacency, group: int) -> DpEvent:
+    mechanism = mechanism_from(row.mechanism, dict(row.parameters))
     own = 1 if mechanism.unit == "party" else group
-    return Spend(mechanism, row.queries, adjacency, row.classes, row.voters, row.abstentions, row.noise, own)
+    return DpEvent(mechanism, row.queries, adjacency, row.classes, row.voters, row.abstentions, row.noise, own)
 
 
 @lru_cache(maxsize=1024)
-def _cost(spends: tuple[Spend | None, ...], delta: float) -> tuple[float, str | None, float | None]:
-    known = [spend for spend in spends if spend is not None]
-    if not spends:
-        return 0.0, "nothing-private", None
-    if len(known) < len(spends):
+def _cost(events: tuple[DpEvent | None, ...], delta: float) -> tuple[float, str | None, float | None]:
+    known = [event for event in events if event is not None]
+    if not events:
+        return 0.0, PostProcessing.name, None
+    if len(known) < len(events):
         return math.inf, None, None
-    samples = [spend for spend in known if isinstance(spend.mechanism, Subsample)]
-    if samples:
+    if samples := [(event.queries, loss) for event in known if isinstance(loss := event.loss, Subsampled)]:
         return _sampled(samples, delta) if len(samples) == len(known) else (math.inf, None, None)
     if not 0 < delta < 1:
         raise LimbeckError("noise was added, but no delta was named: epsilon needs one")
@@ -190,16 +190,15 @@ def _cost(spends: tuple[Spend | None, ...], delta: float) -> tuple[float, str | 
     return epsilon, accountant, _papers(known, delta)
 
 
-def _sampled(samples: Sequence[Spend], delta: float) -> tuple[float, str | None, float | None]:
-    """Subsets add up in both; below its own delta the guarantee is empty."""
-    pairs = [(sample.queries, *sample.mechanism.guarantee(sample.rows)) for sample in samples]
-    if (total := sum(times * d for times, _, d in pairs)) > delta * (1 + ROUNDING) or total >= 1:
+def _sampled(samples: Sequence[tuple[int, Subsampled]], delta: float) -> tuple[float, str | None, float | None]:
+    """Epsilons and deltas of subsets add up; below its own delta there is no guarantee."""
+    if (total := sum(times * loss.delta for times, loss in samples)) > delta * (1 + ROUNDING) or total >= 1:
         return math.inf, None, None
-    return sum(times * e for times, e, _ in pairs), "subsample", None
+    return sum(times * loss.epsilon for times, loss in samples), "subsample", None
 
 
-def _papers(spends: Sequence[Spend], delta: float) -> float | None:
+def _papers(events: Sequence[DpEvent], delta: float) -> float | None:
     try:
-        return epsilon_by("moments", spends, delta)
-    except UnknownSpendError:
+        return epsilon_by("moments", events, delta)
+    except UnknownEventError:
         return None

@@ -174,7 +174,7 @@ class Book:
         return [Entry(0, _now(), "budget", self.run, "", 0, len(kept), _text(self.budget), None)]
 
     def _drawn(self, row: Release, value: Array) -> Entry:
-        secret = bool(getattr(MECHANISMS.get(row.mechanism), "secret", False))
+        secret = row.mechanism in MECHANISMS and MECHANISMS[row.mechanism].secret
         data = save({"drawn": np.ascontiguousarray(value)})
         return self._entry("drawn", row, json.dumps({"secret": secret}), data)
 

@@ -1,4 +1,4 @@
-"""`limbeck privacy epsilon`: what so much noise is worth, by every accountant that knows."""
+"""`limbeck privacy epsilon`: the epsilon of a mechanism, by every accountant that has a theorem for it."""
 
 import math
 from dataclasses import dataclass
@@ -8,20 +8,14 @@ from typing import Any
 import numpy as np
 
 from limbeck.errors import LimbeckError, did_you_mean
-from limbeck.privacy.accountants import check_delta, epsilon_by, every_epsilon, least
+from limbeck.privacy.accountants import epsilon_by, every_epsilon, least
 from limbeck.privacy.accountants.votes import check_votes
 from limbeck.privacy.calibration import CHECK
-from limbeck.privacy.events import Adjacency, Spend, check_rows_per_person
-from limbeck.privacy.mechanisms import (
-    ClippedGaussian,
-    ConfidentGaussian,
-    Gaussian,
-    Gumbel,
-    Laplace,
-    LaplaceLogits,
-)
+from limbeck.privacy.events import Adjacency, DpEvent
+from limbeck.privacy.mechanisms import ConfidentGaussian, Mechanism, mechanism_from
 from limbeck.protocol.release import Noise, Unit
 from limbeck.protocol.rows import Array
+from limbeck.tables import Delta, Positive, RowsPerPerson, check_fields
 
 BEST = "best"
 WITH_VOTES = ("moments", "rdp")
@@ -30,8 +24,8 @@ NAMES = ("laplace", "gumbel", "gaussian", "confident-gaussian", *SCORES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Enquiry:
-    """A mechanism, how often it is asked, and what is known of the votes."""
+class AccountingQuery:
+    """A mechanism, the number of queries, and what is known of the votes."""
 
     mechanism: str
     gamma: float | None = None
@@ -40,21 +34,27 @@ class Enquiry:
     threshold: float | None = None
     bound: float | None = None
     share: float = 1.0
-    queries: int | None = None
-    partitions: int = 1
+    queries: Positive | None = None
+    partitions: Positive = 1
     unit: Unit = "party"
     adjacency: Adjacency = "replace"
-    classes: int | None = None
-    voters: int | None = None
+    classes: Positive | None = None
+    voters: Positive | None = None
     votes: Path | None = None
-    orders: int = 8
-    delta: float = 1e-5
+    orders: Positive = 8
+    delta: Delta = 1e-5
     noise: Noise = "simulated"
-    rows_per_person: int = 1
+    rows_per_person: RowsPerPerson = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.rows_per_person > 1 and self.unit == "party":
+            whole = "--unit party protects a party with all its rows"
+            raise LimbeckError(f"--rows-per-person is for --unit example: {whole}")
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class AccountingResult:
     """The answer: by the chosen accountant, and by all that apply."""
 
     epsilon: float
@@ -64,82 +64,68 @@ class Worth:
     all: dict[str, float]
 
 
-def worth(enquiry: Enquiry, accountant: str = BEST) -> Worth:
-    """`best` is the least data-independent figure; votes give moments and rdp their data-dependent ones."""
-    check_delta(enquiry.delta)
-    for name in ("partitions", "orders", "queries", "classes", "voters"):
-        if (value := getattr(enquiry, name)) is not None and value < 1:
-            raise LimbeckError(f"{name} must be at least 1, not {value}")
-    _check_people(enquiry)
-    votes = None if enquiry.votes is None else _read_votes(enquiry.votes)
-    spend = _spend(enquiry, votes)
-    votes = None if votes is None else np.tile(votes, (_repeated(enquiry), 1))
-    everything = every_epsilon([spend], enquiry.delta, enquiry.orders, votes)
+def account(query: AccountingQuery, accountant: str = BEST) -> AccountingResult:
+    """`best` is the smallest data-independent epsilon; with votes, moments and rdp are data-dependent."""
+    votes = None if query.votes is None else _read_votes(query.votes)
+    event = _event(query, votes)
+    votes = None if votes is None else np.tile(votes, (_repeated(query), 1))
+    everything = every_epsilon([event], query.delta, query.orders, votes)
     if accountant == BEST:
-        plain = everything if votes is None else every_epsilon([spend], enquiry.delta, enquiry.orders)
+        plain = everything if votes is None else every_epsilon([event], query.delta, query.orders)
         epsilon, name = least(plain)
-        return Worth(epsilon, enquiry.delta, name, False, everything)
-    epsilon = epsilon_by(accountant, [spend], enquiry.delta, enquiry.orders, votes)
-    return Worth(epsilon, enquiry.delta, accountant, votes is not None and accountant in WITH_VOTES, everything)
+        return AccountingResult(epsilon, query.delta, name, False, everything)
+    epsilon = epsilon_by(accountant, [event], query.delta, query.orders, votes)
+    return AccountingResult(
+        epsilon, query.delta, accountant, votes is not None and accountant in WITH_VOTES, everything
+    )
 
 
-def _check_people(enquiry: Enquiry) -> None:
-    check_rows_per_person(enquiry.rows_per_person)
-    if enquiry.rows_per_person > 1 and enquiry.unit == "party":
-        raise LimbeckError("--rows-per-person is for --unit example: --unit party protects a party with all its rows")
-
-
-def _spend(enquiry: Enquiry, votes: Array | None) -> Spend:
-    if enquiry.queries is None and votes is None:
+def _event(query: AccountingQuery, votes: Array | None) -> DpEvent:
+    if query.queries is None and votes is None:
         raise LimbeckError("say how many --queries")
-    queries = enquiry.queries or (0 if votes is None else len(votes))
+    queries = query.queries or (0 if votes is None else len(votes))
     if votes is not None and len(votes) != queries:
-        raise LimbeckError(f"{queries} queries, but {enquiry.votes} has {len(votes)} rows of votes")
-    if votes is not None and enquiry.classes not in (None, votes.shape[1]):
-        raise LimbeckError(f"--classes {enquiry.classes}, but {enquiry.votes} has {votes.shape[1]} columns")
-    known = (enquiry.classes, enquiry.voters, False, enquiry.noise, enquiry.rows_per_person)
-    return Spend(_mechanism(enquiry), _repeated(enquiry) * queries, enquiry.adjacency, *known)
+        raise LimbeckError(f"{queries} queries, but {query.votes} has {len(votes)} rows of votes")
+    if votes is not None and query.classes not in (None, votes.shape[1]):
+        raise LimbeckError(f"--classes {query.classes}, but {query.votes} has {votes.shape[1]} columns")
+    known = (query.classes, query.voters, False, query.noise, query.rows_per_person)
+    return DpEvent(_mechanism(query), _repeated(query) * queries, query.adjacency, *known)
 
 
-def _repeated(enquiry: Enquiry) -> int:
+def _repeated(query: AccountingQuery) -> int:
     """How often an example is asked about: once in each partition; votes count as if all partitions voted alike."""
-    return enquiry.partitions if enquiry.unit == "example" else 1
+    return query.partitions if query.unit == "example" else 1
 
 
-def _mechanism(enquiry: Enquiry) -> Any:
-    weight = enquiry.partitions if enquiry.unit == "party" else 1
-    if enquiry.mechanism not in NAMES:
-        raise LimbeckError(f"unknown mechanism {enquiry.mechanism!r}; {did_you_mean(enquiry.mechanism, NAMES)}")
-    wanted, other = ("sigma", "gamma") if "gaussian" in enquiry.mechanism else ("gamma", "sigma")
-    scale = getattr(enquiry, wanted)
-    if scale is None or getattr(enquiry, other) is not None:
-        raise LimbeckError(f"{enquiry.mechanism} takes --{wanted}")
+def _mechanism(query: AccountingQuery) -> Mechanism:
+    weight = query.partitions if query.unit == "party" else 1
+    if query.mechanism not in NAMES:
+        raise LimbeckError(f"unknown mechanism {query.mechanism!r}; {did_you_mean(query.mechanism, NAMES)}")
+    wanted, other = ("sigma", "gamma") if "gaussian" in query.mechanism else ("gamma", "sigma")
+    scale = getattr(query, wanted)
+    if scale is None or getattr(query, other) is not None:
+        raise LimbeckError(f"{query.mechanism} takes --{wanted}")
     if not 0 < scale < math.inf:
         raise LimbeckError(f"{wanted} must be above 0 and finite, not {scale:g}")
-    if enquiry.mechanism in SCORES:
-        return _on_scores(enquiry, scale)
-    if enquiry.bound is not None or enquiry.share != 1:
-        raise LimbeckError(f"--bound and --share are for {' and '.join(SCORES)}, not for {enquiry.mechanism}")
-    match enquiry.mechanism:
-        case "laplace":
-            return Laplace(scale, enquiry.unit, weight)
-        case "gumbel":
-            return Gumbel(scale, enquiry.unit, weight)
-        case "gaussian":
-            return Gaussian(scale, enquiry.unit, weight)
-    check = CHECK * scale if enquiry.check is None else enquiry.check
-    return ConfidentGaussian(scale, check, enquiry.threshold or 0.0, enquiry.unit, weight)
+    if query.mechanism in SCORES:
+        return _on_scores(query, {wanted: scale})
+    if query.bound is not None or query.share != 1:
+        raise LimbeckError(f"--bound and --share are for {' and '.join(SCORES)}, not for {query.mechanism}")
+    if query.mechanism != ConfidentGaussian.name:
+        return mechanism_from(query.mechanism, {wanted: scale, "unit": query.unit, "weight": weight})
+    check = CHECK * scale if query.check is None else query.check
+    return ConfidentGaussian(scale, check, query.threshold or 0.0, query.unit, weight)
 
 
-def _on_scores(enquiry: Enquiry, scale: float) -> Any:
-    if enquiry.bound is None or enquiry.classes is None:
-        raise LimbeckError(f"{enquiry.mechanism} takes --bound and --classes: every score of a row may move")
-    if enquiry.partitions != 1 or enquiry.votes is not None:
-        raise LimbeckError(f"{enquiry.mechanism} noises scores: it takes neither --partitions nor --votes")
-    if enquiry.unit == "party" and enquiry.adjacency == "add-remove":
-        raise LimbeckError(f"{enquiry.mechanism}: there is no theorem for a party that is added or removed")
-    kind = LaplaceLogits if enquiry.mechanism == "laplace-logits" else ClippedGaussian
-    return kind(enquiry.bound, scale, enquiry.classes, enquiry.unit, share=enquiry.share)
+def _on_scores(query: AccountingQuery, parameters: dict[str, Any]) -> Mechanism:
+    if query.bound is None or query.classes is None:
+        raise LimbeckError(f"{query.mechanism} takes --bound and --classes: every score of a row can change")
+    if query.partitions != 1 or query.votes is not None:
+        raise LimbeckError(f"{query.mechanism} noises scores: it takes neither --partitions nor --votes")
+    if query.unit == "party" and query.adjacency == "add-remove":
+        raise LimbeckError(f"{query.mechanism}: no guarantee is available for a party that is added or removed")
+    parameters |= {"bound": query.bound, "classes": query.classes, "unit": query.unit, "share": query.share}
+    return mechanism_from(query.mechanism, parameters)
 
 
 def _read_votes(path: Path) -> Array:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.release import UNITS, Chance, Noise
+from limbeck.protocol.release import Noise, NoiseSource
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
 
@@ -65,9 +65,8 @@ class Secure:
         return np.array([choose(counts) for counts in _whole(votes).tolist()], np.int64)
 
     def gaussian_max(self, votes: Array, sigma: float) -> Array:
-        """Discrete Gaussian noise on counts of whole votes, or of their units; ties at random."""
-        units = 1 if votes.dtype.kind in "iub" else UNITS  # one lattice for all that could have been voted
-        return _leader_at_random(_discrete("gaussian", _whole(votes * units), sigma * units))
+        """Discrete Gaussian noise on whole counts; ties at random."""
+        return _leader_at_random(_discrete("gaussian", _whole(votes), sigma))
 
     def gaussian(self, values: Array, sigma: float) -> Array:
         """Discrete Gaussian noise: on whole numbers as they are, on others in steps of a grid."""
@@ -83,9 +82,9 @@ class Secure:
         return np.argsort(_random(size), kind="stable")[:count]
 
 
-def sampler_for(chance: Chance) -> Simulated | Secure:
+def sampler_for(source: NoiseSource) -> Simulated | Secure:
     """The sampler of one release; a simulated one depends on the seed and the purpose alone."""
-    return Secure() if chance.noise == "secure" else Simulated(stream(chance.seed, *chance.purpose))
+    return Secure() if source.noise == "secure" else Simulated(stream(source.seed, *source.purpose))
 
 
 def grid_of(scale: float) -> float:

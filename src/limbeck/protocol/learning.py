@@ -45,16 +45,6 @@ class Job(Protocol[T]):
     def run(self, classes: int, seed: int) -> T: ...
 
 
-class Substitutable(Job[T], Protocol[T]):
-    """A job on private rows that says what stands in for its result when it fails, whatever the rows are."""
-
-    def substitute(self, classes: int, seed: int, number: int) -> T:
-        """A result that depends on public facts and the job's number alone."""
-
-    def is_valid(self, result: Any, classes: int) -> bool:
-        """Whether a result has the kind, shape and range of every other."""
-
-
 @dataclass(frozen=True, slots=True)
 class Failure:
     """The result of a guarded job that failed; `reason` is for the log at the site."""

@@ -1,10 +1,16 @@
-"""What may be said: a message is a frozen dataclass of arrays, scalars and bytes."""
+"""Messages: frozen dataclasses of arrays, scalars and bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, TypeVar, final, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, final, get_args
+
+import numpy as np
 
 from limbeck.errors import LimbeckError
+from limbeck.protocol.rows import Array
+
+if TYPE_CHECKING:
+    from limbeck.protocol.site import Site
 
 
 class Message:
@@ -23,13 +29,17 @@ def kind_of(message: type[Message]) -> str:
 
 
 class Reply(Message):
-    """What a party answers; private, but for `Done`. The name of a kind is a noun."""
+    """What a party answers; private, except for `Done`. The name of a kind is a noun."""
 
     __slots__ = ()
-    largest: ClassVar[int] = 64 * 2**20  # bytes, on the wire and unpacked: between organisations more is refused
+    largest: ClassVar[int] = 64 * 2**20  # bytes, on the wire and unpacked
+    finite: ClassVar[bool] = True  # whether arrays must hold finite numbers; if not, `check` says when they must
 
-    def check(self, request: "Request[Any]", public: int, classes: int) -> None:
-        """Refuse what nobody says who does as asked, as far as it shows; `public` is how many public rows there are."""
+    def check(self, request: Any, site: "Site", algorithm: Any) -> None:
+        """Raise if this cannot be an answer to `request`: another shape, or values out of range.
+
+        Every engine checks every reply. That arrays hold numbers, and finite ones, was checked before.
+        """
 
     def models_within(self) -> tuple[bytes, ...]:
         """The packed models that it carries."""
@@ -56,34 +66,47 @@ class Request(Message, Generic[R]):
                 return kind
         return Reply
 
+    def check(self, site: "Site", algorithm: Any) -> None:
+        """Raise if this is not a request of the run that was agreed on: by public facts, before any row is used."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
 class Done(Reply):
-    """The request was carried out; nothing is told. A reply that tells something is a kind of its own."""
+    """The request was carried out. A reply that holds anything is a kind of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Adopt(Request[Done]):
+class InstallModel(Request[Done]):
     """Keep this fitted model (ONNX): it is the federation's result."""
 
     model: bytes
 
 
-def check_shape(values: Any, allowed: Sequence[tuple[int, ...]]) -> None:
-    """Refuse an array of another shape."""
-    if values.shape not in allowed:
-        raise LimbeckError(f"values of shape {values.shape}, not {' or '.join(map(str, allowed))}")
+def check_array(
+    values: Array, shape: Sequence[int], low: float | None = None, high: float | None = None, kinds: str = "fiub"
+) -> None:
+    """Raise if an array has another shape, another kind of numbers, or values out of range."""
+    if values.shape != tuple(shape) or values.dtype.kind not in kinds:
+        raise LimbeckError(f"values of type {values.dtype} and shape {values.shape}, not of shape {tuple(shape)}")
+    least, most = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    if values.size and not ((low is None or least >= low) and (high is None or most <= high)):
+        raise LimbeckError(f"values from {least:g} to {most:g}, outside of {low} to {high}")
 
 
-def check_share(value: float, or_none: bool = False) -> None:
-    """Refuse a number that is no share; NaN may stand for none."""
-    if not (0 <= value <= 1 or (or_none and value != value)):
-        raise LimbeckError(f"{value} is no share from 0 to 1")
+def check_values(message: Message) -> None:
+    """Raise unless every array of a message holds numbers, and finite ones unless its class says otherwise."""
+    finite = getattr(message, "finite", True)
+    for field in fields(message):  # type: ignore[arg-type]
+        value = getattr(message, field.name)
+        if isinstance(value, np.ndarray) and value.dtype.kind not in "fiub":
+            raise LimbeckError(f"{field.name} holds {value.dtype}, not numbers")
+        if finite and isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise LimbeckError(f"{field.name} is not finite")
 
 
 def is_private(message: Message) -> bool:
-    """Whether a message may derive from private rows: then it leaves a site only through `release`."""
+    """Whether a message may derive from private rows: then it leaves a site only as a declared disclosure."""
     if not isinstance(message, Request):
         return type(message) is not Done
     values = [getattr(message, field.name) for field in fields(message)]  # type: ignore[arg-type]

@@ -1,9 +1,11 @@
 """A recipe: how a network is trained, whatever its architecture."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from limbeck.errors import LimbeckError
+from pydantic import Field
+
+from limbeck.tables import Above0, NotNegative, Positive, check_fields
 
 Optimiser = Literal["adam", "sgd"]
 Schedule = Literal["constant", "cosine"]
@@ -23,32 +25,20 @@ class Recipe:
     training starts from (FedProx).
     """
 
-    epochs: int = 10
-    batch: int = 32
+    epochs: Positive = 10
+    batch: Positive = 32
     optimiser: Optimiser = "adam"
-    learning_rate: float = 1e-3
-    final_learning_rate: float = 0.0  # where the cosine ends
+    learning_rate: Above0 = 1e-3
+    final_learning_rate: NotNegative = 0.0  # where the cosine ends
     schedule: Schedule = "constant"
-    momentum: float = 0.9  # of sgd
-    weight_decay: float = 0.0
-    proximal: float = 0.0  # mu
+    momentum: NotNegative = 0.9  # of sgd
+    weight_decay: NotNegative = 0.0
+    proximal: NotNegative = 0.0  # mu
     loss: Loss = "cross-entropy"
-    temperature: float = 1.0
-    patience: int | None = None
-    held_out: float = 0.1
+    temperature: Above0 = 1.0
+    patience: Positive | None = None
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
     augmentation: Augmentation = "none"
 
     def __post_init__(self) -> None:
-        for key in ("epochs", "batch"):
-            if getattr(self, key) < 1:
-                raise LimbeckError(f"{key} must be at least 1, not {getattr(self, key)}")
-        for key in ("learning_rate", "temperature"):
-            if not getattr(self, key) > 0:
-                raise LimbeckError(f"{key} must be above 0, not {getattr(self, key)}")
-        for key in ("final_learning_rate", "momentum", "weight_decay", "proximal"):
-            if not getattr(self, key) >= 0:
-                raise LimbeckError(f"{key} must be at least 0, not {getattr(self, key)}")
-        if self.patience is not None and self.patience < 1:
-            raise LimbeckError(f"patience must be at least 1, not {self.patience}")
-        if not 0 < self.held_out < 1:
-            raise LimbeckError(f"held_out must be a share between 0 and 1, not {self.held_out}")
+        check_fields(self)

@@ -11,7 +11,6 @@ W = TypeVar("W")
 Observer = Literal["server", "parties", "public"]
 Unit = Literal["example", "party"]
 Noise = Literal["simulated", "secure"]
-UNITS = 2**10  # parts of a weighed vote: sums of votes are whole numbers of them, so that exact noise can be added
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
-    """Where a release's noise comes from: a seeded stream of its own, or the operating system."""
+class NoiseSource:
+    """Where the noise of a release comes from: a seeded stream of its own, or the operating system."""
 
     noise: Noise
     seed: int
@@ -68,7 +67,11 @@ class Mechanism(Protocol[V, W]):  # type: ignore[misc]
 
     @property
     def noisy(self) -> bool:
-        """Whether it draws chance; then what was drawn is kept, and a retry gives the same again."""
+        """Whether it adds noise; what was drawn is kept then, and a retry returns the same."""
+
+    @property
+    def secret(self) -> bool:
+        """Whether what is drawn may never be recorded."""
 
     @property
     def sensitivity(self) -> float: ...
@@ -79,7 +82,7 @@ class Mechanism(Protocol[V, W]):  # type: ignore[misc]
     @property
     def adjacency(self) -> str: ...
 
-    def protect(self, value: V, chance: Chance) -> W: ...
+    def protect(self, value: V, source: NoiseSource) -> W: ...
 
     def asked(self, value: V, classes: int) -> int:
         """How many queries this value answers; or refuse one that the mechanism does not describe."""

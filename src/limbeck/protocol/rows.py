@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+UNANSWERED = -1  # the label of a public row that nobody has labelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,9 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def __getitem__(self, rows: Array) -> "Rows":
+        return Rows(self.x[rows], self.y[rows])
 
 
 @dataclass(frozen=True, slots=True)

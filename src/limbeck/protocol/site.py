@@ -1,39 +1,26 @@
 """Where an algorithm's halves run: the server is a site, a party is a silo."""
 
 import hmac
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from hashlib import sha256, shake_256
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from limbeck.errors import LimbeckError
+from limbeck.protocol.disclosures import Declare, Disclosure, Facts, Origin
 from limbeck.protocol.guard import guarded_results
 from limbeck.protocol.learning import FitError, Guarded, Job, Model, Trainer
 from limbeck.protocol.messages import Done, Message, is_private
-from limbeck.protocol.release import (
-    Asked,
-    Chance,
-    Ledger,
-    Mechanism,
-    MemoryLedger,
-    Noise,
-    Observer,
-    Release,
-    release_row,
-)
+from limbeck.protocol.release import Ledger, MemoryLedger, Noise, NoiseSource, Release
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.streams import stream
 
 T = TypeVar("T")
 V = TypeVar("V")
-W = TypeVar("W")
-
-
-def _gives(mechanism: Mechanism[Any, Any]) -> str:
-    """What comes of a mechanism, in the ledger's words."""
-    return str(getattr(mechanism, "gives", "labels"))
+DISCLOSED = "disclosed"  # in a site's memory: how often each thing has left
 
 
 def _make_read_only(message: Message) -> None:
@@ -44,7 +31,7 @@ def _make_read_only(message: Message) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Site:
-    """The server's place: public rows, a kind of model, and the two doors `train` and `release`.
+    """The server's place: public rows, a kind of model, and two ways to act, `train` and `disclose`.
 
     `parties` take part, as was agreed. `private_level`: the algorithm protects something. `secret` are random bytes of
     this site's own, which with the identifier of the `run` decide how rows are cut; without them the seed decides, as
@@ -64,11 +51,14 @@ class Site:
     run: str = ""
     turn: int = 0
     progress: bytes | None = None  # weights of the server's network as they stand between rounds, for learning curves
+    memory: dict[str, Array | bytes] = field(default_factory=dict)
+    declare: Declare = lambda run: ()
+    predicted: dict[tuple[bytes, int], tuple[Array, Array]] = field(default_factory=dict)  # by packed models, kept
     rng: np.random.Generator = field(init=False)
+    _declared: dict[str, Disclosure] | None = field(default=None, init=False)
     _released: list[Message] = field(default_factory=list, init=False)
     _trained: int = field(default=0, init=False)
     _releases: int = field(default=0, init=False)
-    _announced: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.begin(self.turn)
@@ -77,23 +67,32 @@ class Site:
     def name(self) -> str:
         return "server"
 
+    @property
+    def origin(self) -> Origin:
+        return "server"
+
+    @property
+    def facts(self) -> Facts:
+        """What everybody knows of the run."""
+        return Facts(len(self.public), self.classes, self.parties, self.noise)
+
     def begin(self, turn: int) -> None:
-        """Start answering request number `turn`: chance depends on the seed, the site and the turn alone."""
-        self.turn, self._trained, self._releases, self._announced = turn, 0, 0, 0
+        """Start answering request number `turn`: randomness depends on the seed, the site and the turn alone."""
+        self.turn, self._trained, self._releases = turn, 0, 0
         self.rng = stream(self.seed, *self._stream_key, turn)
         self._released = []
 
     def train(self, jobs: Sequence[Job[T]]) -> list[T]:
-        """The only door to training: results in the order of the jobs.
+        """The only way to train: results in the order of the jobs.
 
         A job's seed depends on its place in this call alone, so that what two runs have in common is common work.
         """
         return self._fit(jobs, self._seeds(len(jobs)))
 
     def _seeds(self, count: int) -> list[int]:
-        chance = stream(self.seed, *self._stream_key, self.turn, "train", self._trained)
+        rng = stream(self.seed, *self._stream_key, self.turn, "train", self._trained)
         self._trained += 1
-        return [int(seed) for seed in chance.integers(2**31, size=count)]
+        return [int(seed) for seed in rng.integers(2**31, size=count)]
 
     def _fit(self, jobs: Sequence[Job[T]], seeds: Sequence[int]) -> list[T]:
         try:
@@ -102,93 +101,85 @@ class Site:
             raise LimbeckError(f"{self.name}: {error}") from error
 
     def silo(self, rows: Rows) -> "Silo":
-        """One party that holds these rows, here at the server: what a federation of one would be.
+        """One party that holds these rows, here at the server: a federation of one.
 
-        What it releases, the server does; its chance is that of party 0.
+        It discloses what is declared for the server; its randomness is that of party 0.
         """
-        return Silo(
-            public=self.public,
-            classes=self.classes,
-            model=self.model,
-            seed=self.seed,
-            trainer=self.trainer,
-            ledger=self.ledger,
-            noise=self.noise,
-            parties=1,
-            private_level=self.private_level,
-            secret=self.secret,
-            run=self.run,
-            party=0,
-            private=rows,
-            title=self.name,
-        )
+        shared = ("public", "classes", "model", "seed", "trainer", "ledger", "noise", "private_level", "secret", "run")
+        own: dict[str, Any] = {name: getattr(self, name) for name in shared}
+        return Silo(**own, declare=lambda run: self.declare(self.facts), party=0, private=rows, title=self.name)
 
-    def announce(
-        self,
-        mechanism: Mechanism[Any, Any],
-        observer: Observer,
-        queries: int = 1,
-        voters: int | None = None,
-        abstentions: bool = False,
-        what: str | None = None,
-        turn: int | None = None,
-    ) -> None:
-        """Write the ledger's row of a release before the training that it needs: a failure costs what success would.
+    def disclose(self, what: str, value: V) -> V:
+        """The only way out: record the declared disclosure `what`, and return what its mechanism makes of the value.
 
-        Rows are announced in the order in which they are released later.
+        The row is in the ledger before anything may leave. Asked again after a crash, noise is not drawn again.
         """
-        asked = Asked(queries, self.classes, voters, abstentions, self.noise)
-        at, number = (self.turn, max(self._announced, self._releases)) if turn is None else (turn, 0)
-        self._announced = number + 1 if turn is None else self._announced
-        self.ledger.write(release_row(self.name, at, number, what or _gives(mechanism), mechanism, observer, asked))
-
-    def release(
-        self,
-        value: V,
-        mechanism: Mechanism[V, W],
-        observer: Observer,
-        queries: int = 1,
-        voters: int | None = None,
-        abstentions: bool = False,
-    ) -> W:
-        """The only door out: the ledger's row is written before what comes of the mechanism may leave.
-
-        `voters` (an upper bound where there are `abstentions`) is a public fact that accountants can use. How many
-        queries noise answers, the mechanism counts itself.
-        """
-        what = type(value).__name__ if isinstance(value, Message) else _gives(mechanism)
-        if mechanism.noisy:
-            queries = mechanism.asked(value, self.classes)
-        asked = Asked(queries, self.classes, voters, abstentions, self.noise)
-        row = release_row(self.name, self.turn, self._releases, what, mechanism, observer, asked)
+        declared, times = self._declaration(what), self._times(what)
+        mechanism = declared.mechanism
+        if times >= declared.times:
+            raise LimbeckError(f"{self.name}: {what} is declared to leave {declared.times} times, not more")
+        if mechanism.noisy and (asked := mechanism.asked(value, self.classes)) != declared.queries:
+            raise LimbeckError(f"{self.name}: {what} is declared for {declared.queries} queries, not for {asked}")
+        row = self._row(declared, times)
+        source = NoiseSource(self.noise, self.seed, (*self._stream_key, self.turn, "noise", self._releases))
         self._releases += 1
-        chance = Chance(self.noise, self.seed, (*self._stream_key, self.turn, "noise", row.number))
-        if mechanism.noisy and self.noise == "secure" and getattr(mechanism, "secret", False):
-            self._write_anew(row)
-            return mechanism.protect(value, chance)
-        if mechanism.noisy:
-            return cast(W, self.ledger.draw(row, lambda: cast(Array, mechanism.protect(value, chance))))
+        self._count(what, times + 1)
+        if mechanism.noisy and not _is_secret(declared, self.noise):
+            return cast(V, self.ledger.draw(row, lambda: mechanism.protect(value, source)))
         self.ledger.write(row)
-        protected = mechanism.protect(value, chance)
+        protected = mechanism.protect(value, source)
         if isinstance(protected, Message):
             _make_read_only(protected)
             self._released.append(protected)
-        return protected
+        return cast(V, protected)
 
-    def _write_anew(self, row: Release) -> None:
-        """What is drawn in secret cannot be drawn the same again: a retry after a kill is paid for again."""
-        retry = 0
-        while self.ledger.write(replace(row, number=-retry) if retry else row):
-            retry += 1
+    def _declaration(self, what: str) -> Disclosure:
+        if what not in self._declarations:
+            raise LimbeckError(f"{self.name}: {what} was about to leave, but the algorithm does not declare it")
+        return self._declarations[what]
+
+    @property
+    def _declarations(self) -> dict[str, Disclosure]:
+        if self._declared is None:
+            self._declared = {each.what: each for each in self.declare(self.facts) if each.origin == self.origin}
+        return self._declared
+
+    def _row(self, declared: Disclosure, times: int) -> Release:
+        """The row of a disclosure's next release: one that was announced, or recorded before a crash, or a new one."""
+        if not self.private_level:
+            return declared.row(self.name, self.turn, self._releases, self.facts)
+        known = [row for row in self.ledger.rows if row.what == declared.what]
+        if times >= len(known) or _is_secret(declared, self.noise):  # a secret draw cannot be repeated: it is paid anew
+            return declared.row(self.name, self.turn, self._next_number, self.facts)
+        if known[times] != (row := declared.row(self.name, known[times].turn, known[times].number, self.facts)):
+            raise LimbeckError(f"{row.site} has released something else in this run before")
+        return row
+
+    @property
+    def _next_number(self) -> int:
+        return 1 + max((row.number for row in self.ledger.rows if row.turn == self.turn), default=-1)
+
+    def _times(self, what: str) -> int:
+        """How often something has left this site in this run."""
+        return int(json.loads(bytes(self.memory.get(DISCLOSED, b"{}"))).get(what, 0))
+
+    def _count(self, what: str, times: int) -> None:
+        known = json.loads(bytes(self.memory.get(DISCLOSED, b"{}")))
+        self.memory[DISCLOSED] = json.dumps({**known, what: times}, sort_keys=True).encode()
 
     def check_released(self, message: Message) -> None:
-        """Refuse to let out what derives from private rows and did not go through `release`."""
+        """Raise if a message that derives from private rows was not disclosed."""
         if is_private(message) and not any(message is passed for passed in self._released):
-            raise LimbeckError(f"{self.name}: {type(message).__name__} was about to leave without a release")
+            raise LimbeckError(f"{self.name}: {type(message).__name__} was about to leave without being disclosed")
 
     @property
     def _stream_key(self) -> tuple[str | int, ...]:
         return ("server",)
+
+
+def _is_secret(declared: Disclosure, noise: Noise) -> bool:
+    """Whether what is drawn is written down nowhere."""
+    return noise == "secure" and bool(getattr(declared.mechanism, "secret", False))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -198,11 +189,21 @@ class Silo(Site):
     party: int
     private: Rows
     title: str | None = None
-    memory: dict[str, Array | bytes] = field(default_factory=dict)
+    _is_announced: bool = field(default=False, init=False)
 
     @property
     def name(self) -> str:
         return self.title or f"party {self.party}"
+
+    @property
+    def origin(self) -> Origin:
+        return "server" if self.title == "server" else "party"
+
+    @property
+    def facts(self) -> Facts:
+        """With the number of its rows in a simulation."""
+        rows = len(self.private) if self.noise == "simulated" else None
+        return Facts(len(self.public), self.classes, self.parties, self.noise, rows)
 
     @property
     def _stream_key(self) -> tuple[str | int, ...]:
@@ -213,8 +214,21 @@ class Silo(Site):
         seeds = self._seeds(len(jobs))
         if not self.private_level:
             return self._fit(jobs, seeds)
+        self._announce()
         results = self._fit([Guarded(job) for job in jobs], seeds)
         return guarded_results(jobs, results, self.classes, seeds, self.name)
+
+    def _announce(self) -> None:
+        """Write the rows of all that this party is to release, before it trains: a failure costs what success would."""
+        if self._is_announced:
+            return
+        for declared in self._declarations.values():
+            if declared.is_free or _is_secret(declared, self.noise):
+                continue
+            known = sum(row.what == declared.what for row in self.ledger.rows)
+            for _ in range(known, declared.times):
+                self.ledger.write(declared.row(self.name, self.turn, self._next_number, self.facts))
+        self._is_announced = True
 
     def hidden_bytes(self, purpose: str, count: int) -> bytes:
         """Bytes that nobody outside can know, the same whenever this run asks; in simulations from the seed."""
@@ -229,12 +243,12 @@ class Silo(Site):
             return self.rng.permutation(count)
         return np.argsort(np.frombuffer(self.hidden_bytes(purpose, 8 * count), np.uint64), kind="stable")
 
-    def adopt(self, model: bytes) -> Done:
+    def install(self, model: bytes) -> Done:
         """Keep a fitted model as this party's own."""
         self.memory["model"] = model
         return Done()
 
     @property
-    def adopted(self) -> bytes | None:
+    def installed(self) -> bytes | None:
         model = self.memory.get("model")
         return model if isinstance(model, bytes) else None

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from limbeck.privacy.budget import Budget, in_force
 from limbeck.privacy.chain import Contents
-from limbeck.privacy.guarantees import Figure, delta_of_subsets
+from limbeck.privacy.guarantees import PrivacyGuarantee, delta_of_subsets
 from limbeck.privacy.sites import numbered_parties, over_runs
 from limbeck.protocol.release import Release
 from limbeck.report.tables import framed
@@ -31,7 +31,7 @@ def ledger_table(rows: Sequence[tuple[str, str, Release]]) -> Table:
         table.add_column(column, justify="right" if column == "queries" else "left", overflow="fold")
     for at, run, row in rows:
         scale = next((f" {row.parameters[k]:.4g}" for k in ("gamma", "sigma") if k in row.parameters), "")
-        noise = "" if row.mechanism in ("unprotected", "nothing-private") else row.noise
+        noise = "" if row.mechanism in ("unprotected", "post-processing") else row.noise
         table.add_row(at, _short(run), row.site, row.what, row.mechanism + scale, row.observer, str(row.queries), noise)
     return table
 
@@ -54,7 +54,7 @@ def _spent(budget: Budget, contents: Contents) -> str:
     return _number(budget.spent(over_runs(contents.releases)))
 
 
-def figures_table(found: Sequence[Figure], delta: float) -> Table:
+def figures_table(found: Sequence[PrivacyGuarantee], delta: float) -> Table:
     table = framed(f"epsilon at delta {delta:g}")
     people = any(figure.rows > 1 for figure in found)
     for column in ("towards", "unit", *["rows"] * people, "neighbours", "epsilon", "accountant"):

@@ -5,23 +5,36 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limbeck.experiments.record import SERVER, RunRecord
-from limbeck.privacy.guarantees import GROUPS, Figure, delta_of_subsets, people
+from limbeck.privacy.guarantees import GROUPS, PrivacyGuarantee, delta_of_subsets, people
 from limbeck.privacy.mechanisms import Subsample
-from limbeck.protocol.messages import Message
 from limbeck.protocol.release import Release
 
 WHO = {"server": "the server", "parties": "the other parties", "public": "the public"}
 UNITS = {"example": "one row", "party": "a whole party"}
 WORTH = {100.0: " **That is no protection.**", 10.0: " That is little protection."}  # from such an epsilon on
-WITHOUT_NOISE = ("unprotected", "nothing-private")
+WITHOUT_NOISE = ("unprotected", "post-processing")
 RELATIONS = {"replace": "replaced", "add-remove": "added or removed"}
 CHANGES = {"replace": "replacing", "add-remove": "adding or removing"}
+DESCRIPTIONS = {
+    "accuracy": "how often a party's model is right on rows of the party",
+    "class counts": "how many rows of each class a party has",
+    "consensus": "the average of all parties' predictions",
+    "model": "a model that learned from private rows, or from what they led to",
+    "predictions": "what a party's model predicts for public rows",
+    "prior estimate": "a party's estimate of the classes' shares",
+    "rows": "private rows themselves",
+    "scores": "what a party's model predicts for public rows",
+    "students": "models that learned public rows as a party's own models label them",
+    "update": "the weights of a network that learned a party's rows",
+    "votes": "what a party's model predicts for public rows",
+    "weights": "the average of all parties' weights",
+}
 NETWORK = "flower"  # the engine of a run between organisations
 
 
 def statement(
     record: RunRecord,
-    ledger: Sequence[Figure] = (),
+    ledger: Sequence[PrivacyGuarantee] = (),
     delta: float | None = None,
     own_models: bool = False,
     head: tuple[int, str] | None = None,
@@ -174,7 +187,7 @@ def _at_several_parties(noised: Sequence[Mapping[str, Any]]) -> str:
     return " ".join(told)
 
 
-def _together(ledger: Sequence[Figure], delta: float) -> str:
+def _together(ledger: Sequence[PrivacyGuarantee], delta: float) -> str:
     lines = [
         f"- towards {WHO[f.observer]}, {_unit({'unit': f.unit, 'rows': f.rows})} {RELATIONS[f.adjacency]}: "
         + (f"epsilon {_number(f.epsilon)}" if math.isfinite(f.epsilon) else "no guarantee holds")
@@ -184,12 +197,7 @@ def _together(ledger: Sequence[Figure], delta: float) -> str:
 
 
 def _named(what: str) -> str:
-    """A message's name, and what it says of itself."""
-    kind = next((kind for kind in Message.kinds.values() if kind.__name__ == what), None)
-    told = " ".join((kind.__doc__ or "").split()).partition(". ")[0].rstrip(".") if kind else ""
-    if not told or told.startswith(f"{what}("):  # nobody wrote down what it is
-        return what
-    return f"{what} ({told[0].lower()}{told[1:]})"
+    return f"{what} ({DESCRIPTIONS[what]})" if what in DESCRIPTIONS else what
 
 
 def _not_protected(record: RunRecord, own_models: bool) -> str:

@@ -24,7 +24,7 @@ def told(fit: Suitability) -> Group:
         "",
         f"coverage           {_bar(fit.coverage)} {percent(fit.coverage)} of private rows have a public row near them",
         f"told apart (AUC)   {_bar(2 * max(fit.auc, 0.5) - 1)} {fit.auc:.3f}; 0.5 is not at all, 1 is always",
-        f"dead columns       {_bar(fit.dead / fit.features)} {dead} vary in private rows only",
+        f"constant columns   {_bar(fit.dead / fit.features)} {dead} vary in private rows only",
     )
 
 

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,20 +15,23 @@ from limbeck.engines.engine import Delivered, Engine, Letter
 from limbeck.engines.flower.coordinator import Control, Line, Presence
 from limbeck.engines.flower.parcels import LostLineError
 from limbeck.engines.journal import Journal
-from limbeck.engines.vetting import vetted
+from limbeck.engines.validation import read_reply
 from limbeck.errors import LimbeckError
 from limbeck.models.inspection import Limits
-from limbeck.privacy.mechanisms import PostProcessing, Subsample, Unprotected, mechanism_from
+from limbeck.privacy.mechanisms import Subsample, mechanism_from
+from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
-from limbeck.protocol.letters import ENOUGH, LARGEST_HEADER, Answer, Question, Terms
+from limbeck.protocol.disclosures import Disclosure, Facts
+from limbeck.protocol.letters import LARGEST_HEADER, Answer, Question, Terms
 from limbeck.protocol.messages import Done, Reply, Request
-from limbeck.protocol.parties import Algorithm
-from limbeck.protocol.release import Asked, Release, release_row
+from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.site import Site
 
 POLL = 0.25  # seconds between two looks for answers
 CONSENT = 10**6  # the turn of a question that is not the algorithm's
-MOST_RELEASES, MOST_QUERIES = 100, 100  # of an answer; for each public row
+MOST_RELEASES = 100  # of an answer, beside those that the algorithm declares
+MOST_ROWS = 10**9  # of a subset
+NOISES: tuple[Noise, ...] = ("secure", "simulated")
 CLOSE = 1e-3  # of a calibrated scale: within it, machines calibrate alike
 NOBODY = -1  # the party of an event that concerns none
 _RELEASE = TypeAdapter(Release)
@@ -194,10 +197,11 @@ class Flower(Engine):
             if answer.refusal is not None:
                 self._note(letter, question.party, f"refused: {answer.refusal[:500]}")
                 return None
-            reply = vetted(answer.reply, letter.request, letter.header, self.server, self.limits)
+            reply = read_reply(answer.reply, letter.request, letter.header, self.server, self.algorithm, self.limits)
             self._check_releases(answer)
         except LimbeckError as error:
-            self._note(letter, question.party, f"bad reply: {' '.join(str(error).split())[:500]}")
+            self.rejected[question.party] = " ".join(str(error).split())[:500]
+            self._note(letter, question.party, f"bad reply: {self.rejected[question.party]}")
             return None
         self.journal.answer(letter.header.turn, question.party, data)
         self.releases += [dict(row) for row in answer.releases]
@@ -211,45 +215,47 @@ class Flower(Engine):
         return Delivered(message, len(answer.reply))
 
     def _check_releases(self, answer: Answer) -> None:
-        """The rows that a party says it wrote: its own, of this turn, and such as the algorithm makes."""
+        """The rows that a party says it wrote: its own, up to this turn, and such as the algorithm declares."""
+        if len(answer.releases) > MOST_RELEASES + sum(each.times for _, each in self._declared):
+            raise LimbeckError("rows of a ledger without end")
         try:
-            said = [json.dumps(dict(row)) for row in answer.releases]
-            told = [_RELEASE.validate_json(row, strict=True, extra="forbid") for row in said]
-            for row in told:
-                if not any(_is_like(row, planned) for planned in self._planned):
-                    self._check_subset(row)
+            data = [json.dumps(dict(row)) for row in answer.releases]
+            rows = [_RELEASE.validate_json(row, strict=True, extra="forbid") for row in data]
+            are_known = all(map(self._is_declared, rows))
         except (TypeError, ValueError, ArithmeticError) as error:
             raise LimbeckError("rows of a ledger that are none") from error
-        most = MOST_QUERIES * max(1, len(self.server.public))
-        if len(told) > MOST_RELEASES or any(
-            not (0 <= row.queries <= most and 0 <= row.classes <= most and 0 <= (row.voters or 0) <= most)
-            for row in told
-        ):
-            raise LimbeckError("rows of a ledger that nobody writes")
-        if any(row.site != f"party {answer.party}" or row.turn != answer.turn for row in told):
+        if not are_known:
+            raise LimbeckError("rows of a ledger that this algorithm does not write")
+        if any(row.site != f"party {answer.party}" or not 0 <= row.turn <= answer.turn for row in rows):
             raise LimbeckError("rows of another party's ledger")
 
-    def _check_subset(self, row: Release) -> None:
-        """A subset may differ from the plan only where no number of rows was agreed on: then it is the party's own."""
-        if getattr(self.algorithm, "population", None) is not None:
-            raise LimbeckError("rows of a ledger that this algorithm does not write")
-        _check_subsample(row, self._planned)
+    def _is_declared(self, row: Release) -> bool:
+        return any(_is_like(row, known) for known in self._declared_rows) or self._is_subset(row)
 
     @cached_property
-    def _planned(self) -> list[Release]:
-        """How a party of this run may protect what leaves: as the algorithm plans it, or not at all."""
-        bare = [release_row("", 0, 0, "", m, "server", Asked()) for m in (Unprotected(), PostProcessing())]
-        return [*bare, *(row for noise in ("secure", "simulated") for row in self._plan(noise))]
+    def _declared(self) -> list[tuple[Facts, Disclosure]]:
+        """What a party of this run may release, with noise of either kind."""
+        found: list[tuple[Facts, Disclosure]] = []
+        for noise in NOISES:
+            facts = Facts(len(self.server.public), self.server.classes, self.consortium.terms.parties, noise)
+            with suppress(LimbeckError):  # where the algorithm cannot be run with such noise
+                found += [(facts, each) for each in self.algorithm.disclosures(facts) if each.origin == "party"]
+        return found
 
-    def _plan(self, noise: str) -> list[Release]:
-        """What the algorithm will release; nothing where it cannot be run with such noise."""
-        plan: Any = getattr(self.algorithm, "planned", None)
-        if plan is None:
-            return []
-        with suppress(LimbeckError):
-            rows = [ENOUGH] * self.consortium.terms.parties
-            return list(plan(len(self.server.public), self.server.classes, rows, noise))
-        return []
+    @cached_property
+    def _declared_rows(self) -> list[Release]:
+        return [each.row("", 0, 0, facts) for facts, each in self._declared]
+
+    def _is_subset(self, row: Release) -> bool:
+        """Whether it is a declared subset, of how many rows only the party knows where none was agreed on."""
+        known = next((each for each in self._declared_rows if each.mechanism == row.mechanism == Subsample.name), None)
+        if known is None or not self.algorithm.needs_population:
+            return False
+        if not all(type(row.parameters.get(key)) is int and row.parameters[key] <= MOST_ROWS for key in ("rows", "of")):
+            return False
+        own = {**known.parameters, "rows": row.parameters["rows"], "of": row.parameters["of"]}
+        mechanism = mechanism_from(row.mechanism, own)
+        return _is_like(row, replace(known, parameters=own, sensitivity=mechanism.sensitivity))
 
     def _question(self, letter: Letter, party: int) -> Question:
         turn, consortium = letter.header.turn, self.consortium
@@ -272,34 +278,18 @@ class Flower(Engine):
         self.say(f"{type(letter.request).__name__}: {who}: {what}")
 
 
-def _is_like(row: Release, planned: Release) -> bool:
-    """Whether a row's mechanism is the planned one; calibration may differ between machines in the last digits."""
-    told, meant = dict(row.parameters), dict(planned.parameters)
-    return (
-        (row.mechanism, row.unit, row.adjacency) == (planned.mechanism, planned.unit, planned.adjacency)
-        and told.keys() == meant.keys()
-        and all(_is_close(told[key], value) for key, value in meant.items())
-        and _is_close(row.sensitivity, planned.sensitivity)
-    )
+def _is_like(row: Release, declared: Release) -> bool:
+    """Whether a row is the declared one; calibration may differ between machines in the last digits."""
+    return _is_close(asdict(replace(row, site="", turn=0, number=0)), asdict(declared))
 
 
-def _is_close(told: Any, meant: Any) -> bool:
-    if type(meant) is float:
-        return type(told) in (int, float) and math.isclose(told, meant, rel_tol=CLOSE)
-    return type(told) is type(meant) and bool(told == meant)
-
-
-def _check_subsample(row: Release, planned: Sequence[Release]) -> None:
-    """How many rows were drawn of how many is the party's own: no plan of the server's can know it."""
-    known = row.mechanism == Subsample.name and any(each.mechanism == Subsample.name for each in planned)
-    if not known or not all(type(row.parameters.get(key)) is int for key in ("rows", "of")):
-        raise LimbeckError("rows of a ledger that this algorithm does not write")
-    drawn: Any = mechanism_from(row.mechanism, dict(row.parameters))
-    told = (type(drawn.replacement), drawn.unit, drawn.adjacency)
-    if drawn.rows > 1000 * ENOUGH or drawn.of > 1000 * ENOUGH or told != (bool, "example", "any"):
-        raise LimbeckError("a subset of rows that nobody draws")
-    if not _is_like(row, release_row(row.site, 0, 0, "", drawn, row.observer, Asked())):
-        raise LimbeckError("a row that does not say what its mechanism says")
+def _is_close(found: Any, declared: Any) -> bool:
+    if isinstance(declared, dict):
+        same_keys = isinstance(found, dict) and found.keys() == declared.keys()
+        return same_keys and all(_is_close(found[key], value) for key, value in declared.items())
+    if type(declared) is float:
+        return type(found) in (int, float) and math.isclose(found, declared, rel_tol=CLOSE)
+    return type(found) is type(declared) and bool(found == declared)
 
 
 class _Rounds:

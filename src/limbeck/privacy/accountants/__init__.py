@@ -1,4 +1,4 @@
-"""Accountants: pure functions from spends to epsilon. Each refuses what it has no theorem for."""
+"""Accountants: pure functions from events to epsilon. Each refuses a loss that it has no theorem for."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,10 +8,11 @@ from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.privacy.accountants.composition import basic, binary, binary_rdp, gaussian, kov, mixed, pld
 from limbeck.privacy.accountants.moments import ORDERS, moments
 from limbeck.privacy.accountants.rdp import bounded_range, rdp, zcdp
-from limbeck.privacy.events import Spend, UnknownSpendError
+from limbeck.privacy.events import DpEvent, UnknownEventError
+from limbeck.privacy.losses import NoLoss
 from limbeck.protocol.rows import Array
 
-Accountant = Callable[[Sequence[Spend], float], float]
+Accountant = Callable[[Sequence[DpEvent], float], float]
 ACCOUNTANTS: dict[str, Accountant] = {
     "moments": moments,
     "rdp": rdp,
@@ -28,45 +29,46 @@ ACCOUNTANTS: dict[str, Accountant] = {
 
 
 def epsilon_by(
-    name: str, spends: Sequence[Spend], delta: float, orders: int = ORDERS, votes: Array | None = None
+    name: str, events: Sequence[DpEvent], delta: float, orders: int = ORDERS, votes: Array | None = None
 ) -> float:
-    """By one accountant; `orders` is for moments, `votes` give the data-dependent figure of moments and rdp."""
+    """By one accountant; `orders` is for moments, `votes` give the data-dependent epsilon of moments and rdp."""
     if name not in ACCOUNTANTS:
         raise LimbeckError(f"unknown accountant {name!r}; {did_you_mean(name, [*ACCOUNTANTS, 'best'])}")
     check_delta(delta)
-    if not sum(spend.queries for spend in spends):
+    events = [event for event in events if not isinstance(event.loss, NoLoss)]
+    if not sum(event.queries for event in events):
         return 0.0
-    if any(spend.bare for spend in spends):
+    if any(event.is_unprotected for event in events):
         return math.inf
     special = {
         "moments": partial(moments, orders=orders, votes=votes),
         "rdp": partial(rdp, votes=votes),
     }
     try:
-        return special.get(name, ACCOUNTANTS[name])(spends, delta)
-    except UnknownSpendError as error:
-        raise UnknownSpendError(f"{name}: {error}") from error
+        return special.get(name, ACCOUNTANTS[name])(events, delta)
+    except UnknownEventError as error:
+        raise UnknownEventError(f"{name}: {error}") from error
 
 
 def every_epsilon(
-    spends: Sequence[Spend], delta: float, orders: int = ORDERS, votes: Array | None = None
+    events: Sequence[DpEvent], delta: float, orders: int = ORDERS, votes: Array | None = None
 ) -> dict[str, float]:
-    """By each accountant that has a theorem for these spends."""
+    """By each accountant that has a theorem for these events."""
     found = {}
     for name in ACCOUNTANTS:
         try:
-            found[name] = epsilon_by(name, spends, delta, orders, votes)
-        except UnknownSpendError:
+            found[name] = epsilon_by(name, events, delta, orders, votes)
+        except UnknownEventError:
             continue
     if not found:
-        told = ", ".join(dict.fromkeys(spend.mechanism.name for spend in spends))
-        raise UnknownSpendError(f"no accountant knows how {told} compose")
+        told = ", ".join(dict.fromkeys(event.mechanism.name for event in events))
+        raise UnknownEventError(f"no accountant knows how {told} compose")
     return found
 
 
-def best_epsilon(spends: Sequence[Spend], delta: float, orders: int = ORDERS) -> tuple[float, str]:
-    """The least of the data-independent figures, each of which is a theorem, and whose it is."""
-    return least(every_epsilon(spends, delta, orders))
+def best_epsilon(events: Sequence[DpEvent], delta: float, orders: int = ORDERS) -> tuple[float, str]:
+    """The smallest data-independent epsilon, each of which is a theorem, and its accountant."""
+    return least(every_epsilon(events, delta, orders))
 
 
 def least(found: Mapping[str, float]) -> tuple[float, str]:

@@ -3,14 +3,15 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy import optimize, special
 
 from limbeck.privacy.accountants.conversion import epsilon_of_curve
 from limbeck.privacy.accountants.rdp import rdp
-from limbeck.privacy.events import RANGED, Spend, UnknownSpendError
-from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace
+from limbeck.privacy.events import DpEvent, UnknownEventError
+from limbeck.privacy.losses import BoundedRange, GaussianLoss, LaplaceShift, Pure
 from limbeck.protocol.rows import Array
 
 STEPS = 80  # of a Laplace loss distribution in one count's largest loss
@@ -27,17 +28,17 @@ ENOUGH_WORK, MOST_WORK = 2e8, 2e9  # queries x pairs x grid points of an exact c
 UNLIKELY = 1e-4  # the share of delta that margins beyond all likelihood may take
 
 
-def basic(spends: Sequence[Spend], delta: float) -> float:
+def basic(events: Sequence[DpEvent], delta: float) -> float:
     """Pure epsilons add up, and nothing is left to chance."""
-    return sum(spend.queries * spend.pure for spend in spends)
+    return sum(event.queries * event.pure for event in events)
 
 
-def kov(spends: Sequence[Spend], delta: float) -> float:
+def kov(events: Sequence[DpEvent], delta: float) -> float:
     """The optimal composition of k equal (e, 0)-private queries (Kairouz, Oh & Viswanath 2015)."""
-    levels = {spend.pure for spend in spends}
+    levels = {event.pure for event in events}
     if len(levels) > 1:
-        raise UnknownSpendError("kov composes queries of one level only")
-    [pure], count = levels, sum(spend.queries for spend in spends)
+        raise UnknownEventError("kov composes queries of one level only")
+    [pure], count = levels, sum(event.queries for event in events)
     lost = np.arange(count + 1)
     loss = (count - 2 * lost) * pure
     log_chance = (
@@ -55,11 +56,9 @@ def kov(spends: Sequence[Spend], delta: float) -> float:
     return _solve(beyond, delta, count * pure)
 
 
-def gaussian(spends: Sequence[Spend], delta: float) -> float:
+def gaussian(events: Sequence[DpEvent], delta: float) -> float:
     """Exact for continuous Gaussian noise (Balle & Wang 2018; Dong, Roth & Su 2019)."""
-    if any(spend.noise == "secure" for spend in spends):
-        raise UnknownSpendError("the exact Gaussian curve is for continuous noise, not for discrete")
-    return gaussian_epsilon(math.sqrt(sum(spend.queries * spend.gaussian for spend in spends)), delta)
+    return gaussian_epsilon(_continuous_mu(events), delta)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -76,33 +75,41 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return _solve(beyond, delta, ceiling)
 
 
-def pld(spends: Sequence[Spend], delta: float) -> float:
-    """Laplace: the loss distributions of the counts that move, composed. Gumbel: optimal for its bounded range."""
-    if all(isinstance(spend.mechanism, Laplace) for spend in spends):
-        return _laplace_pld(spends, delta)
-    if all(isinstance(spend.mechanism, RANGED) for spend in spends):
-        return optimal(_ranges(spends), delta, rdp(spends, delta))
-    raise UnknownSpendError("pld composes Laplace noise, or exponential mechanisms, alone")
+def _continuous_mu(events: Sequence[DpEvent]) -> float:
+    """Sensitivity over noise of all queries together."""
+    for event in events:
+        match event.loss:
+            case GaussianLoss(discrete=True):
+                raise UnknownEventError("the exact Gaussian curve is for continuous noise, not for discrete")
+    return math.sqrt(sum(event.queries * event.mu_squared for event in events))
 
 
-def mixed(spends: Sequence[Spend], delta: float) -> float:
+def pld(events: Sequence[DpEvent], delta: float) -> float:
+    """Laplace: the loss distributions of the affected counts, composed. Gumbel: optimal for its bounded range."""
+    shifts = [(event.queries, loss.shift) for event in events if isinstance(loss := event.loss, Pure) and loss.shift]
+    if len(shifts) == len(events):
+        return _laplace_pld(shifts, delta)
+    if all(isinstance(event.loss, BoundedRange) for event in events):
+        return optimal(_ranges(events), delta, rdp(events, delta))
+    raise UnknownEventError("pld composes Laplace noise, or exponential mechanisms, alone")
+
+
+def mixed(events: Sequence[DpEvent], delta: float) -> float:
     """Gaussian noise beside exponential mechanisms, whose cases the adversary picks when he has seen all the noise.
 
     No order is worse: whoever picks a case earlier knows less. Losses of the noise are rounded up to one of FINE.
     """
-    ranged = [spend for spend in spends if isinstance(spend.mechanism, RANGED)]
-    others = [spend for spend in spends if not isinstance(spend.mechanism, RANGED)]
+    ranged = [event for event in events if isinstance(event.loss, BoundedRange)]
+    others = [event for event in events if not isinstance(event.loss, BoundedRange)]
     if not ranged or not others:
-        raise UnknownSpendError("mixed is for Gaussian noise beside exponential mechanisms")
-    if any(spend.noise == "secure" for spend in others):
-        raise UnknownSpendError("mixed is for continuous Gaussian noise, not for discrete")
-    mu, ceiling = math.sqrt(sum(spend.queries * spend.gaussian for spend in others)), rdp(spends, delta)
+        raise UnknownEventError("mixed is for Gaussian noise beside exponential mechanisms")
+    mu, ceiling = _continuous_mu(others), rdp(events, delta)
     grid, value = _values(_ranges(ranged), ceiling)
     steps = np.linspace(-FARTHEST, FARTHEST, FINE)
     edges, lower = mu * mu / 2 + mu * steps, np.diff(special.ndtr(steps[: FINE // 2 + 1]))
     chance, beyond_all = np.concatenate([lower, lower[::-1]]), 2 * float(special.ndtr(-FARTHEST))
     if not delta > 2 * beyond_all:
-        raise UnknownSpendError("so small a delta is beyond what is told apart")
+        raise UnknownEventError("so small a delta is beyond what is told apart")
 
     def beyond(eps: float) -> float:
         reached = np.interp(-np.exp(eps - edges[1:]), -np.exp(-grid), value, right=1.0)
@@ -111,33 +118,33 @@ def mixed(spends: Sequence[Spend], delta: float) -> float:
     return min(ceiling, _solve(beyond, delta, ceiling))
 
 
-def binary(spends: Sequence[Spend], delta: float) -> float:
+def binary(events: Sequence[DpEvent], delta: float) -> float:
     """Two classes: the optimal adaptive composition over all margins that the voters allow."""
-    family = _margin_pairs(_alike(spends), delta)
-    return optimal(family, delta - family.slack, min(binary_rdp(spends, delta), rdp(spends, delta)))
+    family = _margin_pairs(_alike(events), delta)
+    return optimal(family, delta - family.slack, min(binary_rdp(events, delta), rdp(events, delta)))
 
 
-def binary_rdp(spends: Sequence[Spend], delta: float) -> float:
+def binary_rdp(events: Sequence[DpEvent], delta: float) -> float:
     """Two classes: at every order the worst margin's divergence."""
-    families = [_margin_pairs(spend, delta) for spend in spends]
+    families = [_margin_pairs(event, delta) for event in events]
     slack = sum(family.slack for family in families)
     return epsilon_of_curve(lambda order: sum(f.queries * _worst(f, order) for f in families), delta - slack)
 
 
-def _ranges(spends: Sequence[Spend]) -> "Pairs":
+def _ranges(events: Sequence[DpEvent]) -> "Pairs":
     """Equal queries of bounded range."""
-    spend = _alike(spends)
-    if spend.pure > LARGEST:
-        raise UnknownSpendError("too little noise for the exact composition")
-    return Pairs(*_range_pairs(spend.pure), spend.queries)
+    event = _alike(events)
+    if event.pure > LARGEST:
+        raise UnknownEventError("too little noise for the exact composition")
+    return Pairs(*_range_pairs(event.pure), event.queries)
 
 
-def _alike(spends: Sequence[Spend]) -> Spend:
-    """All queries as one spend: an adversary who may choose their order makes unlike ones worth more than either."""
-    queries = sum(spend.queries for spend in spends)
-    [alike, *others] = {replace(spend, queries=queries) for spend in spends}
+def _alike(events: Sequence[DpEvent]) -> DpEvent:
+    """All queries as one event: an adversary who may choose their order makes unlike ones worth more than either."""
+    queries = sum(event.queries for event in events)
+    [alike, *others] = {replace(event, queries=queries) for event in events}
     if others:
-        raise UnknownSpendError("queries of different kinds have no exact composition here")
+        raise UnknownEventError("queries of different kinds have no exact composition here")
     return alike
 
 
@@ -182,12 +189,12 @@ def _values(family: Pairs, ceiling: float) -> tuple[Array, Array]:
     """What all queries make of every loss: the delta that is left at epsilon 0 where so much was lost before."""
     loss = family.loss
     if loss < SMALLEST or not ceiling < LARGEST:
-        raise UnknownSpendError("too much or too little noise for the exact composition")
+        raise UnknownEventError("too much or too little noise for the exact composition")
     low, high = -(1.1 * ceiling + 1), ceiling + 12
     work = family.queries * len(family.here) * (high - low) / loss
     steps = min(FINEST, ENOUGH_WORK / work)
     if steps < COARSEST and work * COARSEST > MOST_WORK:
-        raise UnknownSpendError("too many queries for the exact composition")
+        raise UnknownEventError("too many queries for the exact composition")
     finest = loss / max(steps, COARSEST)
     grid = np.arange(math.floor(low / finest), math.ceil(high / finest) + 1) * finest
     return grid, _composed(np.maximum(0, -np.expm1(-grid)), family, finest)
@@ -241,32 +248,24 @@ def _range_pairs(width: float) -> tuple[Array, Array, Array, Array]:
     return here, here * np.exp(-high), not_here, not_here * np.exp(width - low)
 
 
-def _margin_pairs(spend: Spend, delta: float) -> Pairs:
+def _margin_pairs(event: DpEvent, delta: float) -> Pairs:
     """The second class leads by m to one neighbour and by m + shift to the other, for every margin m there can be.
 
     Margins at which both would overturn the lead less often than `slight` are left out and paid for in delta. A smaller
     shift within the same bounds tells less: its two chances lie between those of a pair that is here.
     """
-    mechanism = spend.mechanism
-    if not isinstance(mechanism, Laplace | Gumbel | Gaussian):
-        raise UnknownSpendError(f"{mechanism.name} is not a noisy maximum that binary knows")
-    if spend.classes != 2:
-        raise UnknownSpendError("binary is for two classes")
-    if isinstance(mechanism, Gaussian) and not mechanism.whole:
-        raise UnknownSpendError("binary is for whole votes")
-    if spend.noise == "secure" and isinstance(mechanism, Gaussian):
-        raise UnknownSpendError("binary is for continuous Gaussian noise, not for discrete")
-    discrete = spend.noise == "secure" and isinstance(mechanism, Laplace)
-    flips = mechanism.discrete_flips if isinstance(mechanism, Laplace) and discrete else mechanism.flips
-    shift, slight = spend.moved * spend.weight, UNLIKELY * delta / spend.queries
+    if event.classes != 2:
+        raise UnknownEventError("binary is for two classes")
+    flips, weight = partial(event.mechanism.flips, noise=event.noise), event.mechanism.weight
+    shift, slight = event.affected_counts * event.weight, UNLIKELY * delta / max(1, event.queries)
     unlikely = _beyond_likelihood(flips, slight)
-    most = unlikely + shift if spend.voters is None else spend.voters * mechanism.weight
-    every = spend.voters is None or spend.abstentions or mechanism.weight > 1 or spend.moved == 1
+    most = unlikely + shift if event.voters is None else event.voters * weight
+    every = event.voters is None or event.abstentions or weight > 1 or event.affected_counts == 1
     margin = np.arange(-most, most - shift + 1, 1 if every else 2)
     if not len(margin):
-        raise UnknownSpendError(f"{spend.voters} voters cannot change by {shift}")
+        raise UnknownEventError(f"{event.voters} voters cannot change by {shift}")
     near = margin[(margin + shift >= -unlikely) & (margin <= unlikely)]
-    slack = 0.0 if spend.voters is not None and len(near) == len(margin) else spend.queries * slight
+    slack = 0.0 if event.voters is not None and len(near) == len(margin) else event.queries * slight
     one, other = flips(near), flips(near + shift)
     not_one, not_other = flips(-near), flips(-near - shift)
     return Pairs(
@@ -274,7 +273,7 @@ def _margin_pairs(spend: Spend, delta: float) -> Pairs:
         there=np.concatenate([not_other, one]),
         not_here=np.concatenate([one, not_other]),
         not_there=np.concatenate([other, not_one]),
-        queries=spend.queries,
+        queries=event.queries,
         slack=slack,
     )
 
@@ -285,7 +284,7 @@ def _beyond_likelihood(flips: Callable[[Array], Array], chance: float) -> int:
     while float(flips(np.array([-most]))[0]) > chance:
         most = math.ceil(most * 1.1)
         if most > MOST_MARGINS:
-            raise UnknownSpendError("too much noise for the exact composition")
+            raise UnknownEventError("too much noise for the exact composition")
     return most
 
 
@@ -298,8 +297,8 @@ def _worst(family: Pairs, order: float) -> float:
     return max(0.0, float(np.logaddexp(yes, no).max())) / (order - 1)
 
 
-def _laplace_pld(spends: Sequence[Spend], delta: float) -> float:
-    """The worst case: two counts, each moved by `weight`.
+def _laplace_pld(shifts: Sequence[tuple[int, LaplaceShift]], delta: float) -> float:
+    """Of queries to noisy counts. The worst case: two counts, each moved by a person's weight.
 
     The votes of a person's rows may also move more counts by less each. That never costs more: at every epsilon from 0
     to a + b, one count moved by a + b noise scales has delta 1 - u, with u = e^((epsilon - a - b) / 2), and two counts
@@ -307,20 +306,20 @@ def _laplace_pld(spends: Sequence[Spend], delta: float) -> float:
     """
     from dp_accounting.pld import privacy_loss_distribution as distributions
 
-    losses = [spend.weight * spend.mechanism.gamma for spend in spends]
+    losses = [shift.change * shift.gamma for _, shift in shifts]
     if max(losses) > LARGEST:
-        raise UnknownSpendError("too little noise for the exact composition")
+        raise UnknownEventError("too little noise for the exact composition")
     if max(losses) > MOST_APART * min(losses):
-        raise UnknownSpendError("noise of such different sizes has no common grid")
+        raise UnknownEventError("noise of such different sizes has no common grid")
     step = min(losses) / STEPS
     total = distributions.identity(value_discretization_interval=step)
-    for spend in spends:
-        gamma, weight = spend.mechanism.gamma, spend.weight
-        if spend.noise == "secure":
-            one = distributions.from_discrete_laplace_mechanism(gamma, weight, value_discretization_interval=step)
+    for queries, shift in shifts:
+        gamma, change = shift.gamma, shift.change
+        if shift.discrete:
+            one = distributions.from_discrete_laplace_mechanism(gamma, change, value_discretization_interval=step)
         else:
-            one = distributions.from_laplace_mechanism(1 / gamma, weight, value_discretization_interval=step)
-        total = total.compose(one.self_compose(spend.moved * spend.queries))
+            one = distributions.from_laplace_mechanism(1 / gamma, change, value_discretization_interval=step)
+        total = total.compose(one.self_compose(shift.counts * queries))
     return float(total.get_epsilon_for_delta(delta))
 
 

@@ -10,22 +10,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from limbeck.privacy.accountants.votes import pure_data_dependent
-from limbeck.privacy.events import Spend
+from limbeck.privacy.events import DpEvent
 from limbeck.protocol.rows import Array
 
 ORDERS = 8
 
 
-def moments(spends: Sequence[Spend], delta: float, orders: int = ORDERS, votes: Array | None = None) -> float:
+def moments(events: Sequence[DpEvent], delta: float, orders: int = ORDERS, votes: Array | None = None) -> float:
     order = np.arange(1, orders + 1)
-    total = sum(_of(spend, order, votes) for spend in spends)
+    total = sum(_of(event, order, votes) for event in events)
     return float(((total + math.log(1 / delta)) / order).min())
 
 
-def _of(spend: Spend, order: Array, votes: Array | None) -> Array:
-    pure = np.float64(spend.pure)
+def _of(event: DpEvent, order: Array, votes: Array | None) -> Array:
+    pure = np.float64(event.pure)
     with np.errstate(over="ignore"):
         plain = np.minimum(pure**2 * order * (order + 1) / 2, pure * order)
     if votes is None:
-        return np.asarray(spend.queries * plain)
-    return np.asarray(np.minimum(plain, order * pure_data_dependent(spend, order, votes)).sum(axis=0))
+        return np.asarray(event.queries * plain)
+    return np.asarray(np.minimum(plain, order * pure_data_dependent(event, order, votes)).sum(axis=0))

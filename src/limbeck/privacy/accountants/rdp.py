@@ -7,54 +7,51 @@ import numpy as np
 
 from limbeck.privacy.accountants.conversion import ORDERS, epsilon_at, epsilon_of_curve, zcdp_epsilon
 from limbeck.privacy.accountants.votes import gaussian_data_dependent, pure_data_dependent
-from limbeck.privacy.events import RANGED, Spend, UnknownSpendError
-from limbeck.privacy.mechanisms import Gumbel, Laplace, LaplaceCounts, LaplaceLogits, NoisyMedian
+from limbeck.privacy.events import DpEvent, UnknownEventError
+from limbeck.privacy.losses import BoundedRange, GaussianLoss, Pure
 from limbeck.protocol.rows import Array
 
 WIDE = 300.0  # a range beyond which the pure bound does
 
 
-def rdp(spends: Sequence[Spend], delta: float, votes: Array | None = None) -> float:
+def rdp(events: Sequence[DpEvent], delta: float, votes: Array | None = None) -> float:
     """Of any mixture of noisy maxima and Gaussian noise; with votes the data-dependent figure."""
     if votes is not None:
-        return min(rdp(spends, delta), _with_votes(spends, delta, votes))
-    curves = [_curve(spend) for spend in spends]
+        return min(rdp(events, delta), _with_votes(events, delta, votes))
+    curves = [_curve(event) for event in events]
     return epsilon_of_curve(lambda order: sum(curve(order) for curve in curves), delta)
 
 
-def bounded_range(spends: Sequence[Spend], delta: float) -> float:
+def bounded_range(events: Sequence[DpEvent], delta: float) -> float:
     """Exponential mechanisms alone: the worst divergence of losses of bounded range (Dong, Durfee & Rogers 2020)."""
-    for spend in spends:
-        if not isinstance(spend.mechanism, RANGED):
-            raise UnknownSpendError(f"{spend.mechanism.name} is not known to have a bounded range")
-    return rdp(spends, delta)
+    for event in events:
+        if not isinstance(event.loss, BoundedRange):
+            raise UnknownEventError(f"{event.mechanism.name} is not known to have a bounded range")
+    return rdp(events, delta)
 
 
-def zcdp(spends: Sequence[Spend], delta: float) -> float:
+def zcdp(events: Sequence[DpEvent], delta: float) -> float:
     """Concentrated privacy: pure e gives e^2/2, a bounded range e^2/8, Gaussian noise mu^2/2; they add up."""
-    return zcdp_epsilon(sum(spend.queries * _rho(spend) for spend in spends), delta)
+    return zcdp_epsilon(sum(event.queries * _rho(event) for event in events), delta)
 
 
-def _rho(spend: Spend) -> float:
-    match spend.mechanism:
-        case Laplace() | LaplaceCounts() | LaplaceLogits():
-            return sum(part**2 for part in spend.pure_parts) / 2
-        case Gumbel() | NoisyMedian():
-            return spend.pure**2 / 8
-    return spend.gaussian / 2
+def _rho(event: DpEvent) -> float:
+    match event.loss:
+        case Pure(each, parts):
+            return sum([each**2] * parts) / 2
+        case BoundedRange(width):
+            return width**2 / 8
+    return event.mu_squared / 2
 
 
-def _curve(spend: Spend) -> Callable[[float], float]:
-    match spend.mechanism:
-        case Laplace() | LaplaceCounts():
-            return lambda order: spend.queries * pure_divergence(spend.pure, order)
-        case LaplaceLogits():
-            one, times = spend.pure_parts[0], spend.queries * len(spend.pure_parts)
-            divergence = pure_divergence if spend.noise == "secure" else laplace_divergence
-            return lambda order: times * divergence(one, order)
-        case Gumbel() | NoisyMedian():
-            return lambda order: spend.queries * bounded_range_divergence(spend.pure, order)
-    rate = spend.queries * spend.gaussian / 2
+def _curve(event: DpEvent) -> Callable[[float], float]:
+    match event.loss:
+        case Pure(each, parts, laplace):
+            divergence = laplace_divergence if laplace else pure_divergence
+            return lambda order: event.queries * parts * divergence(each, order)
+        case BoundedRange(width):
+            return lambda order: event.queries * bounded_range_divergence(width, order)
+    rate = event.queries * event.mu_squared / 2
     return lambda order: rate * order
 
 
@@ -86,12 +83,12 @@ def bounded_range_divergence(width: float, order: float) -> float:
     return min(width, where + math.log(top / order / -math.expm1(-width)) / (order - 1))
 
 
-def _with_votes(spends: Sequence[Spend], delta: float, votes: Array) -> float:
-    [spend] = spends
+def _with_votes(events: Sequence[DpEvent], delta: float, votes: Array) -> float:
+    [event] = events
     order = ORDERS[ORDERS < 1e4]
-    if isinstance(spend.mechanism, Laplace | Gumbel):
-        plain = np.array([_curve(spend)(a) for a in order]) / spend.queries
-        divergence = np.minimum(plain, pure_data_dependent(spend, order - 1, votes)).sum(axis=0)
+    if isinstance(event.loss, GaussianLoss):
+        divergence = gaussian_data_dependent(event, order, votes).sum(axis=0)
     else:
-        divergence = gaussian_data_dependent(spend, order, votes).sum(axis=0)
+        plain = np.array([_curve(event)(a) for a in order]) / event.queries
+        divergence = np.minimum(plain, pure_data_dependent(event, order - 1, votes)).sum(axis=0)
     return max(0.0, float(np.nanmin(epsilon_at(order, divergence, delta))))

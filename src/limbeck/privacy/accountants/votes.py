@@ -3,11 +3,9 @@
 import math
 
 import numpy as np
-from scipy import special
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.events import Spend, UnknownSpendError
-from limbeck.privacy.mechanisms import ConfidentGaussian, Gaussian, Gumbel, Laplace
+from limbeck.privacy.events import DpEvent
 from limbeck.protocol.rows import Array
 
 
@@ -21,30 +19,10 @@ def check_votes(votes: Array, where: str = "votes") -> Array:
     return votes.astype(np.float64)
 
 
-def log_q(mechanism: Laplace | Gumbel | Gaussian, votes: Array) -> Array:
-    """A bound on the chance that another class than the leading one is published, as a logarithm.
-
-    Laplace: FedKT's Lemma 7 (PATE 2017, Lemma 4); it takes the plain gamma, for the gaps carry s already. Gaussian:
-    Scalable PATE 2018, Proposition 7. Gumbel: the exponential mechanism's own probability.
-    """
-    gaps = np.sort(votes, axis=1)[:, -1:] - np.sort(votes, axis=1)[:, :-1]
-    match mechanism:
-        case Laplace(gamma):
-            return np.asarray(special.logsumexp(np.log((2 + gamma * gaps) / 4) - gamma * gaps, axis=1))
-        case Gumbel(gamma):
-            others = special.logsumexp(-gamma * gaps, axis=1)
-            return np.asarray(others - np.logaddexp(0, others))
-        case Gaussian(sigma):
-            union = special.logsumexp(special.log_ndtr(-gaps / (math.sqrt(2) * sigma)), axis=1)
-            return np.asarray(np.minimum(union, math.log(1 - 1 / votes.shape[1])))
-
-
-def pure_data_dependent(spend: Spend, order: Array, votes: Array) -> Array:
+def pure_data_dependent(event: DpEvent, order: Array, votes: Array) -> Array:
     """[queries, orders] Rényi divergences of order l + 1 (PATE 2017, Theorem 3), infinite where it does not apply."""
-    if spend.noise == "secure" and isinstance(spend.mechanism, Laplace):
-        raise UnknownSpendError("the data-dependent bound is for continuous Laplace noise, not for discrete")
-    pure = spend.pure
-    logq = log_q(spend.mechanism, votes)[:, None]
+    pure = event.pure
+    logq = event.mechanism.log_q(votes, event.noise)[:, None]
     q = np.exp(logq)
     applies = q < math.expm1(pure) / math.expm1(2 * pure)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -53,19 +31,10 @@ def pure_data_dependent(spend: Spend, order: Array, votes: Array) -> Array:
     return np.where(applies, moment / order, np.inf)
 
 
-def gaussian_data_dependent(spend: Spend, order: Array, votes: Array) -> Array:
+def gaussian_data_dependent(event: DpEvent, order: Array, votes: Array) -> Array:
     """[queries, orders] Rényi divergences of GNMax and Confident-GNMax (Scalable PATE 2018, Theorem 6)."""
-    match spend.mechanism:
-        case Gaussian(sigma):
-            rate = spend.moved * spend.weight**2 / (2 * sigma**2)
-            return _theorem_6(log_q(spend.mechanism, votes)[:, None], rate, order)
-        case ConfidentGaussian(sigma, check, threshold):
-            reached = special.log_ndtr((votes.max(axis=1) - threshold) / check)
-            missed = special.log_ndtr((threshold - votes.max(axis=1)) / check)
-            checked = _theorem_6(np.minimum(reached, missed)[:, None], spend.weight**2 / (2 * check**2), order)
-            rate = spend.moved * spend.weight**2 / (2 * sigma**2)
-            return checked + _theorem_6(log_q(Gaussian(sigma), votes)[:, None], rate, order)
-    raise UnknownSpendError(f"no data-dependent bound for {spend.mechanism.name}")
+    terms = event.mechanism.gaussian_terms(event, votes)
+    return np.asarray(sum(_theorem_6(logq[:, None], rate, order) for logq, rate in terms))
 
 
 def _theorem_6(logq: Array, rate: float, order: Array) -> Array:

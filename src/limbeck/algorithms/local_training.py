@@ -1,0 +1,150 @@
+"""Local training: how a party's model of any kind starts, predicts, digests a consensus and learns its own rows.
+
+A network takes gradient steps: on the public rows towards the consensus, then on its own rows, each time from the
+weights that it has, with one optimizer for all consensus steps and one for all local steps.
+
+A model without gradients (a forest, a booster, a linear model) is fitted anew in every round: on the public rows seen
+so far, each with the label that the last consensus about it pointed to, and on its own rows, repeated until they are as
+many. A row that no consensus was about keeps its public label, where there is one and the initialization used it.
+"""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from limbeck.errors import LimbeckError
+from limbeck.knowledge.scores import labels_of, logits_of
+from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Pack, PredictPacked, Refit, is_gradient_trained
+from limbeck.models.weights import apart, check_weights, continued
+from limbeck.protocol.messages import Done
+from limbeck.protocol.recipe import Loss, Recipe
+from limbeck.protocol.rows import UNANSWERED, Array, Rows
+from limbeck.protocol.site import Silo, Site
+
+WEIGHTS, LABELS, DIGESTS, REVISITS = "weights", "labels", "optimizer.digest", "optimizer.revisit"
+HELD_OUT, SHARE_HELD_OUT = "held-out", 0.2
+
+
+def initialize(silo: Silo, pretrain: Recipe | None, given: bytes = b"") -> None:
+    """Start from fresh or given weights, then train on the labelled public rows if `pretrain` is given."""
+    if not is_gradient_trained(silo.model):
+        if given:
+            told = 'start = "pretrained" hands out a network\'s weights; use start = "public" or "none"'
+            raise LimbeckError(f"{silo.name} has a {silo.model.name}: {told}")
+        if pretrain is not None:
+            assert silo.public.y is not None
+            _remember_labels(silo, np.arange(len(silo.public)), silo.public.y)
+        return
+    model, row = cast(Any, silo.model), silo.private.x.shape[1:]
+    if given:
+        silo.memory[WEIGHTS] = check_weights(given, model.first_weights(row, silo.classes, 0))
+        return
+    [silo.memory[WEIGHTS]] = silo.train([InitialWeights(model, row)])
+    if pretrain is not None:
+        assert silo.public.y is not None
+        silo.memory[WEIGHTS] = _steps(silo, silo.public.x, silo.public.y, _weights(silo), pretrain)
+
+
+def predict_logits(silo: Silo, rows: Array) -> Array:
+    """[rows, classes] logits of the party's model."""
+    if is_gradient_trained(silo.model):
+        [logits] = silo.train([ForwardPass(silo.model, _weights(silo), rows)])  # type: ignore[arg-type]
+        return logits
+    assert silo.installed is not None
+    [scores] = silo.train([PredictPacked(silo.installed, rows)])
+    return logits_of(scores)
+
+
+def digest(silo: Silo, own: Rows, rows: Array, consensus: Array, recipe: Recipe, loss: Loss, revisit: Recipe) -> Done:
+    """Learn the consensus about these public rows, then the party's own rows."""
+    if not is_gradient_trained(silo.model):
+        _remember_labels(silo, rows, labels_of(consensus))
+        return _fit_anew(silo, own)
+    targets = labels_of(consensus) if consensus.ndim == 1 else consensus
+    _continue(silo, DIGESTS, silo.public.x[rows], targets, replace(recipe, loss=loss))
+    _continue(silo, REVISITS, own.x, own.y, revisit)
+    return _pack(silo)
+
+
+def train_locally(silo: Silo, own: Rows, recipe: Recipe) -> Done:
+    """Learn the party's own rows, as after a consensus."""
+    if not is_gradient_trained(silo.model):
+        return _fit_anew(silo, own)
+    _continue(silo, REVISITS, own.x, own.y, recipe)
+    return _pack(silo)
+
+
+def fine_tune(silo: Silo, own: Rows, recipe: Recipe | None) -> Done:
+    """Learn the party's own rows for the first time, at the end of the initialization."""
+    if not is_gradient_trained(silo.model):
+        return _fit_anew(silo, own)
+    silo.memory[WEIGHTS] = _steps(silo, own.x, own.y, _weights(silo), recipe)
+    return _pack(silo)
+
+
+def _continue(silo: Silo, optimizer: str, x: Array, y: Array, recipe: Recipe) -> None:
+    """Train with an optimizer that remembers its earlier steps."""
+    start = continued(_weights(silo), cast(bytes | None, silo.memory.get(optimizer)))
+    silo.memory[WEIGHTS], silo.memory[optimizer] = apart(_steps(silo, x, y, start, recipe))
+
+
+def _steps(silo: Silo, x: Array, y: Array, weights: bytes, recipe: Recipe | None) -> bytes:
+    [found] = silo.train([Refit(silo.model, x, y, weights, recipe)])  # type: ignore[arg-type]
+    return found
+
+
+def _pack(silo: Silo) -> Done:
+    [model] = silo.train([Pack(silo.model, _weights(silo), silo.private.x.shape[1:])])  # type: ignore[arg-type]
+    return silo.install(model)
+
+
+def _weights(silo: Silo) -> bytes:
+    return cast(bytes, silo.memory[WEIGHTS])
+
+
+def _remember_labels(silo: Silo, rows: Array, labels: Array) -> None:
+    """Remember the latest label of each public row."""
+    known = _labels(silo)
+    known[rows] = labels
+    silo.memory[LABELS] = known
+
+
+def _labels(silo: Silo) -> Array:
+    """The label of each public row; UNANSWERED where it has none yet."""
+    return cast(Array, silo.memory.get(LABELS, np.full(len(silo.public), UNANSWERED))).copy()
+
+
+def _fit_anew(silo: Silo, own: Rows) -> Done:
+    known = _labels(silo)
+    rows = np.flatnonzero(known != UNANSWERED)
+    times = max(1, round(len(rows) / max(1, len(own))))
+    x = np.concatenate([np.repeat(own.x, times, axis=0), silo.public.x[rows]])
+    [model] = silo.train([Fit(silo.model, x, np.concatenate([np.repeat(own.y, times), known[rows]]))])
+    return silo.install(model)
+
+
+def pretrained_weights(site: Site, recipe: Recipe) -> bytes:
+    """The weights of the server's network after it has learned the labelled public rows."""
+    assert site.public.y is not None
+    model = cast(Any, site.model)
+    [first] = site.train([InitialWeights(model, site.public.x.shape[1:])])
+    [weights] = site.train([Refit(model, site.public.x, site.public.y, first, recipe)])
+    return weights
+
+
+def hold_out(silo: Silo, rows: Array) -> Array:
+    """The numbers of rows that are left to learn from; a fifth is held out for `accuracy`, the same in every round."""
+    if HELD_OUT not in silo.memory:
+        every = np.unique(rows)  # a row that was drawn twice is held out twice
+        silo.memory[HELD_OUT] = silo.rng.permutation(every)[: max(1, round(SHARE_HELD_OUT * len(every)))]
+    left = rows[~np.isin(rows, cast(Array, silo.memory[HELD_OUT]))]
+    return left if len(left) else rows  # a party with one row learns from it and is measured on it
+
+
+def accuracy(silo: Silo) -> float:
+    """The accuracy of the party's model on the rows that are held out; that of a guess where there are none."""
+    rows = silo.private[cast(Array, silo.memory[HELD_OUT])]
+    if not len(rows):
+        return 1 / silo.classes
+    return float((predict_logits(silo, rows.x).argmax(axis=1) == rows.y).mean())

@@ -1,0 +1,75 @@
+"""The noise plan of a vote in principal components: how much noise everything in it gets, calibrated together.
+
+The sum of encoded votes gets Gaussian noise. At L2 so do the class counts of each party. At L1 the prior of two classes
+is the noisy median of the parties' estimates, where the epsilon is enough for so few parties.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from limbeck.knowledge.encodings import MOST, number_of_components
+from limbeck.privacy.accountants.composition import gaussian_epsilon
+from limbeck.privacy.calibration import Privacy, gaussian_sums
+from limbeck.privacy.mechanisms import GaussianSum, NoisyMedian
+from limbeck.protocol.disclosures import Facts
+from limbeck.protocol.release import Unit
+
+UNITS: dict[str, Unit] = {"L1": "party", "L2": "example"}
+COUNTS_SHARE = 0.05  # of what Gaussian noise may reveal, for class counts
+MEDIAN_RANGE = 60.0  # over the number of parties: the range of losses that it takes to find their median
+MEDIAN_SHARE = 0.5  # of epsilon, the most that goes to it
+
+
+@dataclass(frozen=True, slots=True)
+class NoisePlan:
+    """Noise on the sum of votes in so many `components`; on class counts, and on the median, where they are used."""
+
+    votes: GaussianSum
+    components: int
+    counts: GaussianSum | None = None
+    median: NoisyMedian | None = None
+
+
+@lru_cache(maxsize=64)
+def noise_plan(
+    privacy: Privacy, run: Facts, teachers: tuple[int, int], sensitivity: float, counts: bool, prior: bool
+) -> NoisePlan:
+    """For (partitions, subsets) of teachers whose encoded votes differ by at most `sensitivity`.
+
+    `counts`: class counts are used; `prior`: the prior is estimated.
+    """
+    partitions, subsets = teachers
+    level, unit, relation = privacy.level, UNITS[privacy.level], "any" if privacy.level == "L1" else privacy.adjacency
+    of_one_neighbour = 1 if level == "L1" else partitions  # voters that change with it
+    votes = GaussianSum(sensitivity * of_one_neighbour, 1.0, run.classes * MOST, unit, relation)
+    parts = [(1.0, votes)]
+    if level == "L2" and counts:  # a replaced example moves two counts by one
+        parts = [(1 - COUNTS_SHARE, votes), (COUNTS_SHARE, GaussianSum(math.sqrt(2), 1.0, run.classes, unit, relation))]
+    median = _median(privacy, run) if level == "L1" and prior and subsets > 1 else None
+    votes, *others = _calibrated(privacy, parts, median, run)
+    voters = run.parties if level == "L1" else subsets * math.sqrt(run.parties)
+    number = number_of_components(voters, votes.l2_sensitivity / votes.sigma, run.classes)
+    return NoisePlan(replace(votes, size=run.classes * number), number, others[0] if others else None, median)
+
+
+def _calibrated(
+    privacy: Privacy, parts: list[tuple[float, GaussianSum]], median: NoisyMedian | None, run: Facts
+) -> tuple[GaussianSum, ...]:
+    """Each part with its share of what the noise may reveal."""
+    if privacy.epsilon is not None:
+        beside, people = (median,) if median else (), privacy.rows_per_person
+        return gaussian_sums(privacy.epsilon, privacy.delta, tuple(parts), beside, run.noise, people)
+    (first, votes), sigma = parts[0], float(privacy.sigma or 0)
+    mu = votes.l2_sensitivity / sigma
+    return tuple(replace(part, sigma=part.l2_sensitivity / mu / math.sqrt(share / first)) for share, part in parts)
+
+
+def _median(privacy: Privacy, run: Facts) -> NoisyMedian | None:
+    if run.classes != 2:
+        return None
+    epsilon = privacy.epsilon
+    if epsilon is None:  # only the noise is given: what the run costs if the median takes its whole share
+        epsilon = gaussian_epsilon(2 / float(privacy.sigma or 0), privacy.delta) / (1 - MEDIAN_SHARE)
+    width = MEDIAN_RANGE / run.parties
+    return NoisyMedian(width / 2) if width <= MEDIAN_SHARE * epsilon else None

@@ -1,0 +1,38 @@
+"""Replies are checked here, before an algorithm sees them; one that fails counts as silence."""
+
+from typing import Any
+
+from limbeck.errors import LimbeckError
+from limbeck.models.inspection import Limits, try_out
+from limbeck.protocol.algorithm import Algorithm
+from limbeck.protocol.codec import Header, decode
+from limbeck.protocol.messages import Reply, Request, check_values
+from limbeck.protocol.site import Site
+
+
+def check_reply(reply: Any, size: int, request: Request[Any], site: Site, algorithm: Algorithm) -> None:
+    """Raise unless a reply has the kind, size, shapes and ranges that the request asks for."""
+    wanted = request.reply()
+    if type(reply) is not wanted:
+        raise LimbeckError(f"{type(reply).__name__} in reply to {type(request).__name__}, not {wanted.__name__}")
+    if size > wanted.largest:
+        raise LimbeckError(f"a reply of {size} bytes, of which {wanted.largest} are allowed")
+    check_values(reply)
+    reply.check(request, site, algorithm)
+
+
+def read_reply(
+    data: bytes, request: Request[Any], header: Header, site: Site, algorithm: Algorithm, limits: Limits
+) -> Reply:
+    """The valid reply in bytes that come from elsewhere; models in it are first tried in a limited process."""
+    wanted = request.reply()
+    if len(data) > wanted.largest:
+        raise LimbeckError(f"a reply of {len(data)} bytes, of which {wanted.largest} are allowed")
+    message, found = decode(data, wanted.largest)
+    if found != header:
+        raise LimbeckError(f"a reply to another request (turn {found.turn}, not {header.turn}) or of other public rows")
+    if isinstance(message, Reply) and (models := message.models_within()):
+        try_out(models, site.public.x, site.classes, limits)
+    check_reply(message, len(data), request, site, algorithm)
+    assert isinstance(message, Reply)
+    return message

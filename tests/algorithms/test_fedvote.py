@@ -1,0 +1,333 @@
+"""FedVote: what is planned, rejected and asked of whom, and that it does what it is for."""
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedvote import FedVote, VoteRequest, Votes
+from limbeck.algorithms.solo import Solo
+from limbeck.checks import check_algorithm, small_federation
+from limbeck.data.draw import Draw, cut
+from limbeck.data.sets import load
+from limbeck.data.splits import Dirichlet, Iid
+from limbeck.engines.respond import respond
+from limbeck.errors import LimbeckError
+from limbeck.experiments.federation import Federation
+from limbeck.models.named import model_from
+from limbeck.models.onnx import PackedModel
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import L0, Privacy
+from limbeck.protocol.codec import Header
+from limbeck.protocol.disclosures import Facts, planned_releases
+from limbeck.protocol.messages import Reply, Request
+from limbeck.protocol.rows import Rows
+from limbeck.protocol.site import Silo
+from limbeck.protocol.streams import stream
+from unlike_parties import two_classes
+
+FOREST = model_from({"name": "random-forest", "n_estimators": 20})
+NOTHING = np.empty(0)
+NOISE = {"L0": L0, "L1": Privacy("L1", epsilon=20.0), "L2": Privacy("L2", epsilon=20.0)}
+SETTINGS: list[dict[str, Any]] = [{}, {"labels": "leader"}, {"weights": "equal"}, {"prior": "uniform"}]
+
+
+def fedvote(level: str, **more: Any) -> FedVote:
+    noisy: dict[str, Any] = {} if level == "L0" else {"subsets": 2}
+    return FedVote(**{"queries": 30, **noisy, **more}, privacy=NOISE[level])
+
+
+def record_of(algorithm: Any, **changes: Any) -> Any:
+    return replace(two_classes(algorithm), **changes).run(PoolTrainer(1)).record
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("level", NOISE)
+def test_every_setting_behaves(level: str, settings: dict[str, Any]) -> None:
+    check_algorithm(fedvote(level, **settings))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["L1", "L2"])
+def test_a_vote_of_two_classes_whose_shares_are_estimated_behaves(level: Any) -> None:
+    """The small federation has three classes, of which no median is taken."""
+    algorithm = FedVote(1, 2, queries=30, privacy=Privacy(level, "gaussian", epsilon=60.0))
+    check_algorithm(algorithm, federation=two_classes(algorithm))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["median", "trimmed", "filtered"])
+def test_robust_votes_behave(rule: Any) -> None:
+    check_algorithm(FedVote(consensus=rule))
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("level", NOISE)
+def test_a_plan_names_what_a_run_releases(level: str, settings: dict[str, Any]) -> None:
+    """And what they cost together is what was asked for."""
+    algorithm = fedvote(level, **settings)
+    record = record_of(algorithm)
+    told = ("site", "what", "mechanism", "queries", "parameters")
+    made = [{key: row[key] for key in told} for row in record.ledger if row["mechanism"] != "post-processing"]
+    planned = planned_releases(algorithm.disclosures, Facts(120, 2, 6))
+    expected = [{key: getattr(row, key) for key in told} for row in planned]
+    assert all(row in expected for row in made)
+    assert all(row in made for row in expected)
+    assert len(made) == len(expected)
+    if level != "L0":
+        assert 19.8 < record.epsilon["public"] <= 20.0
+    assert record.epsilon["server"] == math.inf or level == "L2"
+
+
+def test_without_noise_a_party_trains_one_model_on_all_its_rows() -> None:
+    """It is the model that the party would have alone, and its votes are that model's probabilities."""
+    made = two_classes(FedVote(), seed=3)
+    trainer = PoolTrainer(1)
+    _, silos = made.sites(trainer)
+    header = Header(0, silos[2].public.hash)
+    reply = respond(made.algorithm, VoteRequest(np.empty(0)), header, silos[2])
+    alone = two_classes(Solo(), seed=3).run(trainer).models[2]
+    assert isinstance(reply, Votes)
+    assert np.allclose(reply.votes, PackedModel(alone.onnx).scores(silos[2].public.x), atol=1e-3)
+    assert reply.counts.tolist() == np.bincount(silos[2].private.y).tolist()
+
+
+def test_unlike_parties_do_better_than_with_fedkt() -> None:
+    """Digits among five parties of a few classes each: as good as all rows in one place, nearly."""
+    data = load("digits")
+    parts = cut(data, Draw(0.3), Draw(0.2), 1)
+    held = Dirichlet(beta=0.1, least=20).deal(data.y[parts.private], {}, 5, np.random.default_rng(1))
+    found = []
+    for algorithm in (FedKT(2, 2), FedVote()):
+        made = replace(
+            two_classes(algorithm),
+            classes=np.array(data.classes),
+            private=[data.rows(parts.private[each]) for each in held],
+            public=parts.public,
+            test=parts.test,
+            models=[FOREST] * 5,
+            server_model=FOREST,
+        )
+        found.append(made.run(PoolTrainer(1)).accuracy or 0.0)
+    assert found[1] > found[0] + 0.1
+    assert found[1] > 0.8
+
+
+def test_labels_have_the_shares_of_the_prior() -> None:
+    """A prior of one to nine moves the final model's predictions towards it."""
+    shares = []
+    for prior in ([0.5, 0.5], [0.1, 0.9]):
+        made = two_classes(FedVote(prior=prior))
+        model = made.run(PoolTrainer(1)).model
+        assert model is not None
+        shares.append(model.packed.run(made.public.x)[0].mean())  # type: ignore[union-attr]
+    assert shares[0] == pytest.approx(0.5, abs=0.1)
+    assert shares[1] > shares[0] + 0.15
+
+
+def test_all_public_rows_are_learned_from() -> None:
+    """Rows that were not asked about get the labels of rows like them."""
+    few, all_rows = (record_of(FedVote(queries=queries)).metrics for queries in (30, 1.0))
+    assert few.accuracy > 0.8
+    assert all_rows.accuracy > 0.8
+
+
+def test_a_party_of_one_class_is_named() -> None:
+    made = small_federation(FedVote())
+    first, *others = made.private
+    record = replace(made, private=[Rows(first.x, np.zeros(len(first), int)), *others]).run(PoolTrainer(1)).record
+    assert record.remarks == ("party 0 has rows of one class only: its votes get weight 0",)
+
+
+def test_the_median_of_estimates_is_asked_for_where_epsilon_allows_it() -> None:
+    def disclosed(epsilon: float) -> tuple[list[str], Any]:
+        record = record_of(FedVote(1, 2, privacy=Privacy("L1", epsilon=epsilon)))
+        assert record.epsilon["public"] <= epsilon
+        server = [row for row in record.ledger if row["site"] == "server" and row["mechanism"] != "post-processing"]
+        assert ("prior estimate" in {row["what"] for row in record.ledger}) == (len(server) == 2)
+        return [row["what"] for row in server], record
+
+    whats, record = disclosed(30.0)
+    assert whats == ["prior", "encoded votes"]
+    assert record.remarks == ()
+    assert record.metrics.balanced_accuracy > 0.7
+    whats, record = disclosed(3.0)  # six parties are too few
+    assert whats == ["encoded votes"]
+    assert "classes are taken as equally frequent" in record.remarks[0]
+
+
+@pytest.mark.parametrize(("sigma", "has_median"), [(5.0, False), (0.2, True)])
+def test_a_median_costs_no_more_than_the_votes_where_only_noise_is_given(sigma: float, has_median: bool) -> None:
+    algorithm = FedVote(1, 2, privacy=Privacy("L1", "gaussian", sigma=sigma))
+    planned = planned_releases(algorithm.disclosures, Facts(120, 2, 6))
+    assert any(row.mechanism == "noisy-median" for row in planned) == has_median
+
+
+def test_one_teacher_a_party_estimates_no_prior() -> None:
+    record = record_of(FedVote(1, 1, privacy=Privacy("L1", epsilon=30.0)))
+    assert {row["what"] for row in record.ledger} == {"votes", "encoded votes", "model"}
+
+
+def test_almost_without_noise_the_levels_agree() -> None:
+    """One teacher a party: at L1 the server encodes its vote, at L2 the party does."""
+    settings: dict[str, Any] = {"partitions": 1, "subsets": 1, "weights": "equal", "prior": "uniform"}
+    levels: tuple[Any, ...] = ("L1", "L2")
+    found = [
+        two_classes(FedVote(**settings, privacy=Privacy(level, "gaussian", sigma=1e-9))).run(PoolTrainer(1))
+        for level in levels
+    ]
+    assert found[0].accuracy == found[1].accuracy
+    assert (found[0].accuracy or 0) > 0.8
+
+
+def test_all_parties_encode_in_the_servers_basis() -> None:
+    """On a grid components are equally strong: each machine may find others, and sums of such mean nothing."""
+    grid = np.array([[a, b] for a in range(10) for b in range(10)], np.float32)
+    labels = ((grid[:, 0] > 4.5) != (grid[:, 1] > 4.5)).astype(int)
+    parts = Rows(np.repeat(grid, 4, axis=0), np.repeat(labels, 4))
+
+    @dataclass(frozen=True, slots=True)
+    class Turned(FedVote):
+        name = "turned"
+
+        def answer(self, request: Request[Any], silo: Silo) -> Reply:
+            if isinstance(request, VoteRequest):
+                size = request.basis.shape[1]
+                turned = np.linalg.qr(np.random.default_rng(0).normal(size=(size, size)))[0]
+                request = VoteRequest((request.basis @ turned).astype(np.float32))
+            return FedVote.answer(self, request, silo)
+
+    def accuracy(kind: type[FedVote]) -> float:
+        made = two_classes(kind(1, 1, prior="uniform", privacy=Privacy("L2", "gaussian", sigma=1e-9)))
+        public = Rows(grid, labels)
+        return replace(made, private=[parts] * 6, public=public, test=public).run(PoolTrainer(1)).accuracy or 0.0
+
+    assert accuracy(FedVote) > 0.95
+    assert accuracy(Turned) < 0.8
+
+
+@pytest.mark.parametrize(
+    ("basis", "told"),
+    [
+        (np.empty(0), "a basis of shape"),
+        (np.ones((30, 2), np.float32), "a basis of shape"),
+        (np.full((30, 5), np.nan), "not finite"),
+        (np.full((30, 5), 1e300), "a basis of shape"),
+    ],
+)
+def test_a_party_encodes_in_a_basis_of_the_agreed_size_only(basis: Any, told: str) -> None:
+    """Anything else could stretch what one row can change."""
+    algorithm = FedVote(1, 2, queries=30, privacy=Privacy("L2", epsilon=2.0))
+    silo = small_federation(algorithm).sites(PoolTrainer(1))[1][0]
+    with pytest.raises(LimbeckError, match=told):
+        respond(algorithm, VoteRequest(basis), Header(0, silo.public.hash), silo)
+    assert silo.ledger.rows == []
+
+
+@dataclass(frozen=True, slots=True)
+class Odd(FedVote):
+    """Party 0 replies with something else than votes."""
+
+    name = "odd"
+    sent: str = "nan"
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        if silo.party or not isinstance(request, VoteRequest):
+            return FedVote.answer(self, request, silo)
+        rows = len(self.queried(silo))
+        votes = {"nan": np.full((rows, 3), np.nan), "few": np.ones((2, 3)), "huge": np.full((rows, 3), 1e12)}
+        silo.disclose("class counts", np.ones(3))
+        return silo.disclose("votes", Votes(votes[self.sent], np.ones(3), np.empty(0)))
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"), [("nan", "votes is not finite"), ("few", r"shape \(2, 3\)"), ("huge", "outside of")]
+)
+def test_a_reply_of_something_else_than_votes_counts_as_silence(sent: str, reason: str) -> None:
+    record = small_federation(Odd(sent=sent)).run(PoolTrainer(1)).record
+    assert record.missing == (0,)
+    [remark] = record.remarks
+    assert remark.startswith("request 0: party 0: ")
+    assert re.search(reason, remark)
+
+
+@dataclass(frozen=True, slots=True)
+class Byzantine(FedVote):
+    """Parties 0 and 1 vote for the next class instead, and claim to have a billion rows of one."""
+
+    name = "byzantine"
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        if silo.party > 1 or not isinstance(request, VoteRequest):
+            return FedVote.answer(self, request, silo)
+        votes, _ = self._train_and_vote(silo)
+        lie = Votes(
+            np.roll(votes[0], 1, axis=1), 1e9 * np.eye(silo.classes)[0] if self.uses_counts else NOTHING, NOTHING
+        )
+        return silo.disclose("votes", lie)
+
+
+def ten_parties(algorithm: FedVote) -> Federation:
+    data = load("digits")
+    parts = cut(data, Draw(0.3), Draw(0.2), 0)
+    held = Iid().deal(data.y[parts.private], {}, 10, stream(0, "split"))
+    return replace(
+        small_federation(algorithm),
+        classes=np.array(data.classes),
+        private=[data.rows(parts.private[rows]) for rows in held],
+        models=[FOREST] * 10,
+        server_model=FOREST,
+        public=parts.public,
+        test=parts.test,
+    )
+
+
+@pytest.mark.parametrize("rule", ["filtered", "median", "trimmed"])
+def test_two_byzantine_parties_of_ten_hardly_hurt_a_robust_vote(rule: Any) -> None:
+    attacked = ten_parties(Byzantine(consensus=rule)).run(PoolTrainer(1))
+    honest = ten_parties(FedVote(consensus=rule)).run(PoolTrainer(1))
+    assert (attacked.accuracy or 0) > (honest.accuracy or 0) - 0.03
+    if rule == "filtered":
+        told = [f"party {party} agrees with the others too seldom and was left out" for party in (0, 1)]
+        assert list(attacked.record.remarks) == told
+        assert honest.record.remarks == ()
+
+
+def test_two_byzantine_parties_of_ten_end_a_vote_that_is_not_robust() -> None:
+    assert (ten_parties(Byzantine()).run(PoolTrainer(1)).accuracy or 0) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda: FedVote(privacy=Privacy("L1", gamma=0.1)), "give epsilon, or sigma with gaussian"),
+        (lambda: FedVote(privacy=Privacy("L1", "laplace", epsilon=3.0)), "fedvote adds Gaussian noise"),
+        (lambda: FedVote(consensus="median", privacy=Privacy("L1", epsilon=1.0)), 'consensus = "median" is for level'),
+        (lambda: FedVote(consensus="median", weights="contrast"), 'needs weights = "equal"'),
+        (lambda: FedVote(weights="contrast", privacy=Privacy("L1", epsilon=1.0)), 'weights = "contrast" is for'),
+        (lambda: FedVote(labels="leader", prior="uniform"), 'prior is for labels = "matched"'),
+        (lambda: FedVote(subsets=3), "partitions and subsets are for levels L1 and L2"),
+        (lambda: FedVote(prior=[0.0, 0.0]), "not all be 0"),
+        (lambda: FedVote(partitions=0), "partitions = 0"),
+        (lambda: FedVote(queries=1.5), "queries = 1.5"),
+        (lambda: FedVote(trimmed=0.5), "trimmed = 0.5"),
+        (lambda: FedVote(weights="loud"), "weights = 'loud'"),  # type: ignore[arg-type]
+        (
+            lambda: small_federation(FedVote(prior=[0.5, 0.5])).run(PoolTrainer(1)),
+            "prior has 2 shares, but there are 3",
+        ),
+    ],
+)
+def test_wrong_parameters_are_told(wrong: Any, told: str) -> None:
+    with pytest.raises(LimbeckError, match=told):
+        wrong()
+
+
+def test_the_prior_is_checked_before_anyone_trains() -> None:
+    with pytest.raises(LimbeckError, match="prior has 1 shares"):
+        FedVote(prior=[1.0]).disclosures(Facts(120, 2, 6))
