@@ -1,9 +1,9 @@
-"""FedKT at L1 on Adult among 50 parties: several draws of noise, from the operating system, for each federation.
+"""FedVote at L1 on Adult with 50 parties: several draws of noise, from the operating system, for each federation.
 
 python benchmarks/draws.py [--epsilons 2.56 4.25 7.0] [--seeds 30 31 32 33 34] [--draws 4]
 
-A seed gives the federation and its teachers, the operating system the noise: each run has another. Needs Adult
-(adult_a9a.npz) in LIMBECK_DATA and the extra `privacy`. For docs/skew.md.
+A seed gives the federation and its teachers; the noise comes from the operating system and differs between runs. Needs
+Adult (adult_a9a.npz) in LIMBECK_DATA and the extra `privacy`.
 """
 
 import argparse
@@ -21,9 +21,9 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=[2.56, 4.25, 7.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[30, 31, 32, 33, 34])
     parser.add_argument("--draws", type=int, default=4)
-    told = parser.parse_args()
-    for epsilon in told.epsilons:
-        found = np.array([[_run(epsilon, seed) for _ in range(told.draws)] for seed in told.seeds])
+    args = parser.parse_args()
+    for epsilon in args.epsilons:
+        found = np.array([[_run(epsilon, seed) for _ in range(args.draws)] for seed in args.seeds])
         accuracy, balanced = np.moveaxis(found, 2, 0)
         between, within = accuracy.mean(axis=1).std(ddof=1), np.sqrt(accuracy.var(axis=1, ddof=1).mean())
         print(

@@ -1,4 +1,4 @@
-"""FedKD's tables from one local phase a split: what the parties say of public rows is kept, and only distilled again.
+"""FedKD's tables from one local phase a split: what the parties predict is kept, and only distilled again.
 
 python benchmarks/fedkd.py local  --kept FOLDER [--betas 1.0 0.1] [--seed 0] [--set KEY=VALUE ...]
 python benchmarks/fedkd.py distil --kept FOLDER [--only REGEX] [--seed 0] [--set KEY=VALUE ...]

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.algorithms.study import WEIGHTS
+from limbeck.algorithms.local_training import WEIGHTS
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckWarning
 from limbeck.experiments.config import Experiment, check_table, read_toml

@@ -1,4 +1,4 @@
-"""Made-up data sets for docs/skew.md, 8 000 rows each, most of them with classes that no plane parts.
+"""Made-up data sets for docs/studies/skew.md, 8 000 rows each; in most of them no plane separates the classes.
 
 python benchmarks/made_up.py FOLDER
 """

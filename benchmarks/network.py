@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedvote import FedVote
 from limbeck.data.sets import load
 from limbeck.experiments.run import run
 
 LIMBECK = [sys.executable, "-m", "limbeck"]
-AGREED = 'algorithm = "fedkt"\n'
+AGREED = 'algorithm = "fedvote"\n'
 
 
 def main(parties: int) -> None:
@@ -47,7 +47,7 @@ def main(parties: int) -> None:
                 program.wait(60)
     began = time.perf_counter()
     here = run(
-        FedKT(partitions=1, subsets=2),
+        FedVote(),
         [(digits.x[rows], digits.y[rows]) for rows in shares],
         public=digits.x[:600],
         models="decision-tree",
@@ -73,7 +73,7 @@ def _settle(home: Path, shares: list[Any]) -> float:
     classes = json.dumps([str(n) for n in range(10)])
     (home / "server" / "experiment.toml").write_text(
         f'deadline = 900.0\n[data]\npublic = "public.npz"\nclasses = {classes}\n[model]\nname = "decision-tree"\n'
-        '[algorithm]\nname = "fedkt"\npartitions = 1\nsubsets = 2\n'
+        '[algorithm]\nname = "fedvote"\n'
     )
     for number, rows in enumerate(shares):
         name = f"p{number}"

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace
-from limbeck.protocol.release import Chance
+from limbeck.protocol.release import NoiseSource
 
 ROWS, CLASSES, REPEATS = 100_000, 10, 5
 ENQUIRIES = (
@@ -22,7 +22,7 @@ def main() -> None:
     votes = np.random.default_rng(0).integers(0, 50, (ROWS, CLASSES))
     for mechanism in (Laplace(0.05), Gumbel(0.05), Gaussian(20.0)):
         best = min(
-            _seconds(lambda m=mechanism, r=r: m.protect(votes, Chance("simulated", r, ()))) for r in range(REPEATS)
+            _seconds(lambda m=mechanism, r=r: m.protect(votes, NoiseSource("simulated", r, ()))) for r in range(REPEATS)
         )
         print(f"{ROWS} x {CLASSES} simulated noisy maxima, {mechanism.name}: {best:.3f} s")
     for enquiry in ENQUIRIES:

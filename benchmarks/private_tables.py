@@ -16,7 +16,7 @@ from limbeck.experiments.compare import compare
 from limbeck.experiments.plan import Line, plan
 from limbeck.experiments.results import Results
 from limbeck.privacy.accountants import epsilon_by
-from limbeck.privacy.events import Spend
+from limbeck.privacy.events import DpEvent
 from limbeck.privacy.mechanisms import Laplace
 from limbeck.report.progress import Watcher
 
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
         for g, k, epsilon, accuracy in settings:
             laplace, *others = [lines[method] for method in _methods(level, g, k, epsilon)]
             cells = [_told(line, results) for line in (laplace, *others)]
-            moments = epsilon_by("moments", [Spend(Laplace(g), k)], 1e-5)
+            moments = epsilon_by("moments", [DpEvent(Laplace(g), k)], 1e-5)
             best = _epsilon(laplace, results)
             print(f"| {g} | {k} | {epsilon}, {accuracy} % | {moments:.2f} | {best:.2f} | {' | '.join(cells)} |")
 

@@ -1,9 +1,10 @@
-"""What a round costs beside its work: 10 parties that answer at once, messages as objects and as bytes.
+"""What a round costs beside its work: 10 parties that reply at once, messages as objects and as bytes.
 
 python benchmarks/rounds.py
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,8 +14,10 @@ from limbeck.engines.in_process import InProcess, ThroughBytes
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.mechanisms import Unprotected
-from limbeck.protocol.messages import Reply, Request
-from limbeck.protocol.parties import Outcome, Parties
+from limbeck.protocol.algorithm import Algorithm, Outcome
+from limbeck.protocol.disclosures import Disclosure, Facts
+from limbeck.protocol.messages import Reply, Request, check_array
+from limbeck.protocol.parties import Parties
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
 
@@ -27,23 +30,28 @@ class Scores(Reply):
 
     values: Array
 
+    def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
+        check_array(self.values, (request.rows, site.classes))
+
 
 @dataclass(frozen=True, slots=True)
 class Score(Request[Scores]):
-    """Say the same of the first public rows."""
+    """Score so many public rows."""
 
     rows: int
 
 
 @dataclass(frozen=True, slots=True)
-class Echo:
-    """Rounds in which parties send scores that cost nothing to find."""
+class Echo(Algorithm):
+    """Rounds in which parties send scores that cost nothing to compute."""
 
     name: ClassVar[str] = "echo"
     needs_public_rows: ClassVar[bool] = True
-    needs_public_labels: ClassVar[bool] = False
 
     rounds: int = 1
+
+    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+        return [Disclosure("party", "scores", Unprotected(), "server", run.public, times=self.rounds)]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         for _ in range(self.rounds):
@@ -51,8 +59,7 @@ class Echo:
         return Outcome()
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
-        scores = Scores(np.zeros((len(silo.public), silo.classes), np.float32))
-        return silo.release(scores, Unprotected(), observer="server")
+        return silo.disclose("scores", Scores(np.zeros((len(silo.public), silo.classes), np.float32)))
 
 
 def sites() -> tuple[Site, list[Silo]]:

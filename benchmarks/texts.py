@@ -1,4 +1,4 @@
-"""Texts as numbers, for docs/skew.md: tf-idf, cut to 64 columns by a singular value decomposition.
+"""Texts as numbers, for docs/studies/skew.md: tf-idf, cut to 64 columns by a singular value decomposition.
 
 python benchmarks/texts.py OUT      # from ag_news.npz and sst2.npz in LIMBECK_DATA: ag_news64.npz and sst264.npz
 """

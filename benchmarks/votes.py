@@ -11,7 +11,7 @@ import numpy as np
 
 from limbeck.knowledge.votes import consistent_votes, tally, winners
 from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace
-from limbeck.protocol.release import Chance
+from limbeck.protocol.release import NoiseSource
 
 ROWS, CLASSES, PARTIES, STUDENTS = 1_000_000, 100, 50, 2
 
@@ -57,7 +57,7 @@ def main() -> None:
     votes = timed("consistent votes", lambda: consistent_votes(labels, CLASSES), (labels.nbytes + counts) / BANDWIDTH)
     timed("winners", lambda: winners(votes), counts / BANDWIDTH)
     for mechanism in (Laplace(0.05), Gumbel(0.05), Gaussian(20.0)):
-        noisy = lambda m=mechanism: m.protect(votes, Chance("simulated", 0, ()))  # noqa: E731
+        noisy = lambda m=mechanism: m.protect(votes, NoiseSource("simulated", 0, ()))  # noqa: E731
         timed(f"noisy maxima, {mechanism.name}", noisy, counts / BANDWIDTH)
 
 

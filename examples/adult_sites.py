@@ -52,7 +52,6 @@ model = { name = "logistic-regression" }
 
 [algorithm]
 name = "fedkt"
-voting = "paper"
 """
 
 

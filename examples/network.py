@@ -2,8 +2,8 @@
 
     python examples/network.py FOLDER
 
-Each step is a command that a person would type; docs/deploy.md tells the same for three machines. FedKT at level L2:
-every party noises its own teachers' votes before anything leaves, with chance from the operating system.
+Each step is a command that a person would type; docs/deploy.md does the same with three machines. FedVote at level L2:
+every party adds noise to its teachers' votes before anything leaves, with randomness from the operating system.
 """
 
 import os
@@ -22,36 +22,56 @@ from limbeck.data.sets import load
 MODELS = {"clinic": "random-forest", "lab": "logistic-regression", "university": "naive-bayes"}
 LIMBECK = [sys.executable, "-m", "limbeck"]
 PATIENCE = 60.0
+EXPERIMENT = """# Is a tumour malignant? 150 public rows, and noise at each party.
+seed = 0
+deadline = 600.0           # seconds that each request waits for replies
+quorum = 2                 # fewest parties that must reply
+
+[data]
+public = "public.npz"      # the rows that every party gets too
+classes = ["0", "1"]
+test = "test.npz"
+
+[model]                    # of the final model
+name = "random-forest"
+
+[algorithm]
+name = "fedvote"
+partitions = 1
+subsets = 8
+privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }
+"""
 
 
 def main(folder: Path) -> None:
     began, server = time.perf_counter(), folder / "server"
     shutil.rmtree(folder, ignore_errors=True)
-    say("server", "init", server, "--host", "127.0.0.1", "--port", free_port())
+    limbeck("server", "init", server, "--host", "127.0.0.1", "--port", free_port())
+    (server / "experiment.toml").write_text(EXPERIMENT)
     running = [start("server", "start", server)]
     try:
         for party in MODELS:
-            say("server", "invite", server, party)
-            say("party", "init", folder / party, server / "invitations" / f"{party}.json")
-            say("server", "admit", server, folder / party / f"{party}.pub")
-        settle(folder, server)
+            limbeck("server", "invite", server, party)
+            limbeck("party", "init", folder / party, server / "invitations" / f"{party}.json")
+            limbeck("server", "admit", server, folder / party / f"{party}.pub")
+        prepare_parties(folder, server)
         running += [start("party", "start", folder / party) for party in MODELS]
-        say("server", "run", server, server / "experiment.toml")
-        say("server", "status", server)
+        limbeck("server", "run", server, server / "experiment.toml")
+        limbeck("server", "status", server)
         for party in MODELS:
             [model] = wait_for_models(folder / party)
-            say("predict", model, server / "test.npz", "-o", folder / party / "predicted.csv")
-        say("party", "ledger", folder / "clinic")
+            limbeck("predict", model, server / "test.npz", "-o", folder / party / "predicted.csv")
+        limbeck("party", "ledger", folder / "clinic")
     finally:
         for program in running:
             program.send_signal(signal.SIGTERM)
         for program in running:
             program.wait(PATIENCE)
-    print(f"\n{time.perf_counter() - began:.0f} seconds; each party's model lies in {folder}/PARTY/models")
+    print(f"\n{time.perf_counter() - began:.0f} seconds; each party has the model in {folder}/PARTY/models")
 
 
-def settle(folder: Path, server: Path) -> None:
-    """Each party's rows, where its party.toml says that they are, and the model that it likes."""
+def prepare_parties(folder: Path, server: Path) -> None:
+    """Put each party's rows where its party.toml says that they are, and name its model."""
     cancer = load("breast-cancer")
     shares = np.array_split(np.random.default_rng(0).permutation(np.arange(290, len(cancer.x))), len(MODELS))
     for (party, model), rows in zip(MODELS.items(), shares, strict=True):
@@ -62,7 +82,7 @@ def settle(folder: Path, server: Path) -> None:
         settings.write_text(text.replace("random-forest", model))
 
 
-def say(*words: object) -> None:
+def limbeck(*words: object) -> None:
     print("\n$ limbeck", *words, flush=True)
     subprocess.run([*LIMBECK, *map(str, words)], check=True)
 
