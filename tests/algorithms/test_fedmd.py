@@ -9,10 +9,11 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import pytest
 
+from limbeck.algorithms.centralized import SendRows
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP, FedMDNP
 from limbeck.algorithms.local_training import hold_out
-from limbeck.algorithms.scoring import Initialize, ScoreRequest, Scores
+from limbeck.algorithms.scoring import EvaluateRequest, Initialize, ScoreRequest, Scores, TrainLocally
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.data.draw import Draw, cut
@@ -21,6 +22,7 @@ from limbeck.data.splits import Iid
 from limbeck.engines.engine import Engine
 from limbeck.engines.fresh_process import FreshProcess
 from limbeck.engines.in_process import InProcess, ThroughBytes
+from limbeck.engines.respond import respond
 from limbeck.errors import LimbeckError
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.federation import Federation
@@ -33,6 +35,7 @@ from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.ledger import Book
 from limbeck.privacy.mechanisms import ClippedGaussian, Subsample
 from limbeck.protocol.algorithm import Algorithm
+from limbeck.protocol.codec import Header
 from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.messages import Reply
 from limbeck.protocol.recipe import Recipe
@@ -284,6 +287,16 @@ def test_a_subset_of_empty_places_is_measured_too() -> None:
     ran.run()
     assert any(not len(silo.memory["fedmd.subset"]) for silo in ran.silos)
     assert all(silo.installed for silo in ran.silos)
+
+
+@pytest.mark.parametrize("request_", [EvaluateRequest(), TrainLocally(), SendRows()], ids=lambda r: type(r).__name__)
+def test_a_request_that_the_schedule_does_not_make_costs_nothing(request_: Any) -> None:
+    """Each would draw another subset of the rows, and pay for it."""
+    silo = engine(FedMDNFDP(sampled=5, **QUICK)).silos[0]
+    with pytest.raises(LimbeckError, match="which this algorithm does not know"):
+        respond(FedMDNFDP(sampled=5, **QUICK), request_, Header(0, silo.public.hash), silo)
+    assert silo.ledger.rows == []
+    assert silo.memory == {}
 
 
 def test_weights_by_accuracy_come_from_rows_held_out_and_stand_in_the_ledger() -> None:

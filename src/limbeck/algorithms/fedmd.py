@@ -1,8 +1,7 @@
 """FedMD (Li & Wang 2019, Algorithm 1): every party has a model of its own design.
 
 Rounds: all parties score some public rows, the server averages the scores, all parties digest the consensus and
-revisit their own rows. Logits are exchanged before the softmax, and their mean absolute error is minimised, without a
-temperature. A party that was silent goes on from where it is.
+revisit their own rows. The loss of logits is their mean absolute error. A silent party goes on from where it is.
 """
 
 import math
@@ -100,25 +99,26 @@ class FedMD(Algorithm):
         return Outcome()
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        accuracy, scored = self.weights == "accuracy", self.has_messages
+        made = {Initialize: True, EvaluateRequest: accuracy, ScoreRequest: scored, DigestConsensus: scored}
+        if not made.get(type(request), isinstance(request, TrainLocally) and self.exchange == "none"):
+            raise unknown_request(request, silo)  # before a subset is drawn, or anything trained
         rows = self.usable_rows(silo)
-        own = silo.private[local.hold_out(silo, rows) if self.weights == "accuracy" else rows]
+        own = silo.private[local.hold_out(silo, rows) if accuracy else rows]
         if isinstance(request, Initialize) or STARTED not in silo.memory:
-            given = request.weights if isinstance(request, Initialize) else b""
-            local.initialize(silo, self.pretrain if self.start != "none" else None, given)
+            local.initialize(silo, self.pretrain if self.start != "none" else None, getattr(request, "weights", b""))
             local.fine_tune(silo, own, self.settle)
             silo.memory[STARTED] = b"1"
         match request:
             case Initialize():
                 return Done()
-            case EvaluateRequest() if self.weights == "accuracy":
+            case EvaluateRequest():
                 return silo.disclose("accuracy", Accuracy(local.accuracy(silo)))
-            case ScoreRequest(rows) if self.has_messages:
+            case ScoreRequest(rows):
                 return self.send_scores(local.predict_logits(silo, silo.public.x[rows]), silo)
-            case DigestConsensus(rows, agreed) if self.has_messages:
+            case DigestConsensus(rows, agreed):
                 return local.digest(silo, own, rows, agreed, self.digest, LOSSES[self.exchange], self.revisit)
-            case TrainLocally() if self.exchange == "none":
-                return local.train_locally(silo, own, self.revisit)
-        raise unknown_request(request, silo)
+        return local.train_locally(silo, own, self.revisit)
 
     def usable_rows(self, silo: Silo) -> Array:
         """Numbers of the private rows that anything is ever learned from."""

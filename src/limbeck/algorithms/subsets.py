@@ -61,7 +61,9 @@ def cut(silo: Silo, subsets: int, privacy: Privacy, partition: int = 0) -> list[
     if privacy.adjacency == "replace":
         return np.array_split(silo.hidden_order(purpose, len(silo.private)), subsets)
     key = silo.hidden_bytes(purpose, 16)
-    place = np.array([_hash(key, x, y) % subsets for x, y in zip(silo.private.x, silo.private.y, strict=True)])
+    rows = (x.tobytes() + y.tobytes() for x, y in zip(silo.private.x, silo.private.y, strict=True))
+    hashes = [int.from_bytes(blake2b(row, key=key, digest_size=8).digest(), "big") for row in rows]
+    place = np.array([number % subsets for number in hashes])
     return [np.flatnonzero(place == subset) for subset in range(subsets)]
 
 
@@ -70,7 +72,3 @@ def check_enough(run: Facts, subsets: int, privacy: Privacy) -> None:
     if run.rows is not None and run.rows < subsets and privacy.level == "L0":
         told = f"a party has {run.rows} rows, fewer than {subsets} subsets; use at most {run.rows}"
         raise LimbeckError(f"algorithm.subsets: {told}")
-
-
-def _hash(key: bytes, x: Array, y: Array) -> int:
-    return int.from_bytes(blake2b(x.tobytes() + y.tobytes(), key=key, digest_size=8).digest(), "big")

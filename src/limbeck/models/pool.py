@@ -2,12 +2,13 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from joblib._parallel_backends import LokyBackend
 from joblib.externals.loky.backend import resource_tracker
 from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 from joblib.parallel import get_active_backend
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.learning import FitError, Job, Trainer
@@ -121,10 +122,16 @@ def end_with(program: int) -> None:
 def _attempt(program: int, index: int, job: Job[T], classes: int, seed: int) -> T:
     end_with(program)
     try:
-        with threadpool_limits(1):
+        with _thread_pools(len(sys.modules)).limit(limits=1):
             return job.run(classes, seed)
     except (Exception, SystemExit) as error:  # an estimator may raise anything; all of it is told in one line
         raise failed(job, index, error) from None
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(modules: int) -> ThreadpoolController:
+    """The thread pools of this process, looked for again only where more modules have been imported since."""
+    return ThreadpoolController()
 
 
 def _import(module: str, program: int) -> None:
