@@ -1,4 +1,4 @@
-"""The bench: fits of many threads run together, failures find their owner, and nothing hangs."""
+"""The barrier: fits of many threads run together, failures find their owner, and nothing hangs."""
 
 import threading
 import time
@@ -29,12 +29,12 @@ class Counting:
         return [2 * job for job in jobs]  # type: ignore[operator,misc]
 
 
-def party(bench: JobBarrier, *orders: Sequence[int], wait: float = 0) -> Callable[[], list[int]]:
+def party(barrier: JobBarrier, *orders: Sequence[int], wait: float = 0) -> Callable[[], list[int]]:
     def task() -> list[int]:
         got: list[int] = []
         for order in orders:
             time.sleep(wait)
-            got += bench.run(order, 2, [0] * len(order))  # type: ignore[arg-type]
+            got += barrier.run(order, 2, [0] * len(order))  # type: ignore[arg-type]
         return got
 
     return task
@@ -42,16 +42,16 @@ def party(bench: JobBarrier, *orders: Sequence[int], wait: float = 0) -> Callabl
 
 def test_fits_of_all_parties_meet() -> None:
     trainer = Counting()
-    bench = JobBarrier(trainer)
-    results = bench.together([party(bench, [1, 2], [3], wait=0.01 * n) for n in range(5)])
+    barrier = JobBarrier(trainer)
+    results = barrier.together([party(barrier, [1, 2], [3], wait=0.01 * n) for n in range(5)])
     assert results == [[2, 4, 6]] * 5
     assert trainer.batches == [10, 5]
 
 
 def test_parties_that_ask_more_or_less_often_do_not_wait_for_ever() -> None:
     trainer = Counting()
-    bench = JobBarrier(trainer)
-    results = bench.together([party(bench, [1]), party(bench), party(bench, [2], [3], [4])])
+    barrier = JobBarrier(trainer)
+    results = barrier.together([party(barrier, [1]), party(barrier), party(barrier, [2], [3], [4])])
     assert results == [[2], [], [4, 6, 8]]
     assert trainer.batches == [2, 1, 1]
 
@@ -59,26 +59,26 @@ def test_parties_that_ask_more_or_less_often_do_not_wait_for_ever() -> None:
 def test_jobs_run_in_the_callers_thread() -> None:
     """joblib's settings are the thread's own: a backend that the user chose must be seen."""
     trainer = Counting()
-    bench = JobBarrier(trainer)
-    bench.together([party(bench, [1]), party(bench, [2])])
+    barrier = JobBarrier(trainer)
+    barrier.together([party(barrier, [1]), party(barrier, [2])])
     assert trainer.threads == {threading.get_ident()}
 
 
 def test_a_failed_fit_is_its_owners() -> None:
-    bench = JobBarrier(Counting(fails_at=7))
-    results = bench.together([party(bench, [1, 2]), party(bench, [5, 7, 9]), party(bench, [4])])
+    barrier = JobBarrier(Counting(fails_at=7))
+    results = barrier.together([party(barrier, [1, 2]), party(barrier, [5, 7, 9]), party(barrier, [4])])
     assert [type(result) for result in results] == [AbandonedError, FitError, AbandonedError]
 
 
 def test_when_a_party_refuses_nobody_trains() -> None:
     trainer = Counting()
-    bench = JobBarrier(trainer)
+    barrier = JobBarrier(trainer)
 
     def refuse() -> list[int]:
         time.sleep(0.02)
         raise ValueError("no")
 
-    results = bench.together([party(bench, [1]), refuse, party(bench, [2])])
+    results = barrier.together([party(barrier, [1]), refuse, party(barrier, [2])])
     assert trainer.batches == []
     assert [type(result) for result in results] == [AbandonedError, ValueError, AbandonedError]
 
@@ -90,8 +90,8 @@ def test_an_interrupt_ends_every_thread() -> None:
         def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
             raise KeyboardInterrupt
 
-    bench = JobBarrier(Interrupted())
+    barrier = JobBarrier(Interrupted())
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        bench.together([party(bench, [1], [2]) for _ in range(4)])
+        barrier.together([party(barrier, [1], [2]) for _ in range(4)])
     assert threading.active_count() == before

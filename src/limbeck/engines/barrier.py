@@ -1,4 +1,4 @@
-"""The bench: fits of all parties meet here, so that one trainer sees them at once while their code stays plain."""
+"""A barrier for jobs: those of all parties meet here, so that one trainer sees them at once."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence

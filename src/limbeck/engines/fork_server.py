@@ -30,7 +30,7 @@ class ForkServer:
         atexit.register(self.close)
 
     def spawn(self, task: str, home: Path, needs: str) -> None:
-        """Returns when the child has done the task or died; `needs` is a module of ours to import before its birth."""
+        """Return when the child has done the task or died; `needs` is a module of ours to import before the fork."""
         told = {"task": task, "home": str(home), "needs": needs, "path": sys.path, "here": str(Path.cwd())}
         self.line.send_bytes(json.dumps({**told, "program": os.getpid()}).encode())
         self.line.recv_bytes()
@@ -41,25 +41,25 @@ class ForkServer:
 
 
 def in_a_fresh_process(task: str, home: Path, needs: str = "") -> None:
-    """Do `module:function` with a folder, in a child of its own; whoever dies of it, it is not the caller."""
+    """Call `module:function` with a folder in a child process, so that a crash does not end the caller."""
     if not hasattr(os, "fork"):
         module, function = task.split(":")
         command = f"from pathlib import Path; from {module} import {function}; {function}(Path({str(home)!r}))"
         subprocess.run([sys.executable, "-c", command], check=False)
         return
     try:
-        nursery = ForkServer.idle.pop()
+        server = ForkServer.idle.pop()
     except IndexError:
-        nursery = ForkServer()
-    if nursery.process.poll() is not None:  # it died while nobody asked
-        nursery = ForkServer()
+        server = ForkServer()
+    if server.process.poll() is not None:  # it died while it was idle
+        server = ForkServer()
     with suppress(EOFError, ConnectionError):  # it died, and its child with it
-        nursery.spawn(task, home.resolve(), needs)
-        ForkServer.idle.append(nursery)
+        server.spawn(task, home.resolve(), needs)
+        ForkServer.idle.append(server)
 
 
 def serve() -> None:
-    """In the nursery: a child for each folder, until nobody asks any more."""
+    """In the fork server: fork a child for each folder, until the program closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     line = Connection(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -72,12 +72,12 @@ def serve() -> None:
         task = getattr(import_module(module), function)
         if told["needs"].startswith("limbeck."):
             import_module(told["needs"])
-        nursery, child = os.getpid(), os.fork()
+        parent, child = os.getpid(), os.fork()
         if child == 0:
             line.close()
             sys.path[:] = told["path"]
             os.chdir(told["here"])
-            threading.Thread(target=_end_with, args=(nursery, told["program"]), daemon=True).start()
+            threading.Thread(target=_end_with, args=(parent, told["program"]), daemon=True).start()
             task(Path(told["home"]))
             sys.stdout.flush()
             os._exit(0)
@@ -85,9 +85,9 @@ def serve() -> None:
         line.send_bytes(b"")
 
 
-def _end_with(nursery: int, program: int) -> None:
-    """In the child: nobody waits for what it does once the program, or the nursery, is gone."""
-    while os.getppid() == nursery:
+def _end_with(parent: int, program: int) -> None:
+    """In the child: end when the program, or the fork server, has ended."""
+    while os.getppid() == parent:
         try:
             os.kill(program, 0)
         except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""All parties in one process: for experiments. Their fits meet at one bench."""
+"""All parties in one process: for experiments. Their training jobs meet at one barrier."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -29,13 +29,13 @@ class InProcess(Engine):
     ) -> None:
         super().__init__(algorithm, server, silos)
         self.silent = frozenset(silent)
-        self.bench = JobBarrier(trainer)
+        self.barrier = JobBarrier(trainer)
         for silo in self.silos:
-            silo.trainer = self.bench
+            silo.trainer = self.barrier
 
     def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
         asked = [silo for silo in self.silos if silo.party in letter.to and silo.party not in self.silent]
-        answers = self.bench.together([partial(self.answer, letter, silo) for silo in asked])
+        answers = self.barrier.together([partial(self.answer, letter, silo) for silo in asked])
         failed = [(silo, a) for silo, a in zip(asked, answers, strict=True) if isinstance(a, Exception)]
         raise_refusal([(silo, error) for silo, error in failed if not isinstance(error, AbandonedError)])
         return {silo.party: cast(Delivered, a) for silo, a in zip(asked, answers, strict=True)}
