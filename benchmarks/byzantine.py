@@ -22,7 +22,7 @@ from limbeck.algorithms.fedkt import FedKT, Students
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.fedvote import LARGEST, FedVote, Votes
 from limbeck.algorithms.scoring import Scores
-from limbeck.data.draw import Draw, cut
+from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
 from limbeck.data.splits import Dirichlet, Iid
 from limbeck.engines.in_process import InProcess
@@ -84,7 +84,7 @@ def byzantine(silo: Silo, algorithm: Algorithm, behaviour: str, student: bytes, 
 
 def federation(algorithm: Algorithm, seed: int, parties: int, beta: float | None) -> Federation:
     data = load("digits")
-    parts = cut(data, Draw(0.3), Draw(0.2), seed)
+    parts = draw_parts(data, Draw(0.3), Draw(0.2), seed)
     split = Iid() if beta is None else Dirichlet(beta=beta, least=10)
     held = split.deal(data.y[parts.private], {}, parties, stream(seed, "split"))
     model = model_from({"name": "random-forest", "n_estimators": 50})

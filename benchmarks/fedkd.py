@@ -20,12 +20,12 @@ import numpy as np
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckWarning
 from limbeck.experiments.config import Experiment, check_table, read_toml
-from limbeck.experiments.deal import deal
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
+from limbeck.experiments.partition import deal
 from limbeck.experiments.run import federation_of
+from limbeck.models.device import Device
 from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Pack, Refit
-from limbeck.models.place import Place
 from limbeck.models.torch import TorchModel
 from limbeck.models.trainers import trainer_for
 from limbeck.privacy.guarantees import epsilon_towards
@@ -151,7 +151,7 @@ def asked_of(model: Any, weights: bytes, row: tuple[int, ...], classes: int) -> 
     """A network that is asked where there is a GPU, its products rounded to TF32."""
     import torch
 
-    place = Place("cuda" if torch.cuda.is_available() else "cpu", "tf32")
+    place = Device("cuda" if torch.cuda.is_available() else "cpu", "tf32")
     fitted = model.with_weights(weights, row, classes)
     fitted.network.to(place.device)
     return lambda rows: fitted.logits(rows, place)

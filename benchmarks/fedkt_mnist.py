@@ -10,11 +10,11 @@ from statistics import fmean, stdev
 
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
-from limbeck.experiments.deal import Dealt, deal
 from limbeck.experiments.overrides import override
+from limbeck.experiments.partition import PartitionedRows, deal
 from limbeck.experiments.run import federation_of
+from limbeck.models.device import Device
 from limbeck.models.jobs import Fit
-from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.trainers import trainer_for
 from limbeck.protocol.recipe import Recipe
@@ -22,9 +22,9 @@ from limbeck.protocol.recipe import Recipe
 EXPERIMENT = Path(__file__).parent.parent / "examples" / "mnist_full.toml"
 
 
-def sequential(experiment: Experiment, dealt: Dealt, device: str) -> float:
+def sequential(experiment: Experiment, dealt: PartitionedRows, device: str) -> float:
     """Seconds a step of one network alone, over 200 steps."""
-    rows, trainer = dealt.private[0], SequentialTrainer(Place(device))
+    rows, trainer = dealt.private[0], SequentialTrainer(Device(device))
     job = Fit(experiment.model, rows.x[:3200], rows.y[:3200], Recipe(epochs=2, batch=32, weight_decay=1e-6))
     times = []
     for _ in range(2):

@@ -24,9 +24,9 @@ from limbeck.algorithms.local_training import WEIGHTS
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckWarning
 from limbeck.experiments.config import Experiment, check_table, read_toml
-from limbeck.experiments.deal import deal
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
+from limbeck.experiments.partition import deal
 from limbeck.experiments.run import federation_of
 from limbeck.models.caching import key_of_job
 from limbeck.models.jobs import ForwardPass, Refit

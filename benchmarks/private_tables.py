@@ -13,7 +13,7 @@ from statistics import median
 from rich.console import Console
 
 from limbeck.experiments.compare import compare
-from limbeck.experiments.plan import Line, plan
+from limbeck.experiments.plan import ComparedMethod, plan
 from limbeck.experiments.results import Results
 from limbeck.privacy.accountants import epsilon_by
 from limbeck.privacy.events import DpEvent
@@ -64,10 +64,10 @@ def main(folder: Path) -> None:
         print("|---" * (6 + len(BETTER)) + "|")
         for g, k, epsilon, accuracy in settings:
             laplace, *others = [lines[method] for method in _methods(level, g, k, epsilon)]
-            cells = [_told(line, results) for line in (laplace, *others)]
+            runs = [_told(line, results) for line in (laplace, *others)]
             moments = epsilon_by("moments", [DpEvent(Laplace(g), k)], 1e-5)
             best = _epsilon(laplace, results)
-            print(f"| {g} | {k} | {epsilon}, {accuracy} % | {moments:.2f} | {best:.2f} | {' | '.join(cells)} |")
+            print(f"| {g} | {k} | {epsilon}, {accuracy} % | {moments:.2f} | {best:.2f} | {' | '.join(runs)} |")
 
 
 def _methods(level: str, gamma: float, queries: int, epsilon: float) -> list[str]:
@@ -75,18 +75,18 @@ def _methods(level: str, gamma: float, queries: int, epsilon: float) -> list[str
     return [f"{start}laplace:privacy.gamma={gamma}", *(f"{start}{name}:privacy.epsilon={epsilon}" for name in BETTER)]
 
 
-def _told(line: Line, results: Results) -> str:
+def _told(line: ComparedMethod, results: Results) -> str:
     """Median accuracy and balanced accuracy over the seeds that ran, in percent."""
-    found = [kept.metrics for cell in line.cells if (kept := results.find(cell.key)) and kept.metrics]
+    found = [kept.metrics for cached in line.runs if (kept := results.find(cached.key)) and kept.metrics]
     if not found:
         return "–"
     lacking = f" ({len(found)} of {SEEDS} seeds)" if len(found) < SEEDS else ""
     return f"{_middle([m.accuracy for m in found])} / {_middle([m.balanced_accuracy for m in found])}{lacking}"
 
 
-def _epsilon(line: Line, results: Results) -> float:
+def _epsilon(line: ComparedMethod, results: Results) -> float:
     """Towards the public; the same at every seed."""
-    [epsilon] = {kept.epsilon["public"] for cell in line.cells if (kept := results.find(cell.key))}
+    [epsilon] = {kept.epsilon["public"] for cached in line.runs if (kept := results.find(cached.key))}
     assert epsilon is not None
     return epsilon
 

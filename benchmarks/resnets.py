@@ -14,9 +14,9 @@ from zlib import crc32
 import numpy as np
 import torch
 
+from limbeck.models.device import Device
 from limbeck.models.jobs import FitAndVote
 from limbeck.models.named import model_from
-from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.trainer import StackedTrainer
@@ -39,7 +39,7 @@ def main() -> None:
         x, asked = (arrays[key].astype(np.float32) / 255 for key in ("x_train", "x_test"))
         y, right = arrays["y_train"].astype(np.int64), arrays["y_test"].astype(np.int64)
     recipe = {"epochs": args.epochs, "batch": 16, "optimiser": "sgd", "weight_decay": 3e-4}
-    model, place = model_from({"name": "resnet-8", "recipe": recipe}), Place(args.device, args.precision)
+    model, place = model_from({"name": "resnet-8", "recipe": recipe}), Device(args.device, args.precision)
     checkpoints = Checkpoints(args.checkpoint, every=args.every) if args.checkpoint else None
     trainer = StackedTrainer(place, SequentialTrainer(place), args.compile, checkpoints)
     for seed in args.seeds:

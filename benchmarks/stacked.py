@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from limbeck.models.device import Device
 from limbeck.models.jobs import Fit, Refit
 from limbeck.models.named import model_from
-from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.torch import FittedTorch, TorchModel
@@ -38,7 +38,7 @@ def fits(
     return [Refit(model, x, y, start, recipe) if start else Fit(model, x, y, recipe) for x, y in data]
 
 
-def sequential(jobs: Sequence[Fit | Refit], place: Place) -> float:
+def sequential(jobs: Sequence[Fit | Refit], place: Device) -> float:
     """Seconds for the jobs, best of two."""
     trainer, times = SequentialTrainer(place), []
     for _ in range(2):
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     args = parser.parse_args()
     name, row, rows, recipe = SETTINGS[args.what]
-    place = Place(args.device, args.precision)
+    place = Device(args.device, args.precision)
     machine = torch.cuda.get_device_name() if args.device == "cuda" else f"{torch.get_num_threads()} cores"
     print(f"torch {torch.__version__}, {machine}, {args.precision}, compile: {args.compile}")
     start = None

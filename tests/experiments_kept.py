@@ -1,9 +1,9 @@
 """A kept result for tests."""
 
-from limbeck.experiments.cells import FORMAT, Kept
+from limbeck.experiments.cached_runs import FORMAT, CachedResult
 from limbeck.experiments.metrics import Metrics
 
 
-def kept() -> Kept:
+def kept() -> CachedResult:
     said = {"format": FORMAT, "seed": 0, "algorithm": {"name": "fedkt"}}
-    return Kept(said, Metrics(0.5, 0.4, None), 0.3, 1, 10, 20, {"server": None}, 0.0, 1.5, [], {"python": "3"})
+    return CachedResult(said, Metrics(0.5, 0.4, None), 0.3, 1, 10, 20, {"server": None}, 0.0, 1.5, [], {"python": "3"})

@@ -34,7 +34,7 @@ from limbeck.privacy.mechanisms import (
     clipped,
 )
 from limbeck.protocol.codec import Header, encode
-from limbeck.protocol.letters import Answer, Question, Terms
+from limbeck.protocol.envelopes import Answer, Question, Terms
 from limbeck.protocol.messages import Message
 from limbeck.protocol.rows import Array, Rows, content_hash
 from private_levels import ordinary
@@ -150,7 +150,7 @@ def pair(
         settle(home, each, model, agree)
     with patch.context() as patched:
         patched.setattr(
-            "limbeck.models.rehearsal.rehearse", lambda *given: None
+            "limbeck.models.smoke_test.smoke_test", lambda *given: None
         )  # of the model alone, before rows are read
         for kind in MECHANISMS.values():
             if kind.noisy:

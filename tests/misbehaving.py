@@ -111,3 +111,17 @@ class Garbled(Centralized):
         if silo.party != 1 or not isinstance(request, SendRows):
             return Centralized.answer(self, request, silo)
         return silo.disclose("rows", PrivateRows(silo.private.x, np.full(len(silo.private), 99, np.uint8)))
+
+
+@dataclass(frozen=True, slots=True)
+class Strange(Centralized):
+    """Party 1 sends something that no array holds."""
+
+    name = "strange"
+    sent: str = "none"
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        if silo.party != 1 or not isinstance(request, SendRows):
+            return Centralized.answer(self, request, silo)
+        values: Any = {"none": None, "list": [1, 2], "text": np.array(["a"]), "objects": np.array([{}], object)}
+        return silo.disclose("rows", PrivateRows(values[self.sent], np.zeros(1, np.uint8)))

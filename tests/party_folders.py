@@ -15,7 +15,7 @@ from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import read_ledger
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.disclosures import Facts
-from limbeck.protocol.letters import Question, Terms
+from limbeck.protocol.envelopes import Question, Terms
 from limbeck.protocol.messages import Message
 from limbeck.protocol.rows import content_hash
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.data.draw import Draw, cut
+from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
 from limbeck.data.splits import Iid
 from limbeck.engines.engine import Engine
@@ -68,7 +68,7 @@ def small_federation(algorithm: Algorithm, seed: int = 0) -> Federation:
     """Three parties share the embedded `iris`: with three kinds of models, or one network where it must be one."""
     alike = algorithm.needs_one_network
     data = load("iris")
-    parts = cut(data, Draw(0.3), Draw(0.2), seed)
+    parts = draw_parts(data, Draw(0.3), Draw(0.2), seed)
     held = Iid().deal(data.y[parts.private], {}, len(MODELS), stream(seed, "split"))
     return Federation(
         algorithm=algorithm,

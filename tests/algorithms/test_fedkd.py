@@ -23,7 +23,7 @@ from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.accountants import epsilon_by
 from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.events import DpEvent
-from limbeck.privacy.ledger import Book, Budget
+from limbeck.privacy.ledger import Budget, LedgerStore
 from limbeck.privacy.mechanisms import LaplaceLogits
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.disclosures import Facts, planned_releases
@@ -152,11 +152,12 @@ def test_a_class_is_scored_by_those_that_hold_it(tests_on_path: None) -> None:
     assert np.allclose(targets[:, 2], np.mean([z[:, 2] for z in logits], axis=0), atol=1e-4)
 
 
-@pytest.mark.parametrize("noise", ["none", "laplace"])
+@pytest.mark.parametrize("noise", ["none", "laplace", "laplace, by the party"])
 def test_parties_that_share_no_class_are_remarked_on_where_nothing_is_protected(
     noise: Any, tests_on_path: None
 ) -> None:
-    algorithm = FedKD(**{**QUICK, "noise": noise})
+    by_party = {"noised_by": "party"} if "party" in noise else {}
+    algorithm = FedKD(**{**QUICK, **by_party, "noise": noise.split(",")[0]})
     whole = federation(algorithm, [NETWORK] * 3)
     rows = [Rows(p.x[(p.y == 0) == (i == 0)], p.y[(p.y == 0) == (i == 0)]) for i, p in enumerate(whole.private)]
     remarks = InProcess(algorithm, *replace(whole, private=rows).sites(PoolTrainer(1)), PoolTrainer(1)).run().remarks
@@ -402,7 +403,7 @@ def test_calibrated_noise_keeps_to_its_epsilon_and_a_budget_is_checked_first(tes
     record = federation(algorithm).run(PoolTrainer(1)).record
     assert 7.9 < record.epsilon["public"] <= 8.0
     trainer = Kept()
-    tight = replace(federation(algorithm), book=Book(budget=Budget(epsilon=2.0, delta=1e-5, towards="public")))
+    tight = replace(federation(algorithm), book=LedgerStore(budget=Budget(epsilon=2.0, delta=1e-5, towards="public")))
     with pytest.raises(LimbeckError, match="would bring epsilon towards public to 8, but 2 of 2 is left"):
         tight.run(trainer)
     assert trainer.jobs == []

@@ -16,7 +16,7 @@ from limbeck.algorithms.local_training import hold_out
 from limbeck.algorithms.scoring import EvaluateRequest, Initialize, ScoreRequest, Scores, TrainLocally
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
-from limbeck.data.draw import Draw, cut
+from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
 from limbeck.data.splits import Iid
 from limbeck.engines.engine import Engine
@@ -32,7 +32,7 @@ from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
 from limbeck.models.pool import PoolTrainer
-from limbeck.privacy.ledger import Book
+from limbeck.privacy.ledger import LedgerStore
 from limbeck.privacy.mechanisms import ClippedGaussian, Subsample
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header
@@ -399,7 +399,7 @@ def test_which_rows_were_drawn_is_written_down_nowhere_and_a_retry_is_paid_for(t
     algorithm = FedMDNFDP(sampled=5, population=20, **{**QUICK, "rounds": 1})
     deltas = []
     for _ in range(2):
-        book = Book(tmp_path / "ledger.sqlite", "run")
+        book = LedgerStore(tmp_path / "ledger.sqlite", "run")
         parties = replace(federation(algorithm), noise="secure", book=book)
         deltas.append(parties.run(PoolTrainer(1)).record.delta)
         rows = [row for row in book.releases() if row.mechanism == "subsample"]
@@ -553,7 +553,7 @@ class Byzantine(FedMD):
 def test_two_byzantine_parties_of_ten_hardly_hurt_a_robust_consensus() -> None:
     """The honest parties' accuracy on digits: the median loses less than 2 points, the mean much more."""
     data = load("digits")
-    parts = cut(data, Draw(0.3), Draw(0.2), 0)
+    parts = draw_parts(data, Draw(0.3), Draw(0.2), 0)
     held = Iid().deal(data.y[parts.private], {}, 10, stream(0, "split"))
     tree = model_from({"name": "random-forest", "n_estimators": 20})
 

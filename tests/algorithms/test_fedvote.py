@@ -12,7 +12,7 @@ from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedvote import FedVote, VoteRequest, Votes
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import check_algorithm, small_federation
-from limbeck.data.draw import Draw, cut
+from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
 from limbeck.data.splits import Dirichlet, Iid
 from limbeck.engines.respond import respond
@@ -100,7 +100,7 @@ def test_without_noise_a_party_trains_one_model_on_all_its_rows() -> None:
 def test_unlike_parties_do_better_than_with_fedkt() -> None:
     """Digits among five parties of a few classes each: as good as all rows in one place, nearly."""
     data = load("digits")
-    parts = cut(data, Draw(0.3), Draw(0.2), 1)
+    parts = draw_parts(data, Draw(0.3), Draw(0.2), 1)
     held = Dirichlet(beta=0.1, least=20).deal(data.y[parts.private], {}, 5, np.random.default_rng(1))
     found = []
     for algorithm in (FedKT(2, 2), FedVote()):
@@ -274,7 +274,7 @@ class Byzantine(FedVote):
 
 def ten_parties(algorithm: FedVote) -> Federation:
     data = load("digits")
-    parts = cut(data, Draw(0.3), Draw(0.2), 0)
+    parts = draw_parts(data, Draw(0.3), Draw(0.2), 0)
     held = Iid().deal(data.y[parts.private], {}, 10, stream(0, "split"))
     return replace(
         small_federation(algorithm),
@@ -305,6 +305,11 @@ def test_two_byzantine_parties_of_ten_end_a_vote_that_is_not_robust() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
+        (lambda: FedVote(privacy=Privacy(epsilon=3.0)), "level L0 adds no noise"),
+        (
+            lambda: two_classes(FedVote(1, 2, queries=1, privacy=Privacy("L2", epsilon=3.0))).run(PoolTrainer(1)),
+            "the public rows are all alike, so that noisy votes tell nothing",
+        ),
         (lambda: FedVote(privacy=Privacy("L1", gamma=0.1)), "give epsilon, or sigma with gaussian"),
         (lambda: FedVote(privacy=Privacy("L1", "laplace", epsilon=3.0)), "fedvote adds Gaussian noise"),
         (lambda: FedVote(consensus="median", privacy=Privacy("L1", epsilon=1.0)), 'consensus = "median" is for level'),

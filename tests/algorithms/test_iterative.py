@@ -21,15 +21,15 @@ from limbeck.checks import small_federation
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
+from limbeck.models.device import Device
 from limbeck.models.jobs import InitialWeights, Pack, Refit
 from limbeck.models.named import model_from
-from limbeck.models.place import Place
 from limbeck.models.pool import PoolTrainer
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.torch import TorchModel
 from limbeck.privacy.calibration import Privacy
-from limbeck.privacy.ledger import Book
+from limbeck.privacy.ledger import LedgerStore
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.recipe import Recipe
@@ -41,7 +41,7 @@ SGD = Recipe(epochs=2, batch=8, optimiser="sgd", momentum=0.0, learning_rate=0.0
 
 def engine(algorithm: Algorithm, made: Federation | None = None, **how: Any) -> InProcess:
     trainer = PoolTrainer(1)
-    rows = replace(made or small_federation(algorithm), book=Book())
+    rows = replace(made or small_federation(algorithm), book=LedgerStore())
     return InProcess(algorithm, *rows.sites(trainer), trainer, **how)
 
 
@@ -170,7 +170,7 @@ def test_fedavgm_is_what_its_authors_write() -> None:
 
 def test_all_parties_of_a_round_are_trained_in_one_stack_and_come_to_the_same() -> None:
     made = small_federation(FedProx())
-    trainer = StackedTrainer(Place(), SequentialTrainer())
+    trainer = StackedTrainer(Device(), SequentialTrainer())
     local = replace(ADAM, epochs=1)
     ran = InProcess(FedProx(rounds=2, local=local), *made.sites(trainer), trainer)
     ran.run()

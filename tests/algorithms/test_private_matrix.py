@@ -34,6 +34,7 @@ CASES: dict[str, Callable[[Rows], Rows]] = {
     "one class": lambda rows: Rows(rows.x, np.full(len(rows), 2)),
     "constant column": lambda rows: Rows(_with(rows.x, slice(None), 5.0), rows.y),
     "1e30": lambda rows: Rows(_with(rows.x, 0, 1e30), rows.y),
+    "tiny": lambda rows: Rows((rows.x * 1e-20).astype(np.float32), rows.y),
     "NaN": lambda rows: Rows(_with(rows.x, 0, np.nan), rows.y),
 }
 
@@ -64,7 +65,7 @@ def test_nor_in_networks_for_images(monkeypatch: pytest.MonkeyPatch, model: str,
     _check(monkeypatch, small, LEVELS[level], ordinary(9, (16, 16)), {name: CASES[name] for name in cases})
 
 
-@pytest.mark.parametrize("model", ["decision-tree", "knn", "torch-mlp"])
+@pytest.mark.parametrize("model", ["decision-tree", "knn", "naive-bayes", "torch-mlp"])
 def test_nor_where_parties_estimate_the_prior(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
     """Of two classes, at an epsilon that is enough for the median of two parties' estimates."""
     algorithm = replace(LEVELS["fedvote-L1"], privacy=Privacy("L1", epsilon=100.0))

@@ -16,7 +16,7 @@ from limbeck.consortium.checking import check
 from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
 from limbeck.protocol.codec import decode
-from limbeck.protocol.letters import Answer
+from limbeck.protocol.envelopes import Answer
 from party_folders import IRIS, PRIVATE, VOTES, make, put_rows, question, rows, settle
 
 RESTART = "this party must be restarted by its owner before it answers"

@@ -102,7 +102,7 @@ def test_a_server_killed_in_the_middle_goes_on_where_it_was(neighbours: Neighbou
 KILLED_WHILE_COPYING = """
 import os, sys
 from pathlib import Path
-from limbeck.consortium.leading import add_late
+from limbeck.consortium.coordinator import add_late
 from limbeck.consortium.server import ServerFolder
 from limbeck.engines.journal import Journal
 answer = Journal.answer

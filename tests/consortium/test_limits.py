@@ -210,13 +210,13 @@ def test_noise_and_cuts_come_from_a_seed_only_where_the_partys_own_file_says_so(
 
 def test_a_simulation_is_announced_with_a_warning(home: Path) -> None:
     pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
-    from limbeck.consortium.attending import Attendance
+    from limbeck.consortium.client_loop import ClientLoop
 
     said: list[str] = []
-    Attendance(PartyFolder(home), said.append).check()
+    ClientLoop(PartyFolder(home), said.append).check()
     assert said == []
     settle(home, "simulation = true")
-    Attendance(PartyFolder(home), said.append).check()
+    ClientLoop(PartyFolder(home), said.append).check()
     [line] = said
     assert line.startswith("warning: party.toml says simulation = true")
     assert "Nothing is protected" in line

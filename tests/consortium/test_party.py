@@ -22,7 +22,7 @@ from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import read_ledger
 from limbeck.privacy.mechanisms import Subsample
 from limbeck.protocol.codec import decode
-from limbeck.protocol.letters import Question
+from limbeck.protocol.envelopes import Question
 from limbeck.protocol.messages import InstallModel
 from party_folders import (
     AGREE,
@@ -346,7 +346,7 @@ def test_a_request_waits_for_a_person_who_decides_once(home: Path) -> None:
 def test_a_person_is_told_what_a_run_costs_with_the_rows_that_there_are(home: Path) -> None:
     """Five of thirty rows: whoever is drawn is exposed, and no smaller delta is told."""
     pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
-    from limbeck.consortium.attending import _in_words
+    from limbeck.consortium.client_loop import _in_words
 
     settle(home, agree='[[agree]]\nalgorithm = "fedmd-nfdp"\n')
     terms: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": SUBSET}

@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
-from limbeck.consortium.experiment import Plan, read_plan
-from limbeck.consortium.leading import _record, _write
+from limbeck.consortium.coordinator import _record, _write
+from limbeck.consortium.experiment import RunPlan, read_plan
 from limbeck.data.sets import load
-from limbeck.engines.flower.engine import Consortium, Flower, Patience
+from limbeck.engines.flower.engine import Consortium, Deadline, Flower
 from limbeck.engines.journal import Journal
 from limbeck.engines.traffic import Exchange
 from limbeck.models.jobs import Fit
@@ -28,7 +28,7 @@ NAMES = {0: "north", 1: "south"}
 REFUSAL = "refused: the level was not agreed"
 
 
-def plan(folder: Path, privacy: str) -> Plan:
+def plan(folder: Path, privacy: str) -> RunPlan:
     iris = load("iris")
     np.savez(folder / "public.npz", x_train=iris.x[::5], y_train=iris.y[::5])
     np.savez(folder / "test.npz", x_train=iris.x[1::5], y_train=iris.y[1::5])
@@ -43,11 +43,11 @@ def plan(folder: Path, privacy: str) -> Plan:
 def written(folder: Path, privacy: str, level: str, size: int) -> dict[str, Any]:
     """The files of a run of two requests; replies to the first were of this size."""
     read = plan(folder, privacy)
-    site = Site(public=read.public_rows, classes=3, model=read.venture.model, seed=0, trainer=PoolTrainer(1))
+    site = Site(public=read.public_rows, classes=3, model=read.configuration.model, seed=0, trainer=PoolTrainer(1))
     journal = Journal(folder / f"{size}.sqlite", new=True)
     journal.note(0, 1, REFUSAL)
     consortium = Consortium("run", read.terms(2), {0: b"", 1: b""})
-    engine = Flower(read.venture.algorithm, site, consortium, cast(Any, None), journal, Patience(1.0, 2))
+    engine = Flower(read.configuration.algorithm, site, consortium, cast(Any, None), journal, Deadline(1.0, 2))
     seen: Any = PostProcessing() if level == "L2" else Unprotected()
     rows = [release_row(f"party {party}", 0, 0, "students", seen, "server", Asked()) for party in NAMES]
     engine.releases = [asdict(row) for row in rows]

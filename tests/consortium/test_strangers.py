@@ -10,12 +10,12 @@ pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
 from limbeck.consortium.server import ServerFolder
 from limbeck.engines.flower import app, coordinator
-from limbeck.engines.flower.coordinator import Control, Line, wait_for
+from limbeck.engines.flower.chunks import ConnectionLostError
+from limbeck.engines.flower.coordinator import Connection, Control, wait_for
 from limbeck.engines.flower.keys import write_party_key, write_server_certificate
 from limbeck.engines.flower.node import Node
-from limbeck.engines.flower.parcels import LostLineError
 from limbeck.errors import LimbeckError
-from limbeck.protocol.letters import Answer, Question, Terms
+from limbeck.protocol.envelopes import Answer, Question, Terms
 from neighbours import Neighbours
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def test_an_unregistered_key_is_not_let_in(neighbours: Neighbours, folder: Serve
     write_party_key(tmp_path, "stranger")
     authority = (neighbours.server / "ca.pem").read_bytes()
     with (
-        pytest.raises(LostLineError, match="does not let this party in"),
+        pytest.raises(ConnectionLostError, match="does not let this party in"),
         Node(folder.own_address, authority, tmp_path / "key"),
     ):
         pass
@@ -59,11 +59,11 @@ def test_a_removed_party_is_not_let_in_and_a_new_key_takes_the_place_of_an_old_o
     neighbours.say("server", "admit", neighbours.server, public)
     with Node(folder.own_address, authority, neighbours.home / "b" / "key"):
         pass
-    with pytest.raises(LostLineError, match="does not let"), Node(folder.own_address, authority, old):
+    with pytest.raises(ConnectionLostError, match="does not let"), Node(folder.own_address, authority, old):
         pass
     neighbours.say("server", "remove", neighbours.server, "b")
     with (
-        pytest.raises(LostLineError, match="does not let"),
+        pytest.raises(ConnectionLostError, match="does not let"),
         Node(folder.own_address, authority, neighbours.home / "b" / "key"),
     ):
         pass
@@ -103,7 +103,7 @@ def test_only_the_coordinator_may_start_runs_or_register(folder: ServerFolder, t
     (tmp_path / "secret").write_bytes(b"guessed" * 4)
     control = Control(folder.own_address, tmp_path)
     for attempt in (control.presences, control.start_run, lambda: control.register(b"key", "me")):
-        with pytest.raises(LostLineError):
+        with pytest.raises(ConnectionLostError):
             attempt()
     control.close()
 
@@ -132,7 +132,7 @@ def test_a_server_that_sends_another_app_is_refused(
     assert other != app.app_bundle()
     monkeypatch.setattr(coordinator, "app_bundle", lambda: _zipped(other))
     control = folder.control()
-    line = Line(control)
+    line = Connection(control)
     node = next(each.node for each in control.presences() if each.online)
     posted = line.post({node: _question(0).encode()}, 60.0)
     [(_, data, _)] = _collect(line, posted)
@@ -222,7 +222,9 @@ def _serve_anyway(there: Neighbours) -> None:
     import subprocess
     import sys
 
-    there.running["serve"] = subprocess.Popen([sys.executable, "-m", "limbeck.consortium.keeping", str(there.server)])
+    there.running["serve"] = subprocess.Popen(
+        [sys.executable, "-m", "limbeck.consortium.supervisor", str(there.server)]
+    )
     control = ServerFolder(there.server).control()
     with pytest.raises(LimbeckError, match="certificate"):
         wait_for(control, 30.0)
@@ -232,7 +234,7 @@ def _question(party: int) -> Question:
     return Question("run", 0, party, Terms("fedkt", {}, 1, 0, ["0", "1", "2"], "public"), b"request")
 
 
-def _collect(line: Line, posted: Any) -> list[Any]:
+def _collect(line: Connection, posted: Any) -> list[Any]:
     import time
 
     until = time.monotonic() + 60

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limbeck.data.draw import Draw, cut
+from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import DataSet, load
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Rows
@@ -38,7 +38,7 @@ draws = st.one_of(
 @given(draws, draws, st.integers(0, 2**32))
 def test_disjoint_and_complete(public: Draw | None, test: Draw | None, seed: int) -> None:
     data = numbered()
-    parts = cut(data, public, test, seed)
+    parts = draw_parts(data, public, test, seed)
     private = set(parts.private.astype(float).tolist())
     assert not private & numbers(parts.public)
     assert not private & numbers(parts.test)
@@ -48,34 +48,34 @@ def test_disjoint_and_complete(public: Draw | None, test: Draw | None, seed: int
 
 
 def test_numbers_and_shares() -> None:
-    parts = cut(numbered(), Draw(0.125), Draw(7), 0)
+    parts = draw_parts(numbered(), Draw(0.125), Draw(7), 0)
     assert (len(parts.public or ()), len(parts.test or ()), len(parts.private)) == (12, 7, 81)
 
 
 def test_without_test_the_official_test_rows_that_are_left_serve() -> None:
-    assert len(cut(numbered(), Draw(5), None, 0).test or ()) == TEST
-    parts = cut(numbered(), Draw(0.5, "test"), None, 0)
+    assert len(draw_parts(numbered(), Draw(5), None, 0).test or ()) == TEST
+    parts = draw_parts(numbered(), Draw(0.5, "test"), None, 0)
     assert len(parts.test or ()) == len(parts.public or ()) == TEST / 2
     assert len(parts.private) == TRAIN
-    assert cut(numbered(test=False), Draw(5), None, 0).test is None
+    assert draw_parts(numbered(test=False), Draw(5), None, 0).test is None
 
 
 def test_the_adult_cut_of_the_fedkt_paper() -> None:
     """75 / 12.5 / 12.5 % of 32 561 rows are 24 421, 4 070 and 4 070 (Table 3)."""
     data = DataSet("a9a", np.zeros((32_561, 1)), np.zeros(32_561, int), ("a",))
-    parts = cut(data, Draw(0.125), Draw(0.125), 0)
+    parts = draw_parts(data, Draw(0.125), Draw(0.125), 0)
     assert (len(parts.private), len(parts.public or ()), len(parts.test or ())) == (24_421, 4_070, 4_070)
 
 
 def test_naming_the_data_set_itself_still_keeps_rows_apart() -> None:
-    parts = cut(numbered(), Draw(30, name="numbered"), Draw(20), 0)
+    parts = draw_parts(numbered(), Draw(30, name="numbered"), Draw(20), 0)
     assert len(parts.private) == 50
     assert not numbers(parts.public) & numbers(parts.test)
 
 
 def test_rows_of_another_data_set(save: Callable[..., Path]) -> None:
     save("other", x_train=np.full((9, 1), -1.0), y_train=np.arange(9) % 2)
-    parts = cut(numbered(), Draw(6, name="other"), Draw(10), 0)
+    parts = draw_parts(numbered(), Draw(6, name="other"), Draw(10), 0)
     assert numbers(parts.public) == {-1.0}
     assert len(parts.private) == 90
 
@@ -101,12 +101,12 @@ def test_the_impossible_is_told(
 ) -> None:
     save("column", x_train=np.zeros((9, 1)), y_train=np.arange(9) % 3)
     with pytest.raises(LimbeckError, match=complaint):
-        cut(numbered(), public, test, 0)
+        draw_parts(numbered(), public, test, 0)
 
 
 def test_a_set_without_official_test_rows_says_so() -> None:
     with pytest.raises(LimbeckError, match="no test rows of digits are free"):
-        cut(load("digits"), Draw(10, "test"), Draw(10), 0)
+        draw_parts(load("digits"), Draw(10, "test"), Draw(10), 0)
 
 
 def other() -> DataSet:
@@ -115,7 +115,7 @@ def other() -> DataSet:
 
 def test_public_classes_of_their_own_come_before_the_private_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("limbeck.data.draw.load", lambda name: other())
-    parts = cut(numbered(), Draw(12, name="other", labels="own"), None, 0)
+    parts = draw_parts(numbered(), Draw(12, name="other", labels="own"), None, 0)
     assert parts.classes == ("other b", "other c", "other a", "a", "b")
     assert parts.public is not None
     assert set(parts.public.y.tolist()) == {0, 1, 2}
@@ -127,10 +127,10 @@ def test_shared_classes_get_the_numbers_that_they_have_here(monkeypatch: pytest.
     data = numbered()
     known = DataSet("other", np.ones((30, 1)), np.arange(30) % 2, ("b", "a"))
     monkeypatch.setattr("limbeck.data.draw.load", lambda name: known)
-    parts = cut(data, Draw(30, name="other", labels="shared"), None, 0)
+    parts = draw_parts(data, Draw(30, name="other", labels="shared"), None, 0)
     assert parts.classes == data.classes
     assert parts.public is not None
     assert sorted(parts.public.y.tolist()) == [0] * 15 + [1] * 15
     monkeypatch.setattr("limbeck.data.draw.load", lambda name: other())
     with pytest.raises(LimbeckError, match="numbered has no class 'c' as other has: say labels"):
-        cut(data, Draw(12, name="other", labels="shared"), None, 0)
+        draw_parts(data, Draw(12, name="other", labels="shared"), None, 0)

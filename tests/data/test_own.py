@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from limbeck.data.draw import Draw, cut
+from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.files import read_table
 from limbeck.data.own import Files, read_files
 from limbeck.data.schema import Category, Number, Schema, read_schema, schema_of
@@ -77,7 +77,7 @@ def test_one_file_takes_its_schema_from_the_rows_that_will_be_public(tmp_path: P
     assert own.schema is not None
     [column] = own.schema.columns
     data = DataSet(path.name, own.private[0].x, own.private[0].y, own.classes)
-    public = cut(data, Draw(0.25), None, seed=3).public
+    public = draw_parts(data, Draw(0.25), None, seed=3).public
     assert public is not None
     assert isinstance(column, Category)
     assert len(column.values) == 10

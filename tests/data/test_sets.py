@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from limbeck.data.draw import Draw, cut
+from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import EMBEDDED, as_float, joined, load, names
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
@@ -138,4 +138,4 @@ def test_a_part_of_a_set_shares_rows_with_the_whole(save: Callable[..., Path]) -
     assert letters.shares_rows_with(whole)
     assert not letters.shares_rows_with(digits)
     with pytest.raises(LimbeckError, match="rows of femnist are rows of femnist a to b too"):
-        cut(letters, Draw(1.0, name="femnist", labels="own"), None, 0)
+        draw_parts(letters, Draw(1.0, name="femnist", labels="own"), None, 0)

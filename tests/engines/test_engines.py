@@ -22,7 +22,7 @@ from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.messages import InstallModel
 from limbeck.protocol.rows import PublicRows
 from limbeck.protocol.site import Silo, Site
-from misbehaving import Careless, Garbled, Leaky
+from misbehaving import Careless, Garbled, Leaky, Strange
 
 Make = Callable[[Algorithm, Site, list[Silo]], Engine]
 
@@ -69,6 +69,16 @@ def test_an_invalid_reply_counts_as_silence(make: Make, tests_on_path: None) -> 
     assert engine.run().model is not None
     assert engine.rejections == ["request 0: party 1: values from 99 to 99, outside of 0 to 2"]
     assert engine.traffic.missing == (1,)
+
+
+@pytest.mark.parametrize("sent", ["none", "list", "text", "objects"])
+def test_a_reply_that_is_no_message_counts_as_silence(make: Make, sent: str, tests_on_path: None) -> None:
+    algorithm = Strange(sent=sent)
+    engine = make(algorithm, *sites(algorithm))
+    assert engine.run().model is not None
+    assert engine.traffic.missing == (1,)
+    [told] = engine.rejections
+    assert told.startswith("request 0: party 1: ")
 
 
 @pytest.mark.parametrize(("algorithm", "site"), [(Leaky(), "party 0"), (Careless(), "server")])

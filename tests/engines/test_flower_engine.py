@@ -15,8 +15,8 @@ from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.algorithms.scoring import TrainLocally
-from limbeck.engines.engine import Letter
-from limbeck.engines.flower.engine import Consortium, Flower, Patience
+from limbeck.engines.engine import Envelope
+from limbeck.engines.flower.engine import Consortium, Deadline, Flower
 from limbeck.engines.journal import Journal
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
@@ -24,7 +24,7 @@ from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.disclosures import Facts
-from limbeck.protocol.letters import Answer, Terms
+from limbeck.protocol.envelopes import Answer, Terms
 from limbeck.protocol.messages import Done
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import PublicRows
@@ -40,7 +40,7 @@ SITE = Site(
 HEADER = Header(0, SITE.public.hash)
 PLAIN = FedMD(alignment=4, start="none")
 REQUEST = TrainLocally()  # any algorithm's reply to it is Done
-LETTER = Letter(REQUEST, HEADER, encode(REQUEST, HEADER), [0])
+LETTER = Envelope(REQUEST, HEADER, encode(REQUEST, HEADER), [0])
 [ROW] = [
     asdict(each.row("party 0", 0, 0, Facts(4, 3, 1)))
     for each in PLAIN.disclosures(Facts(4, 3, 1))
@@ -53,7 +53,7 @@ def engine(tmp_path: Path) -> Flower:
     terms = Terms("fedmd", {}, 1, 0, ["a", "b", "c"], SITE.public.hash)
     journal = Journal(tmp_path / "journal.sqlite", new=True)
     control = cast(Any, SimpleNamespace())
-    return Flower(PLAIN, SITE, Consortium("run", terms, {0: b"key"}), control, journal, Patience(1.0, 1))
+    return Flower(PLAIN, SITE, Consortium("run", terms, {0: b"key"}), control, journal, Deadline(1.0, 1))
 
 
 def accepted(engine: Flower, **changes: Any) -> Any:

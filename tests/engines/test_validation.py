@@ -30,7 +30,7 @@ from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, encode
-from limbeck.protocol.letters import MAGIC, Answer, Question, Terms
+from limbeck.protocol.envelopes import MAGIC, Answer, Question, Terms
 from limbeck.protocol.messages import Done, Reply, Request
 from limbeck.protocol.rows import PublicRows
 from limbeck.protocol.site import Site

@@ -45,10 +45,10 @@ class Counted:
     """A watch that remembers how many cells were to run."""
 
     def __init__(self) -> None:
-        self.cells: list[int] = []
+        self.runs: list[int] = []
 
     def __call__(self, results: Iterable[Any], total: int) -> Iterable[Any]:
-        self.cells.append(total)
+        self.runs.append(total)
         return results
 
 
@@ -58,7 +58,7 @@ def test_shared_work_gives_what_each_run_alone_gives(file: Path, tmp_path: Path)
     for line in planned.lines:
         name, *parameters = line.method.split(":")
         alone = run_file(file, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)], processes=1)
-        kept = Results(tmp_path / "r").find(line.cells[0].key)
+        kept = Results(tmp_path / "r").find(line.runs[0].key)
         assert kept is not None
         assert kept.metrics == alone.metrics
         assert (kept.up, kept.down) == (alone.record.bytes["up"], alone.record.bytes["down"])
@@ -77,7 +77,7 @@ def test_only_what_is_missing_runs(file: Path, tmp_path: Path) -> None:
     compare(plan(file, ["solo"], seeds=1), results, 1, counted)
     compare(plan(file, ["solo", "pate"], seeds=2), results, 1, counted)
     compare(plan(file, ["solo", "pate"], seeds=2), results, 1, counted)
-    assert counted.cells == [2, 4]
+    assert counted.runs == [2, 4]
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_killed_again_and_again_no_cell_is_lost_or_run_twice(
     assert seen.items() <= _cells(tmp_path).items()
     assert len(_cells(tmp_path)) == total
     assert tables[0] == tables[1]
-    of_log = [cell["said"]["seed"] for cell in kept.values() if cell["said"]["algorithm"]["name"] == "logged"]
+    of_log = [cached["said"]["seed"] for cached in kept.values() if cached["said"]["algorithm"]["name"] == "logged"]
     for seed in range(seeds):
         assert again.count(str(seed)) == 2 - of_log.count(seed)
 

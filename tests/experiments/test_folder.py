@@ -6,7 +6,7 @@ import pytest
 
 from limbeck.errors import LimbeckError
 from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files
-from limbeck.privacy.ledger import Book
+from limbeck.privacy.ledger import LedgerStore
 from limbeck.privacy.mechanisms import Laplace
 from limbeck.protocol.release import Asked, Release, release_row
 
@@ -46,7 +46,7 @@ def test_a_ledger_of_its_own_stays_where_something_was_released(tmp_path: Path) 
 
 
 def interrupted_run(ledger: Path, rows: list[Release]) -> None:
-    with closing(Book(ledger)) as book:
+    with closing(LedgerStore(ledger)) as book:
         book.begin({"seed": 0})
         assert book.secret
         for row in rows:

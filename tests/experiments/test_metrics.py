@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from limbeck.data.draw import Draw, cut
+from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
 from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics, score
 from limbeck.models.constant import Constant
@@ -16,7 +16,7 @@ from limbeck.protocol.rows import Rows
 @pytest.mark.parametrize("name", ["digits", "breast-cancer"])
 def test_they_are_the_textbooks(name: str) -> None:
     data = load(name)
-    parts = cut(data, None, Draw(0.5), seed=0)
+    parts = draw_parts(data, None, Draw(0.5), seed=0)
     train, test = data.rows(parts.private), parts.test
     assert test is not None
     model = PackedModel(model_from({"name": "naive-bayes"}).fit(train.x, train.y, len(data.classes), 0).pack())

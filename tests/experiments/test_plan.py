@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from limbeck.errors import LimbeckError
-from limbeck.experiments.plan import Line, methods_in, plan
+from limbeck.experiments.plan import ComparedMethod, methods_in, plan
 
 FILE = """
 seed = 3
@@ -35,15 +35,15 @@ def told(lines: Any) -> list[tuple[str, dict[str, Any]]]:
     return [(line.method, dict(line.swept)) for line in lines]
 
 
-def algorithm(line: Line) -> Any:
-    return line.cells[0].experiment.algorithm
+def algorithm(line: ComparedMethod) -> Any:
+    return line.runs[0].experiment.algorithm
 
 
 def test_the_files_own_method_comes_first_and_seeds_go_on_from_its_own(file: Path) -> None:
     planned = plan(file, ["solo", "pate"], seeds=3)
     assert told(planned.lines) == [("fedkt", {}), ("solo", {}), ("pate", {})]
-    assert [cell.experiment.seed for cell in planned.lines[1].cells] == [3, 4, 5]
-    assert len(planned.cells) == 9
+    assert [cached.experiment.seed for cached in planned.lines[1].runs] == [3, 4, 5]
+    assert len(planned.runs) == 9
 
 
 def test_a_method_keeps_what_it_has_in_common_with_the_file(file: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_method_keeps_what_it_has_in_common_with_the_file(file: Path) -> None:
 def test_a_line_that_says_the_same_under_another_name_stays_but_runs_once(file: Path) -> None:
     planned = plan(file, ["fedkt", "fedkt:subsets=4", "solo"], seeds=1)
     assert told(planned.lines) == [("fedkt", {}), ("fedkt:subsets=4", {}), ("solo", {})]
-    assert len(planned.cells) == 2
+    assert len(planned.runs) == 2
 
 
 def test_swept_values_are_combined_and_a_method_without_the_key_runs_once(file: Path) -> None:
@@ -64,14 +64,14 @@ def test_swept_values_are_combined_and_a_method_without_the_key_runs_once(file: 
         {"algorithm.partitions": s, "data.parties": n} for s in (1, 2) for n in (3, 4)
     ]
     assert len(planned.lines) == 8
-    assert len(planned.cells) == (4 + 2) * 2
+    assert len(planned.runs) == (4 + 2) * 2
 
 
 def test_values_may_be_tables_text_and_switches(file: Path) -> None:
     over = ['data.split={kind="iid"},{kind="dirichlet", beta=0.5, least=2}', "algorithm.consistent=true,false"]
     planned = plan(file, over=over, seeds=1)
     assert [line.swept["algorithm.consistent"] for line in planned.lines] == [True, False, True, False]
-    assert [line.cells[0].experiment.data.split.kind for line in planned.lines] == ["iid", "iid", *["dirichlet"] * 2]
+    assert [line.runs[0].experiment.data.split.kind for line in planned.lines] == ["iid", "iid", *["dirichlet"] * 2]
 
 
 def test_methods_are_parted_by_commas_outside_of_brackets() -> None:

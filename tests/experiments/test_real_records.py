@@ -24,7 +24,7 @@ from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, publ
 from limbeck.experiments.result import Result
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy import mechanisms
-from limbeck.privacy.ledger import Book, Budget
+from limbeck.privacy.ledger import Budget, LedgerStore
 from limbeck.protocol.rows import Rows
 from limbeck.report.statement import statement
 from limbeck.report.tables import party_table, run_table
@@ -236,7 +236,7 @@ def test_parties_are_known_by_their_names() -> None:
 
 def test_a_plan_counts_what_a_party_of_the_same_name_has_spent_before() -> None:
     epsilon = run("fedkt-L2").record.epsilon["public"]
-    book = Book(None, "one", Budget(1.1 * epsilon))
+    book = LedgerStore(None, "one", Budget(1.1 * epsilon))
     real("fedkt-L2", names=["north", "south"], book=book).run(PoolTrainer(1))
     book.run = "another"
     real("fedkt-L2", names=["east", "west"], book=book).check_plan()
@@ -257,7 +257,7 @@ def test_the_list_in_the_docs_names_every_field() -> None:
     shared, owner = text.split("### `owner.json`")
     for kinds, part in (((RunRecord, PartyRecord), shared), ((OwnerRecord,), owner)):
         first = [line.split("|")[1] for line in part.splitlines() if line.startswith("| `")]
-        named = {part for cell in first for name in re.findall(r"`([\w.]+)`", cell) for part in name.split(".")}
+        named = {part for cached in first for name in re.findall(r"`([\w.]+)`", cached) for part in name.split(".")}
         assert {field.name for kind in kinds for field in fields(kind)} <= named
 
 

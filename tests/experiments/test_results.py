@@ -24,7 +24,7 @@ def test_a_cell_is_kept_once(tmp_path: Path) -> None:
 def test_a_damaged_cell_is_told_by_its_file(tmp_path: Path) -> None:
     results = Results(tmp_path)
     results.keep(kept())
-    [path] = results.cells.iterdir()
+    [path] = results.runs.iterdir()
     path.write_text("{")
     with pytest.raises(LimbeckError, match=f"{path.name} is not a kept result"):
         results.find(kept().key)
@@ -47,7 +47,7 @@ def test_merging_counts_new_same_and_different_and_keeps_ours(tmp_path: Path) ->
 def test_nothing_is_merged_from_a_folder_with_a_bad_cell(tmp_path: Path) -> None:
     ours, theirs = Results(tmp_path / "ours"), Results(tmp_path / "theirs")
     theirs.keep(kept())
-    (theirs.cells / "zzz.json").write_text("{}")
+    (theirs.runs / "zzz.json").write_text("{}")
     with pytest.raises(LimbeckError, match=r"zzz\.json is not a kept result"):
         ours.merge(theirs)
     assert ours.find(kept().key) is None

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 import limbeck as lb
 from limbeck.data.sets import load
 from limbeck.experiments.config import Experiment, check_table
-from limbeck.experiments.deal import deal
 from limbeck.experiments.federation import Federation
+from limbeck.experiments.partition import deal
 from limbeck.experiments.run import federation_of, run_experiment
 from limbeck.models.pool import PoolTrainer
 
@@ -76,7 +76,7 @@ def test_what_a_record_says() -> None:
     assert record["epsilon"] == {"server": None, "parties": None}
     assert [row["what"] for row in record["ledger"]] == ["students"] * 3 + ["model"]
     assert {"limbeck", "python", "scikit-learn", "onnxruntime"} <= set(record["versions"])
-    assert [phase["name"] for phase in record["timing"]["phases"]] == ["data", "rehearse", "learn", "score"]
+    assert [phase["name"] for phase in record["timing"]["phases"]] == ["data", "smoke test", "learn", "score"]
     assert record["metrics"]["accuracy"] > record["constant"]
     assert (record["rows_per_person"], record["real"]) == (1, False)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from limbeck.data.draw import Draw, cut
+from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
 from limbeck.models.named import NAMED, model_from, parameters_of
@@ -18,7 +18,7 @@ NEAR = 1e-5
 
 def halves(name: str) -> tuple[Rows, Rows, int]:
     data = load(name)
-    parts = cut(data, None, Draw(0.5), seed=0)
+    parts = draw_parts(data, None, Draw(0.5), seed=0)
     assert parts.test is not None
     return data.rows(parts.private), parts.test, len(data.classes)
 

@@ -11,7 +11,7 @@ from limbeck.errors import LimbeckError
 from limbeck.models.named import NETWORKS, PRESETS, model_from
 from limbeck.models.networks import Shrunk, cnn, conv_net, resnet_8, torch_mlp, vgg_9
 from limbeck.models.onnx import PackedModel
-from limbeck.models.rehearsal import rehearse
+from limbeck.models.smoke_test import smoke_test
 from limbeck.models.torch import TorchModel
 
 
@@ -30,7 +30,7 @@ def test_the_papers_sizes() -> None:
 @pytest.mark.parametrize("row", [(28, 28), (32, 32, 3), (30, 19)], ids=str)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_trains_packs_and_votes(name: str, row: tuple[int, ...]) -> None:
-    rehearse(model_from({"name": name}), row, 3)
+    smoke_test(model_from({"name": name}), row, 3)
 
 
 def test_a_table_is_fit_for_a_perceptron() -> None:
@@ -112,7 +112,7 @@ def test_fedmds_twenty_networks(name: str) -> None:
 
 def test_ones_own_network_in_a_table() -> None:
     model = model_from({"name": "conv-net", "filters": [4, 6, 8], "dropout": 0.1, "recipe": {"epochs": 1}})
-    rehearse(model, (28, 28), 16)
+    smoke_test(model, (28, 28), 16)
     with pytest.raises(LimbeckError, match="two to four numbers of filters, not"):
         conv_net((1, 28, 28), 10, filters=[4])
     for wrong in (4, ["a", "b"], [4, 0]):

@@ -8,9 +8,9 @@ import pytest
 from safetensors.numpy import load, save
 
 from limbeck.data.sets import load as load_set
+from limbeck.models.device import Device
 from limbeck.models.jobs import Refit
 from limbeck.models.named import model_from
-from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.trainer import StackedTrainer
@@ -66,7 +66,7 @@ def jobs(recipe: Recipe, pushed: bytes | None) -> list[Refit]:
 @pytest.mark.parametrize("proximal", [0.0, 0.5])
 @pytest.mark.parametrize("recipe", [ADAM, replace(SGD, epochs=6, batch=16)], ids=["adam", "sgd"])
 def test_a_stack_is_pulled_as_a_network_alone(recipe: Recipe, proximal: float, pushed: bytes | None) -> None:
-    place = Place(precision="float64")
+    place = Device(precision="float64")
     fits = jobs(replace(recipe, proximal=proximal), pushed)
     alone = SequentialTrainer(place).run(fits, 10, range(3))
     stacked = StackedTrainer(place, SequentialTrainer(place)).run(fits, 10, range(3))
@@ -77,7 +77,7 @@ def test_a_stack_is_pulled_as_a_network_alone(recipe: Recipe, proximal: float, p
 def test_a_pulled_training_that_was_interrupted_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
     """Checkpoints after every window; another trainer restores the last one that was written midway."""
     fits = jobs(replace(ADAM, proximal=0.5, epochs=200), correction())
-    place = Place()
+    place = Device()
     whole = StackedTrainer(place, SequentialTrainer(place)).run(fits, 10, range(3))
 
     class Stopped(Exception):  # noqa: N818

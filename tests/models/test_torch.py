@@ -13,10 +13,10 @@ from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
 from limbeck.models.constant import Constant
 from limbeck.models.descent import LOSSES, train
+from limbeck.models.device import HERE
 from limbeck.models.jobs import Fit
 from limbeck.models.named import adapted, model_from
 from limbeck.models.onnx import PackedModel
-from limbeck.models.place import HERE
 from limbeck.models.pool import PoolTrainer
 from limbeck.models.schedule import ABSENT, BatchSchedule
 from limbeck.models.torch import FittedTorch, TorchModel, alone, load_weights, on

@@ -7,9 +7,9 @@ import pytest
 from safetensors.numpy import load
 
 from limbeck.data.sets import load as load_set
+from limbeck.models.device import Device
 from limbeck.models.jobs import Refit
 from limbeck.models.named import model_from
-from limbeck.models.place import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.torch import TorchModel
@@ -55,7 +55,7 @@ def test_two_halves_are_the_whole(recipe: Recipe) -> None:
 @pytest.mark.parametrize("recipe", [ADAM, SGD], ids=["adam", "sgd"])
 @pytest.mark.parametrize("patience", [None, 1])
 def test_a_stack_goes_on_as_a_network_alone_does(recipe: Recipe, patience: int | None) -> None:
-    model, place = network(), Place("cpu", "float64")
+    model, place = network(), Device("cpu", "float64")
     short = Recipe(**{**_fields(recipe), "batch": 16, "patience": patience})
     starts = [continued(model.first_weights(X.shape[1:], 10, seed), None) for seed in range(3)]
     trainers: list[Any] = [SequentialTrainer(place), StackedTrainer(place, SequentialTrainer(place))]

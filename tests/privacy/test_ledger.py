@@ -17,7 +17,7 @@ import pytest
 from limbeck.algorithms.fedmd_private import FedMDNFDP
 from limbeck.errors import LimbeckError
 from limbeck.privacy.guarantees import delta_of_subsets, guarantees
-from limbeck.privacy.ledger import Book, Budget, check_site_names, over_runs, read_contents, read_ledger
+from limbeck.privacy.ledger import Budget, LedgerStore, check_site_names, over_runs, read_contents, read_ledger
 from limbeck.privacy.mechanisms import Laplace, Unprotected
 from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.release import Asked, Release, release_row
@@ -32,35 +32,35 @@ def draws() -> np.ndarray:
 
 
 def test_what_was_drawn_comes_back_and_is_not_drawn_again(tmp_path: Path) -> None:
-    first = Book(tmp_path / "l.sqlite", "run").of("server").draw(row(), draws)
-    again = Book(tmp_path / "l.sqlite", "run").of("server").draw(row(), lambda: pytest.fail("drawn again"))
+    first = LedgerStore(tmp_path / "l.sqlite", "run").of("server").draw(row(), draws)
+    again = LedgerStore(tmp_path / "l.sqlite", "run").of("server").draw(row(), lambda: pytest.fail("drawn again"))
     assert np.array_equal(first, again)
     assert [r for _, _, r in read_ledger(tmp_path / "l.sqlite")] == [row()]
 
 
 def test_another_run_another_release_another_draw(tmp_path: Path) -> None:
-    book = Book(tmp_path / "l.sqlite", "run")
+    book = LedgerStore(tmp_path / "l.sqlite", "run")
     first = book.of("server").draw(row(), draws)
     assert not np.array_equal(first, book.of("server").draw(row(1), draws))
-    other = Book(tmp_path / "l.sqlite", "other")
+    other = LedgerStore(tmp_path / "l.sqlite", "other")
     assert not np.array_equal(first, other.of("server").draw(row(), draws))
     assert len(other.releases()) == 3
     assert len(other.of("server").rows) == 1
 
 
 def test_a_run_that_says_something_else_at_the_same_place_is_refused(tmp_path: Path) -> None:
-    book = Book(tmp_path / "l.sqlite", "run")
+    book = LedgerStore(tmp_path / "l.sqlite", "run")
     book.of("server").draw(row(), draws)
     with pytest.raises(LimbeckError, match="server has released something else in this run before"):
         book.of("server").draw(row(gamma=0.5), draws)
 
 
 def test_a_ledger_is_never_changed(tmp_path: Path) -> None:
-    Book(tmp_path / "l.sqlite", "run").of("server").write(row())
+    LedgerStore(tmp_path / "l.sqlite", "run").of("server").write(row())
     connection = sqlite3.connect(tmp_path / "l.sqlite")
     copy = "REPLACE INTO entries SELECT id, at, kind, run, site, turn, number, '{}', drawn, digest FROM entries"
     others = [f"DELETE FROM {table}" for table in ("origin", "runs", "ended")]
-    book = Book(tmp_path / "l.sqlite")
+    book = LedgerStore(tmp_path / "l.sqlite")
     book.begin({"seed": 0})
     book.end()
     for statement in (
@@ -75,7 +75,7 @@ def test_a_ledger_is_never_changed(tmp_path: Path) -> None:
 
 
 def test_a_release_is_announced_before_training_and_drawn_once_afterwards(tmp_path: Path) -> None:
-    book = Book(tmp_path / "l.sqlite", "run", Budget(2.0))
+    book = LedgerStore(tmp_path / "l.sqlite", "run", Budget(2.0))
     assert not book.of("server").write(row())
     assert book.of("server").write(row())
     assert book.record(row(), None) == (True, None)
@@ -90,14 +90,14 @@ def test_a_release_is_announced_before_training_and_drawn_once_afterwards(tmp_pa
 
 
 def test_an_announced_release_is_spent_also_when_nothing_follows(tmp_path: Path) -> None:
-    Book(tmp_path / "l.sqlite", "first", Budget(2.0)).of("server").write(row())
+    LedgerStore(tmp_path / "l.sqlite", "first", Budget(2.0)).of("server").write(row())
     with pytest.raises(LimbeckError, match=r"but 0\.2859 of 2 is left"):
-        Book(tmp_path / "l.sqlite", "second").of("server").write(row())
+        LedgerStore(tmp_path / "l.sqlite", "second").of("server").write(row())
 
 
 def test_a_release_that_would_pass_the_budget_is_refused_and_not_drawn(tmp_path: Path) -> None:
     """40 Laplace queries at gamma 0.05 cost 1.7141."""
-    book = Book(tmp_path / "l.sqlite", "run", Budget(2.0))
+    book = LedgerStore(tmp_path / "l.sqlite", "run", Budget(2.0))
     book.of("server").draw(row(), draws)
     with pytest.raises(
         LimbeckError, match=r"server: labels would bring epsilon towards public to 2\.5\d*, but 0\.2859 of 2 is left"
@@ -108,21 +108,21 @@ def test_a_release_that_would_pass_the_budget_is_refused_and_not_drawn(tmp_path:
 
 
 def test_a_budget_counts_earlier_runs_but_not_the_same_run_twice(tmp_path: Path) -> None:
-    first = Book(tmp_path / "l.sqlite", "first", Budget(2.0))
+    first = LedgerStore(tmp_path / "l.sqlite", "first", Budget(2.0))
     first.check_plan([row()])
     first.of("server").draw(row(), draws)
     first.check_plan([row()])
     with pytest.raises(
         LimbeckError, match=r"this run would bring epsilon towards public to .*, but 0\.2859 of 2 is left"
     ):
-        Book(tmp_path / "l.sqlite", "second", Budget(2.0)).check_plan([row()])
+        LedgerStore(tmp_path / "l.sqlite", "second", Budget(2.0)).check_plan([row()])
 
 
 def test_a_budget_is_towards_one_observer(tmp_path: Path) -> None:
     bare = release_row("party 0", 0, 0, "Students", Unprotected(), "server", Asked())
-    Book(budget=Budget(1.0, towards="public")).check_plan([bare])
+    LedgerStore(budget=Budget(1.0, towards="public")).check_plan([bare])
     with pytest.raises(LimbeckError, match="towards server to inf"):
-        Book(budget=Budget(1.0, towards="server")).check_plan([bare])
+        LedgerStore(budget=Budget(1.0, towards="server")).check_plan([bare])
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,10 @@ def test_wrong_budgets_are_told(wrong: dict[str, Any], told: str) -> None:
 def test_a_budget_is_for_a_row_a_party_or_both(tmp_path: Path) -> None:
     """One party's rows are protected by its labels' noise, the party itself is not."""
     rows = [replace(row(site="a"), unit="example", parameters={**row().parameters, "unit": "example"})]
-    Book(budget=Budget(2.0)).check_plan(rows)
+    LedgerStore(budget=Budget(2.0)).check_plan(rows)
     for unit in ("party", "both"):
         with pytest.raises(LimbeckError, match=r"\(unit: a party.*\) to inf, but 2 of 2 is left"):
-            Book(budget=Budget(2.0, unit=unit)).check_plan(rows)
+            LedgerStore(budget=Budget(2.0, unit=unit)).check_plan(rows)
     assert Budget(2.0, unit="party").spent([row()]) == Budget(2.0, unit="both").spent([row()])
 
 
@@ -156,14 +156,14 @@ def test_a_budget_for_people_with_several_rows_is_spent_faster() -> None:
     one, five = Budget(2.0).spent(rows), Budget(2.0, rows_per_person=5).spent(rows)
     assert five > 3 * one
     with pytest.raises(LimbeckError, match=r"\(unit: a person with 5 rows\) to"):
-        Book(budget=Budget(2.0, rows_per_person=5)).check_plan(rows)
+        LedgerStore(budget=Budget(2.0, rows_per_person=5)).check_plan(rows)
 
 
 def test_a_budget_stays_in_force_whatever_later_runs_bring(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
-    Book(path, "first", Budget(2.0)).of("server").draw(row(), draws)
+    LedgerStore(path, "first", Budget(2.0)).of("server").draw(row(), draws)
     for later in (None, Budget(9.0, delta=1e-3), Budget(9.0, towards="server")):
-        book = Book(path, "second", later)
+        book = LedgerStore(path, "second", later)
         assert Budget(2.0) in book.budgets
         with pytest.raises(LimbeckError, match=r"this run would bring .* but 0\.2859 of 2 is left"):
             book.check_plan([row()])
@@ -173,15 +173,15 @@ def test_a_budget_stays_in_force_whatever_later_runs_bring(tmp_path: Path) -> No
 
 def test_a_budget_may_be_lowered_and_never_raised(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
-    Book(path, "a", Budget(2.0)).of("server").draw(row(), draws)
-    Book(path, "b", Budget(1.9)).of("server").draw(row(queries=1), lambda: draws()[:1])
-    Book(path, "c", Budget(1.9))
+    LedgerStore(path, "a", Budget(2.0)).of("server").draw(row(), draws)
+    LedgerStore(path, "b", Budget(1.9)).of("server").draw(row(queries=1), lambda: draws()[:1])
+    LedgerStore(path, "c", Budget(1.9))
     for larger in (2.0, 3.0):
         with pytest.raises(
             LimbeckError, match=rf"budget.epsilon = {larger:g} is more than .*l.sqlite keeps .*at most 1.9"
         ):
-            Book(path, "d", Budget(larger))
-    assert Book(path).budgets == [Budget(1.9)]
+            LedgerStore(path, "d", Budget(larger))
+    assert LedgerStore(path).budgets == [Budget(1.9)]
     assert read_contents(path)[0].budgets == [Budget(2.0), Budget(1.9)]
 
 
@@ -189,14 +189,14 @@ def test_a_budget_that_allowed_nothing_is_not_kept(tmp_path: Path) -> None:
     """A run that is refused for its budget leaves no trace: its owner may think again."""
     path = tmp_path / "l.sqlite"
     with pytest.raises(LimbeckError, match=r"but 0\.5 of 0\.5 is left"):
-        Book(path, "a", Budget(0.5)).of("server").write(row())
-    Book(path, "a", Budget(3.0)).of("server").write(row())
+        LedgerStore(path, "a", Budget(0.5)).of("server").write(row())
+    LedgerStore(path, "a", Budget(3.0)).of("server").write(row())
 
 
 def test_what_is_not_a_ledger_is_told(tmp_path: Path) -> None:
     (tmp_path / "no.sqlite").write_text("no")
     with pytest.raises(LimbeckError, match="cannot be used as a ledger"):
-        Book(tmp_path / "no.sqlite")
+        LedgerStore(tmp_path / "no.sqlite")
     for name in ("no.sqlite", "missing.sqlite"):
         with pytest.raises(LimbeckError, match="is not a ledger"):
             read_ledger(tmp_path / name)
@@ -206,23 +206,23 @@ def test_a_kill_between_the_write_and_the_send_counts_as_spent_and_sends_the_sam
     """The child dies the moment that its release is written, before anyone saw it."""
     child = (
         "import os, signal, sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
-        "from test_ledger import Book, draws, row\n"
-        "drawn = Book(Path(sys.argv[1]), 'run').of('server').draw(row(), draws)\n"
+        "from test_ledger import LedgerStore, draws, row\n"
+        "drawn = LedgerStore(Path(sys.argv[1]), 'run').of('server').draw(row(), draws)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     path = tmp_path / "l.sqlite"
     done = subprocess.run([sys.executable, "-c", child, str(path), str(Path(__file__).parent)])
     assert done.returncode == -signal.SIGKILL
     assert [r for _, _, r in read_ledger(path)] == [row()]
-    first = Book(path, "run").of("server").draw(row(), lambda: pytest.fail("drawn again"))
-    again = Book(path, "run").of("server").draw(row(), lambda: pytest.fail("drawn again"))
+    first = LedgerStore(path, "run").of("server").draw(row(), lambda: pytest.fail("drawn again"))
+    again = LedgerStore(path, "run").of("server").draw(row(), lambda: pytest.fail("drawn again"))
     assert np.array_equal(first, again)
 
 
 def test_two_programs_cannot_both_take_the_last_of_a_budget(tmp_path: Path) -> None:
     """While one draws between its look at the budget and its commit, the other waits, and is then refused."""
     path, budget = tmp_path / "l.sqlite", Budget(2.0)
-    one, two = Book(path, "one", budget), Book(path, "two", budget)
+    one, two = LedgerStore(path, "one", budget), LedgerStore(path, "two", budget)
     refused: list[Exception] = []
 
     def other() -> None:
@@ -244,8 +244,8 @@ def test_two_programs_cannot_both_take_the_last_of_a_budget(tmp_path: Path) -> N
     assert len(one.releases()) == 1
 
 
-def begun(path: Path | None, **about: Any) -> Book:
-    book = Book(path)
+def begun(path: Path | None, **about: Any) -> LedgerStore:
+    book = LedgerStore(path)
     book.begin({"seed": 0, **about})
     return book
 
@@ -260,17 +260,17 @@ def test_a_run_is_known_by_a_random_identifier(tmp_path: Path) -> None:
 def test_an_interrupted_run_is_resumed_and_one_that_ended_is_not(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     first = begun(path)
-    again = Book(path)
+    again = LedgerStore(path)
     assert not again.begin({"seed": 0}), "nothing was released yet: there is nothing to resume"
     assert again.run == first.run
     first.of("server").draw(row(), draws)
-    resumed = Book(path)
+    resumed = LedgerStore(path)
     assert resumed.begin({"seed": 0})
     assert resumed.run == first.run
     assert begun(path, public="other rows").run != first.run
     resumed.end()
     resumed.end()
-    new = Book(path)
+    new = LedgerStore(path)
     assert not new.begin({"seed": 0})
     assert new.run != first.run
     new.of("server").draw(row(), draws)
@@ -279,21 +279,21 @@ def test_an_interrupted_run_is_resumed_and_one_that_ended_is_not(tmp_path: Path)
 
 def test_the_secret_is_the_same_whenever_the_ledger_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
-    secret = Book(path).secret
+    secret = LedgerStore(path).secret
     assert len(secret) == 32
-    assert Book(path).secret == secret
-    assert Book(tmp_path / "other.sqlite").secret != secret
-    memory = Book()
-    assert memory.secret == memory.secret != Book().secret
+    assert LedgerStore(path).secret == secret
+    assert LedgerStore(tmp_path / "other.sqlite").secret != secret
+    memory = LedgerStore()
+    assert memory.secret == memory.secret != LedgerStore().secret
     (tmp_path / "l.sqlite.secret").write_bytes(b"short")
     with pytest.raises(LimbeckError, match=r"l\.sqlite\.secret holds 5 bytes, not the 32"):
-        _ = Book(path).secret
+        _ = LedgerStore(path).secret
 
 
 def test_only_the_owner_may_read_a_ledger_and_what_belongs_to_it(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
-        book = Book(tmp_path / "l.sqlite", "run", Budget(2.0))
+        book = LedgerStore(tmp_path / "l.sqlite", "run", Budget(2.0))
         _ = book.secret
         modes: set[int] = set()
 
@@ -313,7 +313,7 @@ def test_only_the_owner_may_read_a_ledger_and_what_belongs_to_it(tmp_path: Path)
 
 def test_a_full_disk_is_told_in_one_line_and_nothing_is_half_written(tmp_path: Path) -> None:
     """SQLite says that the disk is full when a file may have no more pages, and ends the transaction by itself."""
-    book = Book(tmp_path / "l.sqlite", "run")
+    book = LedgerStore(tmp_path / "l.sqlite", "run")
     book.of("server").draw(row(), draws)
     [(pages,)] = book._store.execute("PRAGMA page_count")
     book._store.execute(f"PRAGMA max_page_count = {pages}")
@@ -330,11 +330,11 @@ def test_a_full_disk_is_told_in_one_line_and_nothing_is_half_written(tmp_path: P
     assert kept == [r for _, _, r in read_ledger(tmp_path / "l.sqlite")] == [row(n) for n in range(number)]
     book._store.execute("PRAGMA max_page_count = 100000")
     book.of("server").draw(row(number), draws)
-    assert len(Book(tmp_path / "l.sqlite").releases()) == number + 1
+    assert len(LedgerStore(tmp_path / "l.sqlite").releases()) == number + 1
 
 
 def test_a_head_that_cannot_be_written_is_told_and_the_release_counts_as_spent(tmp_path: Path) -> None:
-    book = Book(tmp_path / "l.sqlite", "run")
+    book = LedgerStore(tmp_path / "l.sqlite", "run")
     (tmp_path / "l.sqlite.head").unlink()
     (tmp_path / "l.sqlite.head").mkdir()
     with pytest.raises(LimbeckError, match=r"l\.sqlite\.head cannot be written: Is a directory"):
@@ -343,7 +343,7 @@ def test_a_head_that_cannot_be_written_is_told_and_the_release_counts_as_spent(t
 
 
 def test_an_interruption_while_drawing_leaves_the_ledger_as_it_was(tmp_path: Path) -> None:
-    book = Book(tmp_path / "l.sqlite", "run")
+    book = LedgerStore(tmp_path / "l.sqlite", "run")
 
     def breaks() -> np.ndarray:
         raise KeyboardInterrupt
@@ -370,7 +370,7 @@ def test_parties_in_another_order_never_make_the_sum_smaller(tmp_path: Path, nam
     path = tmp_path / "l.sqlite"
     orders = (["small", "large"], ["large", "small"])
     for run, order in enumerate(orders):
-        book = Book(path, f"run {run}")
+        book = LedgerStore(path, f"run {run}")
         for release in sampled(order, named):
             book.of(release.site).write(release)
     contents, _ = read_contents(path)
@@ -410,8 +410,8 @@ def test_a_budget_over_several_runs_holds_for_parties_without_a_name(tmp_path: P
     """Party 0 of one run may be party 1 of the next: with names it is known that nobody spent twice."""
     for names, fits in ((("a", "b"), True), (("party 0", "party 1"), False)):
         path = tmp_path / f"{fits}.sqlite"
-        Book(path, "first", Budget(2.0)).of(names[0]).write(row(site=names[0]))
-        second = Book(path, "second")
+        LedgerStore(path, "first", Budget(2.0)).of(names[0]).write(row(site=names[0]))
+        second = LedgerStore(path, "second")
         if fits:
             second.check_plan([row(site=names[1])])
             second.of(names[1]).write(row(site=names[1]))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy import chain
-from limbeck.privacy.ledger import Book, Budget, read_contents, read_ledger
+from limbeck.privacy.ledger import Budget, LedgerStore, read_contents, read_ledger
 from limbeck.privacy.mechanisms import Laplace, Subsample
 from limbeck.protocol.release import Asked, Release, release_row
 
@@ -44,7 +44,7 @@ def draws() -> np.ndarray:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger of nine entries: a budget; four releases and what was drawn for them; one that was announced only."""
     path = tmp_path_factory.mktemp("whole") / "l.sqlite"
-    with closing(Book(path, "run", Budget(9.0, delta=0.5))) as book:
+    with closing(LedgerStore(path, "run", Budget(9.0, delta=0.5))) as book:
         for number in (0, 1):
             book.of("a").draw(row(number), draws)
         book.of("b").draw(subset(), lambda: np.array([3, 17]))
@@ -79,7 +79,7 @@ def tamper(path: Path, statement: str, *values: Any) -> None:
 
 def refusals(path: Path) -> Iterator[str]:
     """What is said when it is read, and when it is opened to write."""
-    for opened in (read_ledger, Book):
+    for opened in (read_ledger, LedgerStore):
         with pytest.raises(LimbeckError) as refused:
             opened(path)
         yield str(refused.value)
@@ -95,7 +95,7 @@ def test_a_whole_ledger_is_taken(ledger: Path) -> None:
     contents, anchored = read_contents(ledger)
     assert anchored
     assert contents.head[0] == ENTRIES
-    assert Book(ledger, "run").head == contents.head
+    assert LedgerStore(ledger, "run").head == contents.head
     assert (ledger.parent / "l.sqlite.head").read_text() == f"{ENTRIES} {contents.head[1]}\n"
 
 
@@ -201,12 +201,12 @@ def test_no_digest_covers_a_secret_draw(ledger: Path) -> None:
     """Whoever sees a head can try out nothing about which rows were drawn."""
     head = read_contents(ledger)[0].head
     tamper(ledger, "UPDATE entries SET drawn = (SELECT drawn FROM entries WHERE id = 3) WHERE id = ?", SECRET)
-    assert Book(ledger).head == head
+    assert LedgerStore(ledger).head == head
 
 
 def test_two_ledgers_with_the_same_entries_have_other_heads(tmp_path: Path) -> None:
     """A head tells nothing about the entries to those who have not the ledger: the chain starts from random bytes."""
-    books = [Book(tmp_path / name, "run") for name in ("a.sqlite", "b.sqlite")]
+    books = [LedgerStore(tmp_path / name, "run") for name in ("a.sqlite", "b.sqlite")]
     for book in books:
         book.of("a").write(row())
     assert len({book.head for book in books}) == 2
@@ -219,9 +219,9 @@ def test_a_ledger_without_its_head_is_read_but_not_written_to(ledger: Path) -> N
     contents, anchored = read_contents(ledger)
     assert (contents.head, anchored) == ((number, digest), False)
     with pytest.raises(LimbeckError, match=r'l\.sqlite\.head is missing.*write "NUMBER DIGEST" into it'):
-        Book(ledger)
+        LedgerStore(ledger)
     head.write_text(f"{number} {digest}\n")
-    Book(ledger)
+    LedgerStore(ledger)
 
 
 @pytest.mark.parametrize("text", ["", "nine", "-1 00", f"{ENTRIES} " + "0" * 63])
@@ -240,27 +240,27 @@ def test_the_head_of_another_ledger_is_refused(ledger: Path) -> None:
 def test_a_ledger_that_was_deleted_is_not_begun_anew(ledger: Path) -> None:
     ledger.unlink()
     with pytest.raises(LimbeckError, match=rf"entry 1 is missing: .*l\.sqlite\.head names {ENTRIES} entries"):
-        Book(ledger)
+        LedgerStore(ledger)
 
 
 def test_a_kill_between_the_commit_and_the_head_leaves_a_ledger_that_is_taken(tmp_path: Path) -> None:
     """The head names fewer entries then, and is brought up to date."""
     path, head = tmp_path / "l.sqlite", tmp_path / "l.sqlite.head"
-    book = Book(path, "run")
+    book = LedgerStore(path, "run")
     start = head.read_text()
     book.of("a").draw(row(), draws)
     after = head.read_text()
     head.write_text(start)
     assert read_contents(path)[1]
-    assert f"{Book(path).head[0]} {book.head[1]}\n" == after == head.read_text()
+    assert f"{LedgerStore(path).head[0]} {book.head[1]}\n" == after == head.read_text()
 
 
 def test_a_kill_at_any_time_leaves_a_ledger_that_is_taken(tmp_path: Path) -> None:
     """The head stands on the disk before the first entry does, so that a lost one is never the program's own doing."""
     child = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
-        "from test_ledger_chain import Book, draws, row\n"
-        "book = Book(Path(sys.argv[1]), 'run')\n"
+        "from test_ledger_chain import LedgerStore, draws, row\n"
+        "book = LedgerStore(Path(sys.argv[1]), 'run')\n"
         "print('ready', flush=True)\n"
         "for number in range(100000): book.of('a').draw(row(number), draws)"
     )
@@ -276,7 +276,7 @@ def test_a_kill_at_any_time_leaves_a_ledger_that_is_taken(tmp_path: Path) -> Non
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
         running.stdout.close()
-        book = Book(path, "run")
+        book = LedgerStore(path, "run")
         assert 0 < book.head[0] < 200_000
         book.of("a").draw(row(200_000), draws)
 
@@ -289,7 +289,7 @@ def test_what_happens_while_a_ledger_is_open_is_noticed(ledger: Path) -> None:
         (f"INSERT INTO entries SELECT id + 1, at, kind, run, site, 8, 7, body, drawn, digest FROM entries WHERE id = {ENTRIES}", ENTRIES + 1),
     ):  # fmt: skip
         shutil.copy(ledger, ledger.with_name("kept"))
-        book = Book(ledger, "run")
+        book = LedgerStore(ledger, "run")
         tamper(ledger, statement)
         with pytest.raises(LimbeckError, match=f"entry {number} "):
             book.of("a").write(row(9))
@@ -300,14 +300,14 @@ def test_what_happens_while_a_ledger_is_open_is_noticed(ledger: Path) -> None:
 
 
 def test_a_draw_that_was_changed_is_never_sent(ledger: Path) -> None:
-    book = Book(ledger, "run")
+    book = LedgerStore(ledger, "run")
     tamper(ledger, "UPDATE entries SET drawn = (SELECT drawn FROM entries WHERE id = 3) WHERE id = 5")
     with pytest.raises(LimbeckError, match="entry 5 was changed"):
         book.of("a").draw(row(1), draws)
 
 
 def test_programs_go_on_from_one_another(ledger: Path) -> None:
-    one, two = Book(ledger, "one"), Book(ledger, "two")
+    one, two = LedgerStore(ledger, "one"), LedgerStore(ledger, "two")
     for number in range(3):
         one.of("a").draw(row(number), draws)
         two.of("a").draw(row(number), draws)
@@ -324,7 +324,7 @@ def test_an_open_ledger_is_not_verified_anew_for_every_release(ledger: Path, mon
         return hashlib.sha256(data)
 
     monkeypatch.setattr(chain, "sha256", counting)
-    book = Book(ledger, "new")
+    book = LedgerStore(ledger, "new")
     work = []
     for number in range(10):
         counted.clear()
@@ -386,13 +386,13 @@ def test_the_program_prints_the_head_and_the_budgets(ledger: Path) -> None:
 def test_a_ledger_that_could_swallow_entries_is_refused(ledger: Path, statement: str) -> None:
     with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
         connection.execute(statement)
-    for open_ in (Book, read_ledger):
+    for open_ in (LedgerStore, read_ledger):
         with pytest.raises(LimbeckError, match="holds 'z', which is no part of a ledger"):
             open_(ledger)
 
 
 def test_an_entry_that_is_swallowed_while_the_ledger_is_open_is_noticed(ledger: Path) -> None:
-    with closing(Book(ledger, "run")) as book:
+    with closing(LedgerStore(ledger, "run")) as book:
         with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
             connection.execute("CREATE TRIGGER z BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END")
         with pytest.raises(LimbeckError, match=f"does not take entry {ENTRIES + 2}"):

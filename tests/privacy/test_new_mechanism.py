@@ -12,7 +12,7 @@ from limbeck.privacy.accountants import best_epsilon, every_epsilon
 from limbeck.privacy.budget import Budget
 from limbeck.privacy.events import DpEvent
 from limbeck.privacy.guarantees import epsilon_towards, guarantees
-from limbeck.privacy.ledger import Book, read_ledger
+from limbeck.privacy.ledger import LedgerStore, read_ledger
 from limbeck.privacy.losses import Loss, Pure
 from limbeck.privacy.mechanisms import MECHANISMS, Laplace, Mechanism, mechanism_from
 from limbeck.privacy.sampling import sampler_for
@@ -85,7 +85,7 @@ def test_a_ledger_row_is_read_back_and_has_a_guarantee() -> None:
 
 
 def test_a_ledger_in_a_file_holds_it_to_a_budget(tmp_path: Path) -> None:
-    book = Book(tmp_path / "l.sqlite", "run", Budget(0.6))
+    book = LedgerStore(tmp_path / "l.sqlite", "run", Budget(0.6))
     source = NoiseSource("simulated", 0, ("test",))
     drawn = book.of("party 0").draw(row(), lambda: RandomizedResponse(0.5, 3).protect(np.array([0, 1, 2]), source))
     assert len(drawn) == 3
@@ -93,7 +93,7 @@ def test_a_ledger_in_a_file_holds_it_to_a_budget(tmp_path: Path) -> None:
     assert kept == row()
     assert epsilon_towards("public", [kept], DELTA) == pytest.approx(0.5, abs=1e-4)
     with pytest.raises(LimbeckError, match="would bring epsilon towards public to"):
-        Book(tmp_path / "l.sqlite", "other", Budget(0.6)).of("party 0").write(row())
+        LedgerStore(tmp_path / "l.sqlite", "other", Budget(0.6)).of("party 0").write(row())
 
 
 def test_parameters_have_the_ranges_that_their_fields_declare() -> None:

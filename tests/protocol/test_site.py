@@ -11,7 +11,7 @@ from limbeck.algorithms.centralized import PrivateRows
 from limbeck.errors import LimbeckError
 from limbeck.models.named import model_from
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
-from limbeck.protocol.disclosures import Disclosure
+from limbeck.protocol.disclosures import Disclosure, Facts, planned_releases
 from limbeck.protocol.learning import FitError, J, Job
 from limbeck.protocol.messages import Done, InstallModel
 from limbeck.protocol.release import Release
@@ -93,6 +93,26 @@ def test_what_is_not_declared_for_a_site_cannot_leave(what: str) -> None:
     with pytest.raises(LimbeckError, match=f"party 4: {what} was about to leave, but the algorithm does not declare"):
         site.disclose(what, InstallModel(b"a"))
     assert site.ledger.rows == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"observer": "everyone"}, "labels: a disclosure is from party or server, to server, parties or public"),
+        ({"origin": "partyy"}, "labels: a disclosure is from party or server"),
+        ({"times": -3}, "labels: a disclosure answers 1 queries, -3 times"),
+    ],
+)
+def test_a_declaration_is_checked(wrong: dict[str, Any], told: str) -> None:
+    declared: dict[str, Any] = {"origin": "party", "what": "labels", "mechanism": Unprotected(), "observer": "server"}
+    with pytest.raises(LimbeckError, match=told):
+        Disclosure(**{**declared, **wrong})
+
+
+def test_two_disclosures_of_one_site_have_two_names() -> None:
+    twice = [Disclosure("party", "labels", how, "server") for how in (PostProcessing(), Unprotected())]
+    with pytest.raises(LimbeckError, match="the party's disclosures need different names: labels, labels"):
+        planned_releases(lambda run: twice, Facts(10, 2, 3))
 
 
 def test_nothing_leaves_more_often_than_declared() -> None:

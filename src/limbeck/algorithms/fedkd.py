@@ -180,7 +180,7 @@ class FedKD(LevelledAlgorithm):
     def _aggregate(self, decoded: list[Array], replies: Replies[Predictions], site: Site, remarks: list[str]) -> Array:
         """Equation 2. Noise is for equal weights of all parties; the sum is then scaled to those that replied."""
         noised, counts = self.adds_noise("server"), np.stack([reply.counts for reply in replies])
-        remarks += [APART] if self.uses_counts and self.ends_unprotected and fall_apart(counts) else []
+        remarks += [APART] if self.uses_counts and not self.is_private and fall_apart(counts) else []
         equal = np.full((len(decoded), 1), 1 / (site.parties if noised else len(decoded)))
         shares = class_shares(counts) if self.uses_counts else equal
         parts = zip(shares, map(self.encoding.scores, decoded), strict=True)

@@ -60,7 +60,8 @@ class Encoding:
             return 0, classes - 1
         if self.noised:
             return -math.inf, math.inf
-        return (-self.bound, self.bound) if self.scale is None else ends(self.scale)
+        limit = float(np.float32(self.bound))  # as it travels
+        return (-limit, limit) if self.scale is None else ends(self.scale)
 
 
 @dataclass(frozen=True, slots=True)

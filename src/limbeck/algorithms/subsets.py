@@ -44,7 +44,7 @@ def number_of_queries(queries: int | float, public: int) -> int:
     """How many public rows are labelled: a prefix, the same for all parties."""
     number = queries if isinstance(queries, int) else max(1, int(queries * public))
     if number > public:
-        raise LimbeckError(f"queries = {number}, but there are {public} public rows")
+        raise LimbeckError(f"algorithm.queries = {number}, but there are {public} public rows")
     return number
 
 

@@ -114,7 +114,7 @@ def _compare(
 
 def _keep_report(stem: Path, forms: dict[str, str], planned: Any, summaries: Any) -> Path:
     """The table in every form and its pictures, beside the cells; drawn anew only where something changed."""
-    from limbeck.drafts import Draft
+    from limbeck.atomic_files import AtomicFile
     from limbeck.report.curves import save_pictures
 
     page, data, picture, sheet = (stem.with_name(stem.name + end) for end in (".md", ".json", "-bytes.png", ".csv"))
@@ -129,7 +129,7 @@ def _keep_report(stem: Path, forms: dict[str, str], planned: Any, summaries: Any
             pictures = []
         shown = "".join(f"\n![{picture.stem}]({picture.name})\n" for picture in pictures)
         for path, text in ((sheet, forms["csv"]), (page, forms["md"] + shown), (data, forms["json"])):
-            with Draft(path) as file:
+            with AtomicFile(path) as file:
                 file.write(text.encode())
     except OSError as error:
         raise LimbeckError(f"cannot write {error.filename}: {error.strerror}; the cells are kept") from error

@@ -106,7 +106,7 @@ def remove(folder: Folder, party: Annotated[str, typer.Argument(metavar="PARTY")
 def server_start(folder: Folder) -> None:
     """Listen for parties until interrupted; what lies underneath is started again when it dies."""
     with _flower():
-        from limbeck.consortium.keeping import keep
+        from limbeck.consortium.supervisor import keep
 
         with _until_interrupted():
             keep(folder, _say)
@@ -121,8 +121,8 @@ def run(
     """Run an experiment with all parties that are admitted; writes DIR/runs/NAME-N."""
     answer = private_stdout() if as_json else sys.stdout
     with _flower():
-        from limbeck.consortium.leading import begin
-        from limbeck.consortium.leading import resume as go_on
+        from limbeck.consortium.coordinator import begin
+        from limbeck.consortium.coordinator import resume as go_on
         from limbeck.consortium.server import ServerFolder
 
         try:
@@ -141,7 +141,7 @@ def add_late(
     """Count the votes again with a party that was late (FedKT, FedKD); nobody else is asked."""
     answer = private_stdout() if as_json else sys.stdout
     with _flower():
-        from limbeck.consortium.leading import add_late as join_in
+        from limbeck.consortium.coordinator import add_late as join_in
         from limbeck.consortium.server import ServerFolder
 
         try:
@@ -205,13 +205,13 @@ def party_rejoin(
 def party_start(folder: Folder) -> None:
     """Answer what this party agreed to, until interrupted; comes back when the line is lost."""
     with _flower():
-        from limbeck.consortium.attending import Attendance
+        from limbeck.consortium.client_loop import ClientLoop
         from limbeck.consortium.party import PartyFolder
 
-        attendance = Attendance(PartyFolder(folder), _say)
-        attendance.check()
+        client = ClientLoop(PartyFolder(folder), _say)
+        client.check()
         with _until_interrupted():
-            attendance.run()
+            client.run()
 
 
 def party_ledger(

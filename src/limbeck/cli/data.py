@@ -40,7 +40,7 @@ def split(
     picture: Annotated[Path | None, typer.Option(help="Also save a heat map as a PNG file.")] = None,
 ) -> None:
     """Who holds what: rows per party and class."""
-    from limbeck.experiments.deal import deal
+    from limbeck.experiments.partition import deal
     from limbeck.report.pictures import class_counts, save_split_picture, split_table
 
     dealt = deal(*_source(source, settings or []))

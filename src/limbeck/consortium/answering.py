@@ -19,11 +19,11 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.result import labelled
 from limbeck.models.inspection import try_out
 from limbeck.models.trainers import trainer_for
-from limbeck.privacy.ledger import Book, Budget, SiteLedger
+from limbeck.privacy.ledger import Budget, LedgerStore, SiteLedger
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.disclosures import Facts, planned_releases
-from limbeck.protocol.letters import Answer, Question
+from limbeck.protocol.envelopes import Answer, Question
 from limbeck.protocol.messages import Done, InstallModel, Reply, Request
 from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.rows import Array, PublicRows
@@ -221,7 +221,7 @@ def _check_model(model: bytes, silo: Silo) -> None:
         raise RefusalError(f"the final model is refused: {error}") from error
 
 
-def _charge(folder: PartyFolder, question: Question, run: Book, theirs: Sequence[Release]) -> None:
+def _charge(folder: PartyFolder, question: Question, run: LedgerStore, theirs: Sequence[Release]) -> None:
     """Write what the server will release of an answer into the ledger, before anything is trained for it."""
     book = folder.book(question.counted, run.cap) if question.counted else run
     for row in theirs:
@@ -262,7 +262,7 @@ def _silo(
     )
 
 
-def _allowed(book: Book, algorithm: Algorithm, public: int, noise: Noise, question: Question) -> list[Release]:
+def _allowed(book: LedgerStore, algorithm: Algorithm, public: int, noise: Noise, question: Question) -> list[Release]:
     """Refuse, before anything is trained, a run that would pass the budget; else what it releases at the server.
 
     What the server will release of what the parties told it spends what this party has: its ledger has that too.

@@ -45,9 +45,9 @@ def _check_rows(folder: PartyFolder, rows: Rows) -> None:
     if rows.x.shape[1:] != public.x.shape[1:]:
         raise LimbeckError(f"{data} has rows of shape {rows.x.shape[1:]}, the public rows have {public.x.shape[1:]}")
     check_finite(rows.x, data)
-    from limbeck.models.rehearsal import rehearse
+    from limbeck.models.smoke_test import smoke_test
 
-    rehearse(folder.settings.model, rows.x.shape[1:], len(folder.join.classes))
+    smoke_test(folder.settings.model, rows.x.shape[1:], len(folder.join.classes))
 
 
 def _facts(folder: PartyFolder) -> dict[str, Any]:

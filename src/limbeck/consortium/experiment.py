@@ -22,8 +22,8 @@ from limbeck.experiments.config import (
 from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget
 from limbeck.protocol.algorithm import Algorithm
+from limbeck.protocol.envelopes import Terms
 from limbeck.protocol.learning import Model
-from limbeck.protocol.letters import Terms
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import PublicRows, Rows, content_hash
 
@@ -39,7 +39,7 @@ class Shared(Table):
     test: str | None = None
 
 
-class Venture(Table):
+class RunConfiguration(Table):
     """A whole file, checked."""
 
     seed: StrictInt = Field(0, ge=0)
@@ -53,7 +53,7 @@ class Venture(Table):
     algorithm: Annotated[Algorithm, PlainValidator(algorithm_in)]
 
     @model_validator(mode="after")
-    def _has_public_rows_that_suit(self) -> "Venture":
+    def _has_public_rows_that_suit(self) -> "RunConfiguration":
         if self.algorithm.needs_public_labels and not self.data.labelled:
             raise LimbeckError(
                 f"{self.algorithm.name} needs labelled public rows: an NPZ file with y_train, and data.labelled = true"
@@ -61,7 +61,7 @@ class Venture(Table):
         return self
 
     @model_validator(mode="after")
-    def _tells_no_row_counts(self) -> "Venture":
+    def _tells_no_row_counts(self) -> "RunConfiguration":
         if self.algorithm.needs_population and self.noise == "secure":
             raise LimbeckError(
                 f"{self.algorithm.name} between organisations needs algorithm.population: a number of rows that every "
@@ -71,10 +71,10 @@ class Venture(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """An experiment with its rows read: all that the coordinator has."""
 
-    venture: Venture
+    configuration: RunConfiguration
     table: dict[str, Any]
     public: Rows
     test: Rows | None
@@ -82,30 +82,30 @@ class Plan:
 
     @property
     def public_rows(self) -> PublicRows:
-        return PublicRows(self.public.x, self.public.y if self.venture.algorithm.needs_public_labels else None)
+        return PublicRows(self.public.x, self.public.y if self.configuration.algorithm.needs_public_labels else None)
 
     @property
     def algorithm_table(self) -> dict[str, Any]:
-        return {"name": self.venture.algorithm.name, **asdict(self.venture.algorithm)}  # type: ignore[call-overload]
+        return {"name": self.configuration.algorithm.name, **asdict(self.configuration.algorithm)}  # type: ignore[call-overload]
 
     def terms(self, parties: int) -> Terms:
         return Terms(
-            algorithm=self.venture.algorithm.name,
-            parameters=asdict(self.venture.algorithm),  # type: ignore[call-overload]
+            algorithm=self.configuration.algorithm.name,
+            parameters=asdict(self.configuration.algorithm),  # type: ignore[call-overload]
             parties=parties,
-            seed=self.venture.seed,
-            classes=self.venture.data.classes,
+            seed=self.configuration.seed,
+            classes=self.configuration.data.classes,
             public=content_hash(self.public.x),
             schema=self.schema.to_json() if self.schema else None,
-            labelled=self.venture.data.labelled,
+            labelled=self.configuration.data.labelled,
         )
 
 
-def read_plan(file: Path) -> Plan:
+def read_plan(file: Path) -> RunPlan:
     """The experiment in a file, and its public and test rows; paths are relative to the file."""
     table = read_toml(file)
-    venture = check_table(Venture, table, str(file))
-    data, base = venture.data, file.parent
+    configuration = check_table(RunConfiguration, table, str(file))
+    data, base = configuration.data, file.parent
     path = base / data.public
     schema = None
     if path.suffix.lower() not in ARRAYS:
@@ -117,7 +117,7 @@ def read_plan(file: Path) -> Plan:
     for rows in filter(None, [test]):
         if rows.x.shape[1:] != public.x.shape[1:]:
             raise LimbeckError(f"{file}: test rows of shape {rows.x.shape[1:]}, public ones of {public.x.shape[1:]}")
-    return Plan(venture, table, public, test, schema)
+    return RunPlan(configuration, table, public, test, schema)
 
 
 def _learned(path: Path, data: Shared, file: Path) -> Schema:

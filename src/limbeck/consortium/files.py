@@ -4,7 +4,7 @@ import os
 import secrets
 from pathlib import Path
 
-from limbeck.drafts import Draft, make_private
+from limbeck.atomic_files import AtomicFile, make_private
 from limbeck.errors import LimbeckError
 
 FILE, FOLDER = 0o600, 0o700
@@ -27,7 +27,7 @@ def private_file(path: Path) -> Path:
 
 def write_private(path: Path, data: bytes) -> None:
     """Write a whole file at once; it is readable by its owner only, from the start."""
-    with Draft(path, private=True) as file:
+    with AtomicFile(path, private=True) as file:
         file.write(data)
 
 

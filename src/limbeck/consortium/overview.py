@@ -5,10 +5,10 @@ from pathlib import Path
 
 from limbeck.algorithms import algorithm_named
 from limbeck.consortium.server import Member, ServerFolder
-from limbeck.engines.flower.parcels import LostLineError
+from limbeck.engines.flower.chunks import ConnectionLostError
 from limbeck.engines.journal import Event, Journal, was_begun
 from limbeck.protocol.codec import decode
-from limbeck.protocol.letters import Answer
+from limbeck.protocol.envelopes import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def overview(folder: ServerFolder) -> Overview:
     try:
         online = {each.key.decode(): each.online for each in control.presences()}
         members = [Seen(m, online.get(m.key or "", False)) for m in folder.members.values()]
-    except LostLineError:
+    except ConnectionLostError:
         members = [Seen(m, None) for m in folder.members.values()]
     finally:
         control.close()

@@ -28,10 +28,10 @@ from limbeck.experiments.config import Table, check_table, model_in, read_toml, 
 from limbeck.locks import locked
 from limbeck.models.trainers import Training
 from limbeck.privacy.chain import Head
-from limbeck.privacy.ledger import Book, Budget
+from limbeck.privacy.ledger import Budget, LedgerStore
 from limbeck.protocol.codec import pack_memory, unpack_memory
+from limbeck.protocol.envelopes import Terms
 from limbeck.protocol.learning import Model
-from limbeck.protocol.letters import Terms
 from limbeck.protocol.release import Noise, Observer
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.tables import from_table
@@ -158,16 +158,16 @@ class PartyFolder:
             )
         return public
 
-    def book(self, run: str, cap: Budget | None) -> Book:
+    def book(self, run: str, cap: Budget | None) -> LedgerStore:
         """The ledger of all runs, with the owner's budget for all of them and the cap for this one."""
-        book = Book(private_file(self.path / "ledger.sqlite"), run, self.settings.budget, cap)
+        book = LedgerStore(private_file(self.path / "ledger.sqlite"), run, self.settings.budget, cap)
         if head := self.kept.head:
             book.check_head(head, str(self.kept.path))
         return book
 
     @cached_property
-    def kept(self) -> "Kept":
-        return Kept(private_file(self.path / "kept.sqlite"))
+    def kept(self) -> "AnswerStore":
+        return AnswerStore(private_file(self.path / "kept.sqlite"))
 
     @cached_property
     def secret(self) -> bytes | None:
@@ -234,7 +234,7 @@ class Waiting:
     decision: str | None
 
 
-class Kept:
+class AnswerStore:
     """What a party has answered, and what its algorithms remember: a question that comes again gets the same answer."""
 
     def __init__(self, path: Path) -> None:

@@ -13,7 +13,7 @@ from limbeck.imports import is_own
 from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
 from limbeck.privacy.ledger import Budget
 from limbeck.protocol.disclosures import Facts, planned_releases
-from limbeck.protocol.letters import ENOUGH
+from limbeck.protocol.envelopes import ENOUGH
 from limbeck.tables import from_table
 
 BEGINNING = """\

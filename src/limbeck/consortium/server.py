@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from pydantic import Field, StrictInt
 
-from limbeck.consortium.experiment import Plan, read_plan
+from limbeck.atomic_files import AtomicFile
+from limbeck.consortium.experiment import RunPlan, read_plan
 from limbeck.consortium.joining import HOST, NAME, Join
 from limbeck.data.sets import load
-from limbeck.drafts import Draft
+from limbeck.engines.flower.chunks import ConnectionLostError
 from limbeck.engines.flower.coordinator import Control
 from limbeck.engines.flower.keys import read_public_key, write_authority, write_secret, write_server_certificate
-from limbeck.engines.flower.parcels import LostLineError
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Table, check_table, read_toml
 from limbeck.locks import locked
@@ -120,7 +120,7 @@ class ServerFolder:
         with self._changing():
             members = self.members
             member = members.get(name) or Member(name, 1 + max((m.index for m in members.values()), default=-1))
-            with Draft(target) as draft:
+            with AtomicFile(target) as draft:
                 draft.write(self._join(plan, member).to_json().encode())
             self._write({**members, name: member})
         return target
@@ -143,7 +143,7 @@ class ServerFolder:
         old = members[name].key
         gone = [old] if old and old != key.decode() else []
         self._write({**members, name: replace(members[name], key=key.decode())}, gone)
-        with suppress(LostLineError):  # the SuperLink is told when it starts
+        with suppress(ConnectionLostError):  # the SuperLink is told when it starts
             self.sync(self.control())
         return name
 
@@ -157,7 +157,7 @@ class ServerFolder:
         if name not in members or members[name].key is None:
             raise LimbeckError(f"{name} is not admitted; admitted: {', '.join(self.admitted) or 'nobody'}")
         self._write({**members, name: replace(members[name], key=None)}, [str(members[name].key)])
-        with suppress(LostLineError):
+        with suppress(ConnectionLostError):
             self.sync(self.control())
 
     @property
@@ -173,7 +173,7 @@ class ServerFolder:
         for key in admitted.keys() - known.keys():
             control.register(key, admitted[key])
 
-    def _join(self, plan: Plan, member: Member) -> Join:
+    def _join(self, plan: RunPlan, member: Member) -> Join:
         terms = plan.terms(1)
         return Join(
             party=member.name,
@@ -189,7 +189,7 @@ class ServerFolder:
 
     def _write(self, members: dict[str, Member], gone: Sequence[str] = ()) -> None:
         table = {"members": [asdict(member) for member in members.values()], "removed": [*self.removed, *gone]}
-        with Draft(self.path / "parties.json") as draft:
+        with AtomicFile(self.path / "parties.json") as draft:
             draft.write(json.dumps(table, indent=1).encode())
 
 

@@ -35,7 +35,7 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class DrawnParts:
     """A data set cut in three; `private` are row numbers, still to be dealt to parties.
 
     Labels of private rows are numbers into the data set's own classes, the others' into `classes`.
@@ -86,7 +86,7 @@ def count_of(amount: int | float, size: int) -> int:
     return int(amount * size) if 0 < amount <= 1 else 0
 
 
-def cut(data: DataSet, public: Draw | None, test: Draw | None, seed: int) -> Cut:
+def draw_parts(data: DataSet, public: Draw | None, test: Draw | None, seed: int) -> DrawnParts:
     """Public rows first, then test rows, then the rest is private; without `test` the official test rows serve."""
     pools: dict[tuple[str, Part], _Pool] = {}
 
@@ -106,7 +106,7 @@ def cut(data: DataSet, public: Draw | None, test: Draw | None, seed: int) -> Cut
         other = pool(public, "public").data
         classes = (*(f"{other.name} {name}" for name in other.classes), *classes)
         test_rows = test_rows and Rows(test_rows.x, test_rows.y + len(other.classes))
-    return Cut(np.sort(private), public_rows, test_rows, classes)
+    return DrawnParts(np.sort(private), public_rows, test_rows, classes)
 
 
 def _renumbered(rows: Rows, other: DataSet, data: DataSet) -> Rows:

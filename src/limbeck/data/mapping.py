@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from limbeck.drafts import Draft
+from limbeck.atomic_files import AtomicFile
 from limbeck.protocol.rows import Array, content_hash
 
 LARGE = 64 * 2**20
@@ -21,7 +21,7 @@ def mapped(x: Array, cache: Path) -> Array:
         return x
     file = cache / f"{content_hash(x)}.npy"
     if not file.exists():
-        with Draft(file) as draft:
+        with AtomicFile(file) as draft:
             np.save(draft, x, allow_pickle=False)
     mapping: Array = np.load(file, mmap_mode="r", allow_pickle=False)
     return mapping
@@ -36,7 +36,7 @@ def unpacked(archive: Path, key: str, cache: Path) -> Array | None:
         version = f"{archive.resolve()} {archive.stat().st_size} {archive.stat().st_mtime_ns} {key}"
         file = cache / f"{archive.stem}-{hashlib.sha256(version.encode()).hexdigest()[:24]}.npy"
         if not file.exists():
-            with members.open(member) as source, Draft(file) as draft:
+            with members.open(member) as source, AtomicFile(file) as draft:
                 shutil.copyfileobj(source, draft, 2**24)
     mapping: Array = np.load(file, mmap_mode="r", allow_pickle=False)
     return mapping

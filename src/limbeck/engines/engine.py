@@ -19,7 +19,7 @@ R = TypeVar("R", bound=Reply)
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Envelope:
     """A request on its way: what it says, its bytes, and who is asked."""
 
     request: Request[Any]
@@ -30,10 +30,11 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A reply that arrived, and its weight on the wire."""
+    """A reply that arrived, and its bytes on the wire; or the `problem` with one that cannot be sent or read."""
 
-    reply: Reply
+    reply: Reply | None
     bytes: int
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Engine(ABC):
         self.watch: Callable[[Engine], None] = lambda engine: None
 
     @abstractmethod
-    def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
+    def deliver(self, letter: Envelope) -> Mapping[int, Delivered]:
         """The replies of those asked, by party; a party that is not there fell silent."""
 
     def run(self) -> Outcome:
@@ -77,7 +78,7 @@ class Engine(ABC):
         self.server.check_released(request)
         header = Header(len(self.traffic.exchanges), self.server.public.hash)
         asked = [party for party in self.everyone if of is None or party in of]
-        letter = Letter(request, header, encode(request, header), asked)
+        letter = Envelope(request, header, encode(request, header), asked)
         self.rejected = {}
         delivered = self._valid(self.deliver(letter), request)
         missing = tuple(party for party in asked if party not in delivered)
@@ -102,10 +103,13 @@ class Engine(ABC):
         found = {}
         for party, arrived in delivered.items():
             try:
+                if arrived.problem:
+                    raise LimbeckError(arrived.problem)
                 check_reply(arrived.reply, arrived.bytes, request, self.server, self.algorithm)
                 found[party] = arrived
-            except LimbeckError as error:
-                self.rejected[party] = str(error)
+            except Exception as error:  # a strange reply may bring about anything
+                name = "" if isinstance(error, LimbeckError) else f"{type(error).__name__}: "
+                self.rejected[party] = name + " ".join(str(error).split())
         return found
 
 

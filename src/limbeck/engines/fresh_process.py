@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from limbeck.algorithms import algorithm_named
-from limbeck.engines.engine import Delivered, Engine, Letter, raise_refusal
+from limbeck.engines.engine import Delivered, Engine, Envelope, raise_refusal
 from limbeck.engines.fork_server import in_a_fresh_process
 from limbeck.engines.respond import respond
 from limbeck.engines.sites import Run
@@ -48,14 +48,14 @@ class FreshProcess(Engine):
         for silo in self.silos:
             _settle(self._home(silo), algorithm, silo)
 
-    def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
+    def deliver(self, letter: Envelope) -> Mapping[int, Delivered]:
         asked = [silo for silo in self.silos if silo.party in letter.to]
         with ThreadPoolExecutor(self.at_once) as pool:
             answers = list(pool.map(lambda silo: self._ask(letter, silo), asked))
         raise_refusal([(s, a) for s, a in zip(asked, answers, strict=True) if isinstance(a, LimbeckError)])
         return {s.party: a for s, a in zip(asked, answers, strict=True) if isinstance(a, Delivered)}
 
-    def _ask(self, letter: Letter, silo: Silo) -> Delivered | LimbeckError | None:
+    def _ask(self, letter: Envelope, silo: Silo) -> Delivered | LimbeckError | None:
         home = self._home(silo)
         (home / "request").write_bytes(letter.data)
         in_a_fresh_process(TASK, home, type(silo.model).__module__)
@@ -67,7 +67,10 @@ class FreshProcess(Engine):
             return None
         data = (home / "reply").read_bytes()
         (home / "reply").unlink()
-        return Delivered(cast(Reply, decode(data)[0]), len(data))
+        try:
+            return Delivered(cast(Reply, decode(data)[0]), len(data))
+        except LimbeckError as error:
+            return Delivered(None, len(data), str(error))
 
     def _home(self, silo: Silo) -> Path:
         return self.folder / f"party-{silo.party}"
@@ -78,10 +81,14 @@ def answer_once(home: Path) -> None:
     try:
         algorithm, silo = _wake(home)
         request, header = decode((home / "request").read_bytes())
-        data = encode(respond(algorithm, cast(Request[Any], request), header, silo), header)
+        reply = respond(algorithm, cast(Request[Any], request), header, silo)
     except LimbeckError as error:
         (home / "refusal").write_text(str(error))
         return
+    try:
+        data = encode(reply, header)
+    except Exception:  # a reply may hold anything; what is sent then is no message
+        data = b""
     (home / "memory.safetensors").write_bytes(pack_memory(silo.memory))
     (home / "ledger.json").write_text(json.dumps([asdict(row) for row in silo.ledger.rows]))
     (home / "reply").write_bytes(data)

@@ -1,14 +1,15 @@
 """All parties in one process: for experiments. Their training jobs meet at one barrier."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from limbeck.engines.barrier import AbandonedError, JobBarrier
-from limbeck.engines.engine import Delivered, Engine, Letter, raise_refusal
+from limbeck.engines.engine import Delivered, Engine, Envelope, raise_refusal
 from limbeck.engines.respond import respond
 from limbeck.protocol.algorithm import Algorithm
-from limbeck.protocol.codec import decode, encode
+from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.learning import Trainer
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.site import Silo, Site
@@ -33,16 +34,23 @@ class InProcess(Engine):
         for silo in self.silos:
             silo.trainer = self.barrier
 
-    def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
+    def deliver(self, letter: Envelope) -> Mapping[int, Delivered]:
         asked = [silo for silo in self.silos if silo.party in letter.to and silo.party not in self.silent]
         answers = self.barrier.together([partial(self.answer, letter, silo) for silo in asked])
         failed = [(silo, a) for silo, a in zip(asked, answers, strict=True) if isinstance(a, Exception)]
         raise_refusal([(silo, error) for silo, error in failed if not isinstance(error, AbandonedError)])
         return {silo.party: cast(Delivered, a) for silo, a in zip(asked, answers, strict=True)}
 
-    def answer(self, letter: Letter, silo: Silo) -> Delivered:
+    def answer(self, letter: Envelope, silo: Silo) -> Delivered:
         reply = respond(self.algorithm, letter.request, letter.header, silo)
-        return Delivered(reply, len(encode(reply, letter.header)))
+        try:
+            return Delivered(*self.sent(reply, letter.header))
+        except Exception as error:  # a reply may hold anything
+            return Delivered(None, 0, f"a reply that cannot be sent: {' '.join(str(error).split())}")
+
+    def sent(self, reply: Reply, header: Header) -> tuple[Reply, int]:
+        """What the server gets, and its bytes on the wire."""
+        return reply, len(encode(reply, header))
 
 
 class ThroughBytes(InProcess):
@@ -50,7 +58,9 @@ class ThroughBytes(InProcess):
 
     name = "through-bytes"
 
-    def answer(self, letter: Letter, silo: Silo) -> Delivered:
-        request, header = decode(letter.data)
-        data = encode(respond(self.algorithm, cast("Request[Reply]", request), header, silo), header)
-        return Delivered(cast(Reply, decode(data)[0]), len(data))
+    def answer(self, letter: Envelope, silo: Silo) -> Delivered:
+        return super().answer(replace(letter, request=cast("Request[Reply]", decode(letter.data)[0])), silo)
+
+    def sent(self, reply: Reply, header: Header) -> tuple[Reply, int]:
+        data = encode(reply, header)
+        return cast(Reply, decode(data)[0]), len(data)

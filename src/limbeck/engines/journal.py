@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from limbeck.drafts import OWNER_ONLY, make_private
+from limbeck.atomic_files import OWNER_ONLY, make_private
 from limbeck.errors import LimbeckError
 
 SCHEMA = """

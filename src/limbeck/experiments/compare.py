@@ -12,10 +12,10 @@ from typing import Any
 from joblib import Parallel, cpu_count, delayed
 
 from limbeck.errors import LimbeckError, LimbeckWarning
-from limbeck.experiments.cells import Cell, Kept, kept_of
+from limbeck.experiments.cached_runs import CachedResult, CachedRun, kept_of
 from limbeck.experiments.config import Experiment, check_table
-from limbeck.experiments.deal import Dealt, deal
-from limbeck.experiments.plan import Line, Plan
+from limbeck.experiments.partition import PartitionedRows, deal
+from limbeck.experiments.plan import ComparedMethod, Plan
 from limbeck.experiments.results import Results
 from limbeck.experiments.run import federation_of
 from limbeck.models.caching import CachingTrainer, Done
@@ -56,7 +56,7 @@ class Ran:
 def compare(plan: Plan, results: Results, processes: int | None = None, watch: Watch = unwatched) -> list[Summary]:
     """The summary of every line; cells that are kept already are not run."""
     with results.alone():
-        missing = [cell for key, cell in plan.cells.items() if results.find(key) is None]
+        missing = [cached for key, cached in plan.runs.items() if results.find(key) is None]
         groups = [list(group) for _, group in groupby(sorted(missing, key=_rows_key), _rows_key)]
         refused: dict[str, str] = {}
         for ran in watch(_ran(groups, results, processes), len(missing)) if missing else ():
@@ -66,11 +66,11 @@ def compare(plan: Plan, results: Results, processes: int | None = None, watch: W
         return [_summary(line, results, refused) for line in plan.lines]
 
 
-def _rows_key(cell: Cell) -> str:
-    return cell.rows_key
+def _rows_key(cached: CachedRun) -> str:
+    return cached.rows_key
 
 
-def _ran(groups: list[list[Cell]], results: Results, processes: int | None) -> Iterator[Ran]:
+def _ran(groups: list[list[CachedRun]], results: Results, processes: int | None) -> Iterator[Ran]:
     """One item a cell. Whole groups side by side where there are enough of them, else fits side by side.
 
     Where networks share a device, all groups take turns here.
@@ -80,22 +80,23 @@ def _ran(groups: list[list[Cell]], results: Results, processes: int | None) -> I
     if (
         width == 1
         or len(groups) < width
-        or any(trainers.are_of_this_process(cell) for group in groups for cell in group)
+        or any(trainers.are_of_this_process(cached) for group in groups for cached in group)
     ):
         for group in groups:
             yield from _group(group, results, trainers)
         trainers.finish()
         return
     orders = (
-        delayed(_in_pool)([(cell.table, cell.base) for cell in group], results.folder, os.getpid()) for group in groups
+        delayed(_in_pool)([(cached.table, cached.base) for cached in group], results.folder, os.getpid())
+        for group in groups
     )
     for ran in Parallel(width, batch_size=1, return_as="generator_unordered")(orders):
         yield from ran
 
 
-def _in_pool(cells: Sequence[tuple[Mapping[str, Any], Path]], folder: Path, program: int) -> list[Ran]:
+def _in_pool(runs: Sequence[tuple[Mapping[str, Any], Path]], folder: Path, program: int) -> list[Ran]:
     end_with(program)
-    group = [Cell(check_table(Experiment, table, str(base)), table, base) for table, base in cells]
+    group = [CachedRun(check_table(Experiment, table, str(base)), table, base) for table, base in runs]
     return list(_group(group, Results(folder), _Trainers(1)))
 
 
@@ -106,50 +107,50 @@ class _Trainers:
         self._processes = processes
         self._known: dict[tuple[Training, bool, Path], Trainer] = {}
 
-    def of(self, cell: Cell) -> Trainer:
-        experiment = cell.experiment
-        key = (experiment.training, any(is_network(model) for model in experiment.models), cell.base)
+    def of(self, cached: CachedRun) -> Trainer:
+        experiment = cached.experiment
+        key = (experiment.training, any(is_network(model) for model in experiment.models), cached.base)
         if key not in self._known:
-            self._known[key] = trainer_for(experiment.training, experiment.models, self._processes, base=cell.base)
+            self._known[key] = trainer_for(experiment.training, experiment.models, self._processes, base=cached.base)
         return self._known[key]
 
     def finish(self) -> None:
         for trainer in self._known.values():
             finish(trainer)
 
-    def are_of_this_process(self, cell: Cell) -> bool:
+    def are_of_this_process(self, cached: CachedRun) -> bool:
         try:
-            return not isinstance(self.of(cell), PoolTrainer)
+            return not isinstance(self.of(cached), PoolTrainer)
         except LimbeckError:  # the cell's own reason, told when its turn comes
             return False
 
 
-def _group(cells: Sequence[Cell], results: Results, trainers: _Trainers) -> Iterator[Ran]:
+def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> Iterator[Ran]:
     """Cells whose parties hold the same rows: the rows are dealt once, and fits that cells have in common done once."""
     done: Done = {}
     rehearsed: set[str] = set()
     try:
-        dealt = _read_only(deal(cells[0].experiment, cells[0].base))
+        dealt = _read_only(deal(runs[0].experiment, runs[0].base))
     except LimbeckError as error:
-        yield from (Ran({cell.key: str(error)}) for cell in cells)
+        yield from (Ran({cached.key: str(error)}) for cached in runs)
         return
-    for cell in cells:
+    for cached in runs:
         ran = Ran()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", LimbeckWarning)
             try:
-                shared = CachingTrainer(trainers.of(cell), done)
-                result = federation_of(cell.experiment, cell.table, dealt).run(shared, rehearsed=rehearsed)
-                results.keep(kept_of(cell, result.record, shared.seconds))
+                shared = CachingTrainer(trainers.of(cached), done)
+                result = federation_of(cached.experiment, cached.table, dealt).run(shared, rehearsed=rehearsed)
+                results.keep(kept_of(cached, result.record, shared.seconds))
             except LimbeckError as error:
-                ran.refused[cell.key] = str(error)
+                ran.refused[cached.key] = str(error)
             except Exception as error:  # a user's own algorithm may raise anything; the other methods go on
-                ran.refused[cell.key] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                ran.refused[cached.key] = f"{type(error).__name__}: {' '.join(str(error).split())}"
         ran.warned = [str(w.message) for w in caught if issubclass(w.category, LimbeckWarning)]
         yield ran
 
 
-def _read_only(dealt: Dealt) -> Dealt:
+def _read_only(dealt: PartitionedRows) -> PartitionedRows:
     """Rows that many cells share are nobody's to change."""
     for rows in (*dealt.private, dealt.public, dealt.test):
         for array in (rows.x, rows.y) if rows else ():
@@ -157,13 +158,13 @@ def _read_only(dealt: Dealt) -> Dealt:
     return dealt
 
 
-def _summary(line: Line, results: Results, refused: Mapping[str, str]) -> Summary:
-    kept = {cell.experiment.seed: results.find(cell.key) for cell in line.cells}
+def _summary(line: ComparedMethod, results: Results, refused: Mapping[str, str]) -> Summary:
+    kept = {cached.experiment.seed: results.find(cached.key) for cached in line.runs}
     there = {seed: each for seed, each in kept.items() if each is not None}
     reasons: dict[str, list[int]] = {}
-    for cell in line.cells:
-        if cell.key in refused:
-            reasons.setdefault(refused[cell.key], []).append(cell.experiment.seed)
+    for cached in line.runs:
+        if cached.key in refused:
+            reasons.setdefault(refused[cached.key], []).append(cached.experiment.seed)
     return Summary(
         method=line.method,
         swept=line.swept,
@@ -171,7 +172,7 @@ def _summary(line: Line, results: Results, refused: Mapping[str, str]) -> Summar
         figures=_figures(list(there.values())),
         epsilon=_epsilon(list(there.values())),
         curve=[fmean(points) for points in zip(*(each.curve for each in there.values()), strict=False)],
-        note=_note(reasons, len(line.cells)),
+        note=_note(reasons, len(line.runs)),
     )
 
 
@@ -187,7 +188,7 @@ def _note(reasons: Mapping[str, list[int]], all_seeds: int) -> str:
     return f"seed {', '.join(map(str, stopped))}: {reason}{told}"
 
 
-def _figures(kept: Sequence[Kept]) -> dict[str, Spread]:
+def _figures(kept: Sequence[CachedResult]) -> dict[str, Spread]:
     """Every figure that all cells have."""
     columns = {
         **{name: [k.metrics and getattr(k.metrics, name) for k in kept] for name in ("accuracy", "balanced_accuracy")},
@@ -201,7 +202,7 @@ def _spread(values: Sequence[float]) -> Spread:
     return Spread(fmean(values), stdev(values) if len(values) > 1 else None)
 
 
-def _epsilon(kept: Sequence[Kept]) -> dict[str, float | None]:
+def _epsilon(kept: Sequence[CachedResult]) -> dict[str, float | None]:
     observers = dict.fromkeys(observer for each in kept for observer in each.epsilon)
     seen = {observer: [each.epsilon.get(observer, 0.0) for each in kept] for observer in observers}
     return {

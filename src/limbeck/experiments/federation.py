@@ -21,9 +21,9 @@ from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics
 from limbeck.experiments.record import SERVER, PartyRecord, RunRecord, delta_of, owner_part, published, record_of
 from limbeck.experiments.result import Classifier, Result, labelled
 from limbeck.models.jobs import is_gradient_trained
-from limbeck.models.rehearsal import rehearse
+from limbeck.models.smoke_test import smoke_test
 from limbeck.privacy.guarantees import guarantees
-from limbeck.privacy.ledger import Book, check_site_names
+from limbeck.privacy.ledger import LedgerStore, check_site_names
 from limbeck.protocol.algorithm import Algorithm, Outcome
 from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.learning import Model, Trainer
@@ -55,7 +55,7 @@ class Federation:
     tests_private_rows: bool = False  # the test rows are taken out of a user's own private file
     config: Mapping[str, Any]
     noise: Noise = "simulated"
-    book: Book = field(default_factory=Book)
+    book: LedgerStore = field(default_factory=LedgerStore)
     names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
@@ -140,7 +140,7 @@ class Federation:
                 stacklevel=3,
             )
 
-    def rehearse(self, known: set[str] | None = None) -> None:
+    def smoke_test(self, known: set[str] | None = None) -> None:
         """Refuse models that cannot be fitted or packed, before anyone trains.
 
         `known` are descriptions of models that were rehearsed on such rows before; it grows.
@@ -148,7 +148,7 @@ class Federation:
         known = set() if known is None else known
         for model in {id(model): model for model in [*self.models, self.server_model]}.values():
             if repr(model.description) not in known:
-                rehearse(model, self.private[0].x.shape[1:], len(self.classes))
+                smoke_test(model, self.private[0].x.shape[1:], len(self.classes))
                 known.add(repr(model.description))
 
     def warn_of_strange_public_rows(self) -> None:
@@ -168,9 +168,9 @@ class Federation:
     def run(self, trainer: Trainer, clock: Clock | None = None, rehearsed: set[str] | None = None) -> Result:
         """Run in this process; the trainer decides on how many cores."""
         clock = clock or Clock()
-        with clock.phase("rehearse"):
+        with clock.phase("smoke test"):
             self.check_plan()
-            self.rehearse(rehearsed)
+            self.smoke_test(rehearsed)
             self.warn_of_strange_public_rows()
         engine = InProcess(self.algorithm, *self.sites(trainer), trainer)
         return self.finish(engine, clock)
@@ -205,7 +205,7 @@ class Federation:
 
     def bounds(self, trainer: Trainer) -> dict[str, list[float | None]]:
         """What the parties' models would reach if all rows were everybody's: the accuracy of each."""
-        record = replace(self, algorithm=self.check_bounds(), book=Book()).run(trainer).record
+        record = replace(self, algorithm=self.check_bounds(), book=LedgerStore()).run(trainer).record
         return {record.algorithm: [party.metrics.accuracy if party.metrics else None for party in record.parties]}
 
     def _classifier(self, onnx: bytes) -> Classifier:

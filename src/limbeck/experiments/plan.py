@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from limbeck.errors import LimbeckError
-from limbeck.experiments.cells import Cell
+from limbeck.experiments.cached_runs import CachedRun
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.overrides import override, value_of
 
@@ -15,12 +15,12 @@ OPENING, CLOSING, QUOTES = "[{", "]}", "\"'"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparedMethod:
     """A line of the table: one method with the swept values, one cell a seed."""
 
     method: str
     swept: Mapping[str, Any]
-    cells: Sequence[Cell]
+    runs: Sequence[CachedRun]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Plan:
     """All lines; every cell was checked, none has run."""
 
     file: Path
-    lines: Sequence[Line]
+    lines: Sequence[ComparedMethod]
     seeds: Sequence[int]
 
     @property
-    def cells(self) -> dict[str, Cell]:
+    def runs(self) -> dict[str, CachedRun]:
         """Each cell once, by its key."""
-        return {cell.key: cell for line in self.lines for cell in line.cells}
+        return {cached.key: cached for line in self.lines for cached in line.runs}
 
     @property
     def swept(self) -> list[str]:
@@ -56,8 +56,8 @@ def plan(
         values = {key: value_of(text) for key, text in swept.items()}
         own = str(changed.get("algorithm", {}).get("name"))
         for method in dict.fromkeys([own, *methods]):
-            cells = [_cell(file, changed, method, seed) for seed in chosen]
-            lines.append(Line(method, values, cells))
+            runs = [_cell(file, changed, method, seed) for seed in chosen]
+            lines.append(ComparedMethod(method, values, runs))
     order = list(dict.fromkeys(line.method for line in lines))
     return Plan(file, sorted(lines, key=lambda line: order.index(line.method)), chosen)
 
@@ -86,7 +86,7 @@ def _combinations(over: Sequence[str]) -> Iterator[dict[str, str]]:
     return (dict(zip(keys, chosen, strict=True)) for chosen in product(*texts))
 
 
-def _cell(file: Path, table: dict[str, Any], method: str, seed: int) -> Cell:
+def _cell(file: Path, table: dict[str, Any], method: str, seed: int) -> CachedRun:
     name, parameters = _method(method)
     other = [] if name == table.get("algorithm", {}).get("name") else [f"algorithm.name={name}"]
     changed, _ = override(table, [f"seed={seed}", *other])
@@ -98,7 +98,7 @@ def _cell(file: Path, table: dict[str, Any], method: str, seed: int) -> Cell:
             f"{where}: a comparison keeps no ledger, so that it must not touch real noise: --set noise=simulated, and "
             "take `ledger` out of the file"
         )
-    return Cell(experiment, changed, file.parent)
+    return CachedRun(experiment, changed, file.parent)
 
 
 def _method(method: str) -> tuple[str, list[str]]:

@@ -150,7 +150,7 @@ def record_of(
 
     Ledger rows that come `from_elsewhere` may not go together: then the record says so, and has no epsilon.
     """
-    traffic, is_real = engine.traffic, algorithm.is_private and details["noise"] == "secure"
+    traffic, is_real = engine.traffic, algorithm.is_private and (from_elsewhere or details["noise"] == "secure")
     remarks = (*outcome.remarks, *([] if is_real else engine.rejections))
     try:
         delta = delta_of(algorithm, releases)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from limbeck.atomic_files import AtomicFile
 from limbeck.data.files import read_table
 from limbeck.data.own import ARRAYS
 from limbeck.data.schema import Number, Schema
 from limbeck.data.sets import as_float, check_finite, rows_in
-from limbeck.drafts import Draft
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import OwnerRecord, RunRecord
@@ -52,7 +52,7 @@ class Classifier:
         return scores
 
     def save(self, path: str | Path) -> None:
-        with Draft(Path(path)) as file:
+        with AtomicFile(Path(path)) as file:
             file.write(self.onnx)
 
     def _rows(self, x: Any) -> Array:

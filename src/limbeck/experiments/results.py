@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from limbeck.drafts import Draft
+from limbeck.atomic_files import AtomicFile
 from limbeck.errors import LimbeckError
-from limbeck.experiments.cells import Kept
+from limbeck.experiments.cached_runs import CachedResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +27,24 @@ class Results:
     folder: Path
 
     @property
-    def cells(self) -> Path:
+    def runs(self) -> Path:
         return self.folder / "cells"
 
-    def find(self, key: str) -> Kept | None:
-        path = self.cells / f"{key}.json"
+    def find(self, key: str) -> CachedResult | None:
+        path = self.runs / f"{key}.json"
         try:
-            return Kept.from_json(path.read_text(encoding="utf-8"), key, str(path))
+            return CachedResult.from_json(path.read_text(encoding="utf-8"), key, str(path))
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise LimbeckError(f"cannot read {path}: {error}") from error
 
-    def keep(self, kept: Kept) -> None:
-        path = self.cells / f"{kept.key}.json"
+    def keep(self, kept: CachedResult) -> None:
+        path = self.runs / f"{kept.key}.json"
         if path.exists():
             return
         try:
-            with Draft(path) as file:
+            with AtomicFile(path) as file:
                 file.write(kept.to_json().encode())
         except OSError as error:
             raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
@@ -53,7 +53,7 @@ class Results:
     def alone(self) -> Iterator[None]:
         """Nobody else runs cells into this folder meanwhile; the lock goes with the process, however it ends."""
         try:
-            self.cells.mkdir(parents=True, exist_ok=True)
+            self.runs.mkdir(parents=True, exist_ok=True)
             lock = (self.folder / ".lock").open("w")
         except OSError as error:
             raise LimbeckError(f"cannot write to {self.folder}: {error.strerror}") from error
@@ -68,9 +68,9 @@ class Results:
 
     def merge(self, other: "Results") -> Merged:
         """Take in cells that were made elsewhere; all are read and checked before the first is taken."""
-        if not other.cells.is_dir():
+        if not other.runs.is_dir():
             raise LimbeckError(f"{other.folder} is not a results folder: it has no folder cells")
-        theirs = [kept for path in sorted(other.cells.glob("[!.]*.json")) if (kept := other.find(path.stem))]
+        theirs = [kept for path in sorted(other.runs.glob("[!.]*.json")) if (kept := other.find(path.stem))]
         with self.alone():
             ours = [self.find(kept.key) for kept in theirs]
             for kept in theirs:

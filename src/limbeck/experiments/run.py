@@ -14,15 +14,15 @@ from limbeck.data.sets import as_float, check_finite
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
-from limbeck.experiments.deal import Dealt, deal
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
+from limbeck.experiments.partition import PartitionedRows, deal
 from limbeck.experiments.result import Result
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
 from limbeck.models.pool import Watch, unwatched
 from limbeck.models.trainers import Training, finish, trainer_for
-from limbeck.privacy.ledger import Book, Budget, check_site_names
+from limbeck.privacy.ledger import Budget, LedgerStore, check_site_names
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.release import Noise
@@ -30,7 +30,7 @@ from limbeck.protocol.rows import Array, Rows, content_hash
 
 
 def federation_of(
-    experiment: Experiment, config: Mapping[str, Any], dealt: Dealt, book: Book | None = None
+    experiment: Experiment, config: Mapping[str, Any], dealt: PartitionedRows, book: LedgerStore | None = None
 ) -> Federation:
     """The federation that an experiment describes, its rows dealt; `config` is what the record keeps of it."""
     if dealt.test is None and experiment.data.name:
@@ -53,7 +53,7 @@ def federation_of(
         public_is_labelled=dealt.public_is_labelled,
         config=config,
         noise=experiment.noise_source,
-        book=book or Book(budget=experiment.budget),
+        book=book or LedgerStore(budget=experiment.budget),
         names=experiment.names,
     )
 
@@ -84,7 +84,7 @@ def run_experiment(
     names, which several runs share, a run that ended is never repeated: the same experiment is a new run.
     """
     clock = Clock()
-    with closing(Book(ledger, budget=experiment.budget)) as book:
+    with closing(LedgerStore(ledger, budget=experiment.budget)) as book:
         with clock.phase("data"):
             federation = federation_of(experiment, config, deal(experiment, base), book)
         if experiment.bounds:
@@ -208,7 +208,7 @@ def run(
     )
     models = [*federation.models, federation.server_model]
     trainer = trainer_for(training or Training(), models, processes, watch, isolated=federation.is_real)
-    with closing(Book(Path(ledger) if ledger else None, budget=budget)) as book:
+    with closing(LedgerStore(Path(ledger) if ledger else None, budget=budget)) as book:
         result = _recorded(replace(federation, book=book), trainer, None, shares=True)
     finish(trainer)
     return result

@@ -72,6 +72,8 @@ class BasisEncoding(Encoding):
     def fit(cls, x: Array, number: int) -> Self:
         """From public rows; where the basis has fewer columns than asked for, the last ones are 0."""
         basis = cls.columns(x, number)
+        if not basis.any():
+            raise LimbeckError("algorithm.queries: the public rows are all alike, so that noisy votes tell nothing")
         return cls(np.pad(basis, ((0, 0), (0, number - basis.shape[1]))).astype(np.float32))
 
     def check(self, rows: int, number: int) -> None:

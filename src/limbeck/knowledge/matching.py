@@ -73,7 +73,7 @@ def shares_of(prior: Prior, classes: int) -> Array:
     """The shares of a prior that is given; equal ones where it is not."""
     given = np.ones(classes) if isinstance(prior, str) else np.array(prior)
     if len(given) != classes:
-        raise LimbeckError(f"prior has {len(given)} shares, but there are {classes} classes")
+        raise LimbeckError(f"algorithm.prior has {len(given)} shares, but there are {classes} classes")
     return np.asarray(given / given.sum())
 
 
@@ -84,7 +84,7 @@ def estimated_share(scores: Sequence[Array], labels: Sequence[Array], public: in
     """
     own = np.concatenate([each[public:, 1] for each in scores])
     found = label_shift(own, np.concatenate(labels), np.concatenate([each[:public, 1] for each in scores]))
-    return np.array([0.0, 0.0] if found is None else [1.0, found])
+    return np.array([0.0, 0.0] if found is None or not np.isfinite(found) else [1.0, found])
 
 
 def label_shift(own: Array, labels: Array, public: Array) -> float | None:

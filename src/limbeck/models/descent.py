@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from limbeck.models.place import Place
+from limbeck.models.device import Device
 from limbeck.models.randomness import Dropout, augmented
 from limbeck.models.schedule import ABSENT, ADAM_BETAS, ADAM_EPSILON, BatchSchedule, Patience, rate
 from limbeck.models.weights import STEPS
@@ -23,7 +23,7 @@ def train(
     y: Tensor,
     recipe: Recipe,
     seed: int,
-    place: Place,
+    place: Device,
     moments: dict[str, Tensor] | None = None,
     correction: Mapping[str, Tensor] | None = None,
 ) -> None:
@@ -60,7 +60,7 @@ def train(
         moments.update(optimiser.moments())
 
 
-def _outputs(network: nn.Module, x: Tensor, recipe: Recipe, key: int, place: Place) -> Tensor:
+def _outputs(network: nn.Module, x: Tensor, recipe: Recipe, key: int, place: Device) -> Tensor:
     for part in network.modules():
         if isinstance(part, Dropout):
             part.key.fill_(key)

@@ -198,7 +198,7 @@ class ForwardPass:
         return np.zeros((len(self.asked), classes), np.float32)
 
     def is_valid(self, result: Any, classes: int) -> bool:
-        return isinstance(result, np.ndarray) and result.shape == (len(self.asked), classes)
+        return are_scores(result, len(self.asked), classes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class PredictPacked:
         return np.full((len(self.asked), classes), 1 / classes, np.float32)
 
     def is_valid(self, result: Any, classes: int) -> bool:
-        return isinstance(result, np.ndarray) and result.shape == (len(self.asked), classes)
+        return are_scores(result, len(self.asked), classes)
 
 
 def constant_model(number: int, classes: int, row: tuple[int, ...]) -> bytes:
@@ -228,6 +228,11 @@ def constant_model(number: int, classes: int, row: tuple[int, ...]) -> bytes:
     from limbeck.models.constant import Constant
 
     return Constant(number % classes, classes, math.prod(row)).pack()
+
+
+def are_scores(result: Any, rows: int, classes: int) -> bool:
+    """Whether a result is finite scores [rows, classes]."""
+    return isinstance(result, np.ndarray) and result.shape == (rows, classes) and bool(np.isfinite(result).all())
 
 
 def answers(packed: Any, rows: Array, classes: int, largest: int | None = None) -> bool:

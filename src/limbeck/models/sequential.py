@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from limbeck.models.caching import Timed
+from limbeck.models.device import HERE, Device
 from limbeck.models.jobs import ForwardPass
-from limbeck.models.place import HERE, Place
 from limbeck.models.pool import PoolTrainer, Watch, completed, failed, unwatched
 from limbeck.models.torch import TorchModel
 from limbeck.protocol.learning import Guarded, Job, Trainer
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class SequentialTrainer:
     """Trains networks at `place`; `others` runs what is no network."""
 
-    place: Place = HERE
+    place: Device = HERE
     others: Trainer = field(default_factory=lambda: PoolTrainer(1))
     watch: Watch = unwatched
     why: str = ""

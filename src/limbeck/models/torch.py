@@ -19,8 +19,8 @@ from limbeck.errors import LimbeckError
 from limbeck.imports import code_beside
 from limbeck.models.constant import Constant
 from limbeck.models.descent import ASK_AT_ONCE, train
+from limbeck.models.device import HERE, Device
 from limbeck.models.packing import channels_first, pack
-from limbeck.models.place import HERE, Place
 from limbeck.models.weights import STEPS
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
@@ -78,7 +78,7 @@ class TorchModel:
         seed: int,
         recipe: Recipe | None = None,
         start: bytes | None = None,
-        place: Place = HERE,
+        place: Device = HERE,
         correction: bytes | None = None,
     ) -> Fitted:
         """`y` holds class numbers, or [rows, classes] targets for the losses that take them.
@@ -175,7 +175,7 @@ class FittedTorch:
     architecture: Hashable
     moments: Mapping[str, Tensor] = field(default_factory=dict)
 
-    def logits(self, x: Array, place: Place = HERE) -> Array:
+    def logits(self, x: Array, place: Device = HERE) -> Array:
         """[rows, classes], before the softmax."""
         rows, network = on(place, x)[0], self.network
         if place is not HERE:
@@ -237,7 +237,7 @@ def only_class(y: Array) -> int | None:
     return int(y[0]) if y.ndim == 1 and len(y) and (y == y[0]).all() else None
 
 
-def on(place: Place, x: Array, y: Array | None = None) -> tuple[Tensor, Tensor]:
+def on(place: Device, x: Array, y: Array | None = None) -> tuple[Tensor, Tensor]:
     """Rows (channels first) and targets, where they are to be used."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # nobody writes to it

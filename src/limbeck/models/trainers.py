@@ -103,12 +103,12 @@ def _has_gpu() -> bool:
 def _trainer(
     name: str, training: Training, device: str, pool: PoolTrainer, watch: Watch, why: str, base: Path
 ) -> Trainer:
-    from limbeck.models.place import Place
+    from limbeck.models.device import Device
     from limbeck.models.sequential import SequentialTrainer
     from limbeck.models.stacked.checkpoint import Checkpoints
     from limbeck.models.stacked.trainer import StackedTrainer
 
-    place = Place(device, training.precision)
+    place = Device(device, training.precision)
     alone = SequentialTrainer(place, pool, watch, why)
     if name == "sequential":
         return alone

@@ -51,6 +51,8 @@ class Privacy:
         wanted, other = self._scale, "gamma" if self._scale == "sigma" else "sigma"
         if getattr(self, other) is not None:
             raise LimbeckError(f"{self.mechanism} takes {wanted}, not {other}")
+        if self.level == "L0" and (self.gamma, self.sigma, self.epsilon) != (None, None, None):
+            raise LimbeckError('level L0 adds no noise: with gamma, sigma or epsilon use level = "L1" or "L2"')
         if self.level != "L0" and (getattr(self, wanted) is None) == (self.epsilon is None):
             raise LimbeckError(f"level {self.level} with {self.mechanism} needs one of {wanted} and epsilon")
         if self.mechanism != "confident-gaussian" and (self.check or self.threshold) is not None:

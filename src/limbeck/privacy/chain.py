@@ -13,13 +13,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from limbeck.drafts import Draft
+from limbeck.atomic_files import AtomicFile
 from limbeck.errors import LimbeckError
 from limbeck.privacy.budget import Budget
 from limbeck.protocol.release import Release
 
 Head = tuple[int, str]  # how many entries there are, and the digest of the last
-Place = tuple[str, str, str, int, int]  # kind, run, site, turn, number
+Position = tuple[str, str, str, int, int]  # kind, run, site, turn, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Entry:
     digest: str = ""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Position:
         return (self.kind, self.run, self.site, self.turn, self.number)
 
     def after(self, digest: str) -> "Entry":
@@ -69,7 +69,7 @@ class Contents:
     where: str
     origin: str
     digests: list[str] = field(default_factory=list)
-    places: dict[Place, int] = field(default_factory=dict)
+    places: dict[Position, int] = field(default_factory=dict)
     rows: list[tuple[str, str, Release]] = field(default_factory=list)  # when, in which run, and what
     budgets: list[Budget] = field(default_factory=list)
 
@@ -144,7 +144,7 @@ def read_head(ledger: Path) -> Head | None:
 
 def write_head(ledger: Path, head: Head) -> None:
     try:
-        with Draft(head_file(ledger), private=True) as file:
+        with AtomicFile(head_file(ledger), private=True) as file:
             file.write(f"{head[0]} {head[1]}\n".encode())
     except OSError as error:
         raise LimbeckError(f"{head_file(ledger)} cannot be written: {error.strerror}") from error

@@ -185,7 +185,7 @@ def _cost(events: tuple[DpEvent | None, ...], delta: float) -> tuple[float, str 
     if samples := [(event.queries, loss) for event in known if isinstance(loss := event.loss, Subsampled)]:
         return _sampled(samples, delta) if len(samples) == len(known) else (math.inf, None, None)
     if not 0 < delta < 1:
-        raise LimbeckError("noise was added, but no delta was named: epsilon needs one")
+        raise LimbeckError("noise was added, but no delta was named: the algorithm's effective_delta is 0")
     epsilon, accountant = best_epsilon(known, delta)
     return epsilon, accountant, _papers(known, delta)
 

@@ -20,18 +20,18 @@ from limbeck.privacy.mechanisms import MECHANISMS
 from limbeck.privacy.sites import check_site_names as check_site_names
 from limbeck.privacy.sites import numbered_parties as numbered_parties
 from limbeck.privacy.sites import over_runs as over_runs
-from limbeck.privacy.store import Store
+from limbeck.privacy.store import LedgerFile
 from limbeck.privacy.store import files_of as files_of
 from limbeck.privacy.store import read_contents as read_contents
 from limbeck.protocol.release import Release
 from limbeck.protocol.rows import Array
 
 IDENTIFIER = 16  # random bytes
-Kept = tuple[str, Release]  # in which run, and what
+Recorded = tuple[str, Release]  # in which run, and what
 
 
 @dataclass(slots=True)
-class Book:
+class LedgerStore:
     """All ledgers of one run; in a file where a path is given. Several runs may share a file, and its budgets.
 
     A budget is kept in the ledger from the first release that it allows, and stays in force for every later run. `cap`
@@ -42,12 +42,12 @@ class Book:
     run: str = ""
     budget: Budget | None = None
     cap: Budget | None = None
-    _store: Store = field(init=False)
+    _store: LedgerFile = field(init=False)
     _secret: bytes | None = field(default=None, init=False)
     _lock: Any = field(default_factory=threading.RLock, init=False)
 
     def __post_init__(self) -> None:
-        self._store = Store(self.path)
+        self._store = LedgerFile(self.path)
         if self.budget:
             try:
                 check_tightens(self.budget, self._store.contents.budgets, self._store.where)
@@ -110,7 +110,7 @@ class Book:
         """Every release in the order of writing; of one site, of one run, or of all runs but one."""
         return [row for _, row in self._releases(run, others) if site in (None, row.site)]
 
-    def _releases(self, run: str | None = None, others: str | None = None) -> list[Kept]:
+    def _releases(self, run: str | None = None, others: str | None = None) -> list[Recorded]:
         with self._lock:
             known = self._store.catch_up().releases
         return [each for each in known if run in (None, each[0]) and (others is None or each[0] != others)]
@@ -189,7 +189,7 @@ class Book:
 class SiteLedger:
     """One site's part of a book."""
 
-    book: Book
+    book: LedgerStore
     site: str
 
     @property

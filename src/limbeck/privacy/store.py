@@ -8,9 +8,9 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from limbeck.drafts import Draft, make_private
+from limbeck.atomic_files import AtomicFile, make_private
 from limbeck.errors import LimbeckError
-from limbeck.privacy.chain import Contents, Entry, Place, changed, head_file, missing, read_head, write_head
+from limbeck.privacy.chain import Contents, Entry, Position, changed, head_file, missing, read_head, write_head
 
 COLUMNS = "id, at, kind, run, site, turn, number, body, drawn, digest"
 TABLES = {
@@ -37,7 +37,7 @@ SECRET = 32  # bytes
 
 
 @dataclass(slots=True)
-class Store:
+class LedgerFile:
     """A ledger's file, or its like in memory; `contents` are the entries that were verified so far."""
 
     path: Path | None
@@ -94,7 +94,7 @@ class Store:
                 return changed(self.where, number)
         raise AssertionError
 
-    def find(self, place: Place) -> Entry | None:
+    def find(self, place: Position) -> Entry | None:
         """The entry at a place, with what was drawn; it must be as it was verified."""
         number = self.contents.places.get(place)
         if number is None:
@@ -146,7 +146,7 @@ class Store:
         try:
             with self.alone():
                 if not path.exists():
-                    with Draft(path, private=True) as file:
+                    with AtomicFile(path, private=True) as file:
                         file.write(secrets.token_bytes(SECRET))
             found = path.read_bytes()
         except OSError as error:

@@ -6,8 +6,9 @@ itself and the row in the ledger. What is not declared cannot leave.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from limbeck.errors import LimbeckError
 from limbeck.protocol.release import Asked, Mechanism, Noise, Observer, Release, release_row
 
 Origin = Literal["party", "server"]
@@ -49,6 +50,12 @@ class Disclosure:
     abstentions: bool = False
     times: int = 1
 
+    def __post_init__(self) -> None:
+        if self.origin not in get_args(Origin) or self.observer not in get_args(Observer):
+            raise LimbeckError(f"{self.what}: a disclosure is from party or server, to server, parties or public")
+        if self.queries < 0 or self.times < 0:
+            raise LimbeckError(f"{self.what}: a disclosure answers {self.queries} queries, {self.times} times")
+
     @property
     def is_free(self) -> bool:
         """Whether it is post-processing, which costs nothing."""
@@ -78,6 +85,15 @@ def planned_releases(declare: Declare, run: Facts, rows: Sequence[int] | None = 
     return found + server
 
 
+def by_name(declared: Iterable[Disclosure], origin: Origin) -> dict[str, Disclosure]:
+    """What a site may disclose."""
+    own = [each for each in declared if each.origin == origin]
+    found = {each.what: each for each in own}
+    if len(found) < len(own):
+        raise LimbeckError(f"the {origin}'s disclosures need different names: {', '.join(each.what for each in own)}")
+    return found
+
+
 def _totals(declared: Iterable[Disclosure], origin: Origin, site: str, run: Facts) -> list[Release]:
-    costly = [each for each in declared if each.origin == origin and not each.is_free]
+    costly = [each for each in by_name(declared, origin).values() if not each.is_free]
     return [each.total(site, number, run) for number, each in enumerate(costly)]

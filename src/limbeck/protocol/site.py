@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.disclosures import Declare, Disclosure, Facts, Origin
+from limbeck.protocol.disclosures import Declare, Disclosure, Facts, Origin, by_name
 from limbeck.protocol.guard import guarded_results
 from limbeck.protocol.learning import FitError, Guarded, Job, Model, Trainer
 from limbeck.protocol.messages import Done, Message, is_private
@@ -141,7 +141,7 @@ class Site:
     @property
     def _declarations(self) -> dict[str, Disclosure]:
         if self._declared is None:
-            self._declared = {each.what: each for each in self.declare(self.facts) if each.origin == self.origin}
+            self._declared = by_name(self.declare(self.facts), self.origin)
         return self._declared
 
     def _row(self, declared: Disclosure, times: int) -> Release:

@@ -31,7 +31,7 @@ def comparison(plan: Plan, summaries: Sequence[Summary]) -> Group:
     for line, summary in zip_longest(lines, summaries):
         accuracy = 1 + len(plan.swept)
         line[accuracy] += marks.get(summary.note, "") if summary else ""
-        table.add_row(*(Text(cell) for cell in line))
+        table.add_row(*(Text(cached) for cached in line))
     return Group(table, *(Text(f"{mark.strip()} {note}") for note, mark in marks.items()))
 
 
@@ -145,5 +145,5 @@ def _value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _safe(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ")
+def _safe(cached: str) -> str:
+    return cached.replace("|", "\\|").replace("\n", " ")

@@ -5,7 +5,7 @@ import io
 import sys
 from pathlib import Path
 
-from limbeck.drafts import Draft
+from limbeck.atomic_files import AtomicFile
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import Classifier
 
@@ -24,7 +24,7 @@ def write_predictions(model: Classifier, rows: Path, out: Path | None) -> None:
         elif not out.parent.is_dir():
             raise LimbeckError(f"cannot write {out}: there is no folder {out.parent}")
         else:
-            with Draft(out) as draft:
+            with AtomicFile(out) as draft:
                 draft.write(text.encode())
     except BrokenPipeError:
         raise

@@ -11,15 +11,15 @@ import torch
 from torch import nn
 
 from limbeck.models.descent import LOSSES, train
+from limbeck.models.device import Device
 from limbeck.models.jobs import Fit
 from limbeck.models.networks import cnn, resnet_8, torch_mlp
 from limbeck.models.norms import NormByRows
-from limbeck.models.place import Place
 from limbeck.models.schedule import BatchSchedule
-from limbeck.models.stacked.course import Course
-from limbeck.models.stacked.pile import piled
-from limbeck.models.stacked.slots import take
+from limbeck.models.stacked.deduplication import piled
+from limbeck.models.stacked.scheduler import take
 from limbeck.models.stacked.stack import Stack, State
+from limbeck.models.stacked.training_run import TrainingRun
 from limbeck.models.torch import TorchModel, alone, on
 from limbeck.models.trainers import Precision
 from limbeck.protocol.recipe import Recipe
@@ -72,7 +72,7 @@ def jobs(build: Any, row: tuple[int, ...], recipe: Recipe, soft: bool = False) -
     return [Fit(model, rng.random((len(y), *row), dtype=np.float32), y) for y in targets]
 
 
-def alone_at(place: Place, fits: list[Fit]) -> list[State]:
+def alone_at(place: Device, fits: list[Fit]) -> list[State]:
     states = []
     for seed, fit in enumerate(fits):
         model = fit.model
@@ -85,18 +85,18 @@ def alone_at(place: Place, fits: list[Fit]) -> list[State]:
     return states
 
 
-def stacked_at(place: Place, fits: list[Fit], depth: int) -> list[State]:
+def stacked_at(place: Device, fits: list[Fit], depth: int) -> list[State]:
     model, data, row = fits[0].model, piled(fits, place), fits[0].rows.shape[1:]
     assert isinstance(model, TorchModel)
-    courses = [
-        Course(seed, seed, BatchSchedule(len(fit.rows), model.recipe, seed), at)
+    trainings = [
+        TrainingRun(seed, seed, BatchSchedule(len(fit.rows), model.recipe, seed), at)
         for seed, (fit, at) in enumerate(zip(fits, data.offsets, strict=True))
     ]
     stack = Stack(model.started(row, CLASSES), depth, model.recipe, place, data.rows, data.targets, compiled=False)
-    shares = list(take(stack, courses, lambda course: course.begin(model, row, CLASSES)))
+    shares = list(take(stack, trainings, lambda training: training.begin(model, row, CLASSES)))
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    return [course.state for course in courses]
+    return [training.state for training in trainings]
 
 
 def farthest(ones: list[State], others: list[State]) -> float:
@@ -104,7 +104,7 @@ def farthest(ones: list[State], others: list[State]) -> float:
     return max((one.cpu().double() - other.cpu().double()).abs().max().item() for one, other in pairs)
 
 
-def logits(place: Place, fits: list[Fit], states: list[State]) -> torch.Tensor:
+def logits(place: Device, fits: list[Fit], states: list[State]) -> torch.Tensor:
     model = fits[0].model
     assert isinstance(model, TorchModel)
     network = model.started(fits[0].rows.shape[1:], CLASSES).to(place.device, place.dtype).eval()
@@ -140,7 +140,7 @@ def test_weights_are_those_of_networks_trained_alone(name: str, device: str) -> 
     build, row, recipe = NETWORKS[name]
     fits = jobs(build, row, recipe)
     assert max(BatchSchedule(len(fit.rows), recipe, 0).total for fit in fits) >= 20
-    place = Place(device, "float64")
+    place = Device(device, "float64")
     assert farthest(alone_at(place, fits), stacked_at(place, fits, depth=2)) < 1e-9
 
 
@@ -148,7 +148,7 @@ def test_weights_are_those_of_networks_trained_alone(name: str, device: str) -> 
 @pytest.mark.parametrize("name", ["cnn", "norms", pytest.param("resnet-8", marks=pytest.mark.slow)])
 def test_logits_are_those_of_networks_trained_alone(name: str, device: str) -> None:
     build, row, recipe = NETWORKS[name]
-    fits, place = jobs(build, row, recipe), Place(device, "float32")
+    fits, place = jobs(build, row, recipe), Device(device, "float32")
     one, other = (logits(place, fits, states) for states in (alone_at(place, fits), stacked_at(place, fits, 3)))
     assert (one - other).abs().max().item() < 1e-3
 
@@ -166,7 +166,7 @@ RECIPES = {
 def test_every_recipe_works_for_each_network(name: str) -> None:
     recipe = replace(Recipe(epochs=3, batch=8), **RECIPES[name])  # type: ignore[arg-type]
     fits = jobs(norms, (12, 12), recipe, soft=recipe.loss != "cross-entropy")
-    place = Place(precision="float64")
+    place = Device(precision="float64")
     ones, others = alone_at(place, fits), stacked_at(place, fits, 3)
     assert farthest(ones, others) < 1e-9
     assert farthest(ones[:1], others[1:2]) > 1e-3
@@ -176,7 +176,7 @@ def test_tables_are_stacked_too() -> None:
     """Columns far from zero: batch norm's one pass over the rows must not lose their spread."""
     fits = jobs(torch_mlp, (6,), Recipe(epochs=4, batch=8))
     fits = [replace(fit, rows=fit.rows + np.float32(1000)) for fit in fits]
-    place = Place()
+    place = Device()
     one, other = (logits(place, fits, states) for states in (alone_at(place, fits), stacked_at(place, fits, 3)))
     assert (one - other).abs().max().item() < 1e-2
 
@@ -186,8 +186,8 @@ def test_tables_are_stacked_too() -> None:
 def test_half_precision_moves_little(precision: Precision) -> None:
     """Ten steps of ResNet-8 in bfloat16 end near those in float64; float32 ends much nearer."""
     fits = jobs(resnet_8, (8, 8, 3), Recipe(epochs=2, batch=4, optimiser="sgd"))
-    exact = logits(Place(precision="float64"), fits, stacked_at(Place(precision="float64"), fits, 4))
-    place = Place(precision=precision)
+    exact = logits(Device(precision="float64"), fits, stacked_at(Device(precision="float64"), fits, 4))
+    place = Device(precision=precision)
     near = logits(place, fits, stacked_at(place, fits, 4))
     error = ((near - exact).norm() / exact.norm()).item()
     assert error < (1e-4 if precision == "float32" else 0.2)
@@ -195,7 +195,7 @@ def test_half_precision_moves_little(precision: Precision) -> None:
 
 
 def test_a_stack_takes_other_rows_into_its_place() -> None:
-    place = Place()
+    place = Device()
     rows, targets = torch.rand(20, 6), torch.arange(20) % CLASSES
     stack = Stack(torch_mlp((6,), CLASSES), 2, Recipe(batch=4), place, rows, targets, compiled=False)
     assert stack.takes(torch.ones(12, 6), torch.zeros(12, dtype=torch.int64))

@@ -22,10 +22,10 @@ from factories import small_network
 from limbeck.data.sets import load as load_set
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.models.caching import CachingTrainer
+from limbeck.models.device import Device
 from limbeck.models.jobs import Fit, FitAndVote, Refit
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
-from limbeck.models.place import Place
 from limbeck.models.pool import PoolTrainer
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
@@ -45,7 +45,7 @@ def fits(model: Any = MODEL, sizes: tuple[int, ...] = SIZES) -> list[Fit]:
 
 
 def stacked(**settings: Any) -> StackedTrainer:
-    return StackedTrainer(Place(), SequentialTrainer(), **settings)
+    return StackedTrainer(Device(), SequentialTrainer(), **settings)
 
 
 def agreement(ones: list[bytes], others: list[bytes]) -> float:
@@ -345,7 +345,7 @@ from pathlib import Path
 import numpy as np
 from limbeck.data.sets import load
 from limbeck.models.named import model_from
-from limbeck.models.place import Place
+from limbeck.models.device import Place
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.trainer import StackedTrainer
@@ -468,7 +468,7 @@ def test_a_stack_that_does_not_fit_into_memory_is_split_and_says_so() -> None:
     model = model_from({"name": "resnet-8", "recipe": {"epochs": 1, "batch": 16, "optimiser": "sgd"}})
     rng = np.random.default_rng(0)
     jobs = [Fit(model, rng.random((32, 32, 32, 3), dtype=np.float32), np.arange(32) % 10) for _ in range(64)]
-    place = Place("cuda")
+    place = Device("cuda")
     trainer = StackedTrainer(place, SequentialTrainer(place))
     assert len(trainer.run(jobs, 10, range(64))) == 64
     del taken
@@ -478,7 +478,7 @@ def test_a_stack_that_does_not_fit_into_memory_is_split_and_says_so() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_a_gpu_gives_what_a_cpu_gives() -> None:
-    place = Place("cuda")
+    place = Device("cuda")
     on_gpu = StackedTrainer(place, SequentialTrainer(place)).run(fits(), 10, range(4))
     assert agreement(on_gpu, stacked().run(fits(), 10, range(4))) > 0.99
     assert agreement(on_gpu, PoolTrainer(1).run(fits(), 10, range(4))) > 0.99

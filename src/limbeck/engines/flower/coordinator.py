@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from limbeck.engines.flower.app import app_bundle
-from limbeck.engines.flower.parcels import LostLineError, Parcel, letter_in, message_for, one_line
+from limbeck.engines.flower.chunks import Chunk, ConnectionLostError, letter_in, message_for, one_line
 from limbeck.errors import LimbeckError
 
 HEARTBEAT = 10.0  # seconds
@@ -79,14 +79,14 @@ class Control:
         self._client.close()
 
 
-class Line:
+class Connection:
     """One Flower run: letters go out to nodes, what they answer comes back, in whatever order."""
 
     def __init__(self, control: Control) -> None:
         self.control = control
         run = control.start_run()
         self._grid = _grid_of(control, run)
-        self._coming: dict[str, tuple[Any, Parcel]] = {}  # replies of which pieces are still on their way
+        self._coming: dict[str, tuple[Any, Chunk]] = {}  # replies of which pieces are still on their way
         self._stopped = threading.Event()
         threading.Thread(target=self._live, daemon=True).start()
 
@@ -111,13 +111,13 @@ class Line:
             found = client.PullMessages(PullAppMessagesRequest(message_ids=list(posted)))
         pull = make_pull_object_fn_protobuf(client.PullObject, self._grid.node, self._grid.run.run_id)
         for proto, tree in zip(found.messages_list, found.message_object_trees, strict=True):
-            self._coming.setdefault(proto.metadata.reply_to_message_id, (proto, Parcel(tree, largest)))
+            self._coming.setdefault(proto.metadata.reply_to_message_id, (proto, Chunk(tree, largest)))
         self._coming = {number: reply for number, reply in self._coming.items() if number in posted}
         for number, (proto, parcel) in list(self._coming.items()):
             letter, why = None, ""
             try:
                 letter = self._letter(proto, parcel, pull, posted[number])
-            except LostLineError:
+            except ConnectionLostError:
                 raise
             except LimbeckError as error:
                 why = str(error)
@@ -146,7 +146,7 @@ class Line:
             self._grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         self._grid.close()
 
-    def _letter(self, proto: Any, parcel: Parcel, pull: Any, node: int) -> bytes | None:
+    def _letter(self, proto: Any, parcel: Chunk, pull: Any, node: int) -> bytes | None:
         """The letter of a reply; None while pieces of it are lacking."""
         if proto.HasField("error"):
             raise LimbeckError(f"no answer: {proto.error.reason or proto.error.code}")
@@ -197,7 +197,7 @@ def _grid_of(control: Control, run: int) -> Any:
         while True:
             claimed = client.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
             if not claimed.token:
-                raise LostLineError("the run is led by somebody else")
+                raise ConnectionLostError("the run is led by somebody else")
             if claimed.task.run_id == run:  # others are left over from a coordinator that died
                 break
         client.close()
@@ -217,7 +217,7 @@ def wait_for(control: Control, patience: float) -> None:
         try:
             control.presences()
             return
-        except LostLineError:
+        except ConnectionLostError:
             if time.monotonic() > until:
                 raise
             time.sleep(0.2)

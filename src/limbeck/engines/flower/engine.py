@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from limbeck.engines.engine import Delivered, Engine, Letter
-from limbeck.engines.flower.coordinator import Control, Line, Presence
-from limbeck.engines.flower.parcels import LostLineError
+from limbeck.engines.engine import Delivered, Engine, Envelope
+from limbeck.engines.flower.chunks import ConnectionLostError
+from limbeck.engines.flower.coordinator import Connection, Control, Presence
 from limbeck.engines.journal import Journal
 from limbeck.engines.validation import read_reply
 from limbeck.errors import LimbeckError
@@ -22,7 +22,7 @@ from limbeck.privacy.mechanisms import Subsample, mechanism_from
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.disclosures import Disclosure, Facts
-from limbeck.protocol.letters import LARGEST_HEADER, Answer, Question, Terms
+from limbeck.protocol.envelopes import LARGEST_HEADER, Answer, Question, Terms
 from limbeck.protocol.messages import Done, Reply, Request
 from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.site import Site
@@ -54,7 +54,7 @@ class Consortium:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Deadline:
     """How long a request waits for answers, and how many must come."""
 
     deadline: float
@@ -73,7 +73,7 @@ class Flower(Engine):
         consortium: Consortium,
         control: Control,
         journal: Journal,
-        patience: Patience,
+        patience: Deadline,
         limits: Limits = Limits(),  # noqa: B008
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -82,13 +82,13 @@ class Flower(Engine):
         self.limits, self.say = limits, say
         self.before_counting: Callable[[], None] = lambda: None  # once a late party has answered
         self.releases: list[dict[str, Any]] = []
-        self._line: Line | None = None
+        self._line: Connection | None = None
 
     @property
     def everyone(self) -> list[int]:
         return sorted(self.consortium.keys)
 
-    def deliver(self, letter: Letter) -> Mapping[int, Delivered]:
+    def deliver(self, letter: Envelope) -> Mapping[int, Delivered]:
         turn = letter.header.turn
         self.journal.ask(turn, letter.data, sorted(letter.to))
         found = {p: self._recorded(p, data, letter) for p, data in self.journal.answers(turn).items()}
@@ -112,7 +112,7 @@ class Flower(Engine):
     def _late(self) -> int | None:
         return self.consortium.late
 
-    def _check_quorum(self, letter: Letter, found: Mapping[int, Delivered]) -> None:
+    def _check_quorum(self, letter: Envelope, found: Mapping[int, Delivered]) -> None:
         """Where parties tell something, enough must; handing something out goes on with whoever is there."""
         needed = min(self.patience.quorum, len(letter.to))
         if letter.request.reply() is Done or len(found) >= needed:
@@ -125,18 +125,18 @@ class Flower(Engine):
     def agree(self, request: Request[Done], of: Sequence[int]) -> None:
         """Ask parties for their consent, outside the algorithm's turns; all must give it."""
         header = Header(CONSENT, self.server.public.hash)
-        letter = Letter(request, header, encode(request, header), of)
+        letter = Envelope(request, header, encode(request, header), of)
         found = self._ask(letter, of)
         if lacking := [party for party in of if party not in found]:
             told = self._why(letter)
             raise LimbeckError(f"nothing was counted again: {len(lacking)} of {len(of)} did not agree ({told})")
 
-    def _why(self, letter: Letter) -> str:
+    def _why(self, letter: Envelope) -> str:
         """What kept parties from answering this letter, as far as the journal knows."""
         events = [e for e in self.journal.events() if e.turn == letter.header.turn and e.party != NOBODY]
         return "; ".join(dict.fromkeys(f"party {e.party}: {e.what}" for e in events[-len(letter.to) :]))
 
-    def _ask(self, letter: Letter, parties: Sequence[int]) -> dict[int, Delivered]:
+    def _ask(self, letter: Envelope, parties: Sequence[int]) -> dict[int, Delivered]:
         """Until all have answered or the time is over; who comes back meanwhile is asked again."""
         found: dict[int, Delivered] = {}
         questions = {party: self._question(letter, party) for party in parties}
@@ -152,7 +152,7 @@ class Flower(Engine):
                     if (told := self._heard(letter, questions[party], data, why)) is not None:
                         found[party] = told
                     rounds.done(party)
-            except LostLineError as error:
+            except ConnectionLostError as error:
                 self._lost(letter, error)
                 rounds.forget()
             if rounds.waiting and not last:
@@ -168,13 +168,13 @@ class Flower(Engine):
         due = {p: there[keys[p]] for p in rounds.waiting if keys[p] in there and rounds.is_due(p, there[keys[p]])}
         if not due:
             return
-        line = self._line = self._line or Line(self.control)
+        line = self._line = self._line or Connection(self.control)
         lifetime = max(60.0, until - time.monotonic() + 60.0)
         for party, presence in due.items():
             posted = line.post({presence.node: rounds.questions[party].encode()}, lifetime)
             rounds.posted(party, posted, presence)
 
-    def _collect(self, rounds: "_Rounds", letter: Letter) -> Any:
+    def _collect(self, rounds: "_Rounds", letter: Envelope) -> Any:
         if not self._line or not rounds.numbers:
             return
         largest = letter.request.reply().largest + LARGEST_HEADER
@@ -187,7 +187,7 @@ class Flower(Engine):
             if party in rounds.waiting:
                 yield party, data, why
 
-    def _heard(self, letter: Letter, question: Question, data: bytes | None, why: str) -> Delivered | None:
+    def _heard(self, letter: Envelope, question: Question, data: bytes | None, why: str) -> Delivered | None:
         """A reply that passed every check and stands in the journal; None for anything else, which is noted."""
         try:
             if data is None:
@@ -207,7 +207,7 @@ class Flower(Engine):
         self.releases += [dict(row) for row in answer.releases]
         return Delivered(reply, len(answer.reply))
 
-    def _recorded(self, party: int, data: bytes, letter: Letter) -> Delivered:
+    def _recorded(self, party: int, data: bytes, letter: Envelope) -> Delivered:
         answer = Answer.decode(data)
         self.releases += [dict(row) for row in answer.releases]
         message, _ = decode(answer.reply, letter.request.reply().largest)
@@ -257,18 +257,18 @@ class Flower(Engine):
         mechanism = mechanism_from(row.mechanism, own)
         return _is_like(row, replace(known, parameters=own, sensitivity=mechanism.sensitivity))
 
-    def _question(self, letter: Letter, party: int) -> Question:
+    def _question(self, letter: Envelope, party: int) -> Question:
         turn, consortium = letter.header.turn, self.consortium
         if consortium.earlier and turn < consortium.copied:
             return Question(consortium.earlier, turn, party, consortium.terms, letter.data, counted=consortium.run)
         return Question(consortium.run, turn, party, consortium.terms, letter.data, after=consortium.earlier)
 
-    def _lost(self, letter: Letter, error: LostLineError) -> None:
+    def _lost(self, letter: Envelope, error: ConnectionLostError) -> None:
         self._note(letter, NOBODY, str(error))
         self.close(completed=False)
         time.sleep(1.0)
 
-    def _note(self, letter: Letter, party: int, what: str) -> None:
+    def _note(self, letter: Envelope, party: int, what: str) -> None:
         what = "".join(sign if sign.isprintable() else " " for sign in what)
         events = self.journal.events()
         if party == NOBODY and events and events[-1].what == what:

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 
 from limbeck.engines.flower.app import app_hash
+from limbeck.engines.flower.chunks import ConnectionLostError, fetch, letter_in, one_line, reply_to, told_by
 from limbeck.engines.flower.keys import public_bytes, read_party_key
-from limbeck.engines.flower.parcels import LostLineError, fetch, letter_in, one_line, reply_to, told_by
 from limbeck.errors import LimbeckError
 
 HEARTBEAT = 10.0  # seconds that the SuperLink is told; after twice as many without a sign a party counts as gone
@@ -73,7 +73,7 @@ class Node:
         from flwr.proto.fleet_pb2 import PullMessagesRequest
 
         if self._lost:
-            raise LostLineError(self._lost)
+            raise ConnectionLostError(self._lost)
         found = self._try("letters cannot be fetched", "PullMessages", PullMessagesRequest(node=self._node))
         if not found.messages_list:
             return None

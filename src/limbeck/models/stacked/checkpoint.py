@@ -1,4 +1,4 @@
-"""Checkpoints: courses on disk, so that a long training goes on after an interruption, on another machine too."""
+"""Checkpoints: trainings on disk, so that a long training goes on after an interruption, on another machine too."""
 
 import json
 import time
@@ -9,9 +9,9 @@ from pathlib import Path
 from safetensors import safe_open
 from safetensors.torch import save
 
-from limbeck.drafts import Draft
+from limbeck.atomic_files import AtomicFile
 from limbeck.errors import LimbeckError
-from limbeck.models.stacked.course import Course, cpu
+from limbeck.models.stacked.training_run import TrainingRun, cpu
 
 EVERY = 60.0  # seconds
 
@@ -37,35 +37,35 @@ class Checkpoints:
     def due(self) -> bool:
         return time.monotonic() - self._last >= self.every
 
-    def save(self, key: str, courses: Sequence[Course]) -> None:
-        begun = [course for course in courses if course.state]
+    def save(self, key: str, trainings: Sequence[TrainingRun]) -> None:
+        begun = [training for training in trainings if training.state]
         tensors = {
-            f"{course.name}/{kind}/{name}": values
-            for course in begun
-            for kind, state in (("state", course.state), ("best", course.best))
+            f"{training.name}/{kind}/{name}": values
+            for training in begun
+            for kind, state in (("state", training.state), ("best", training.best))
             for name, values in cpu(state).items()
         }
-        told = {course.name: course.told() for course in begun}
-        with Draft(self._file(key)) as file:
+        told = {training.name: training.told() for training in begun}
+        with AtomicFile(self._file(key)) as file:
             file.write(save(tensors, {"courses": json.dumps(told)}))
         self._last = time.monotonic()
 
-    def restore(self, key: str, courses: Sequence[Course]) -> bool:
-        """Bring courses to where they were; False where nothing is known of them."""
+    def restore(self, key: str, trainings: Sequence[TrainingRun]) -> bool:
+        """Bring trainings to where they were; False where nothing is known of them."""
         if not (file := self._file(key)).exists():
             return False
         try:
             with safe_open(file, "pt") as kept:
                 told = json.loads(kept.metadata()["courses"])
                 names = [name.split("/", 2) for name in kept.keys()]  # noqa: SIM118
-                for course in courses:
-                    if (said := told.get(course.name)) is None:
+                for training in trainings:
+                    if (said := told.get(training.name)) is None:
                         continue
-                    course.done = int(said["done"])
-                    course.patience.best, course.patience.waited = float(said["best"]), int(said["waited"])
+                    training.done = int(said["done"])
+                    training.patience.best, training.patience.waited = float(said["best"]), int(said["waited"])
                     for whose, kind, name in names:
-                        if whose == course.name:
-                            getattr(course, kind)[name] = kept.get_tensor(f"{whose}/{kind}/{name}")
+                        if whose == training.name:
+                            getattr(training, kind)[name] = kept.get_tensor(f"{whose}/{kind}/{name}")
         except Exception as error:  # safetensors' own type, JSON's, and what a wrong shape of either leads to
             raise LimbeckError(f"{file} is not a checkpoint; delete it, and its training begins anew") from error
         return True

@@ -9,12 +9,12 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from limbeck.models.descent import keyed_dropout
+from limbeck.models.device import Device
 from limbeck.models.norms import NormByRows
-from limbeck.models.place import Place
 from limbeck.models.stacked.convolution import convolution
 
 
-def stackable(network: nn.Module, place: Place) -> nn.Module:
+def stackable(network: nn.Module, place: Device) -> nn.Module:
     """A copy that trains the same alone and under `vmap`; its weights have the same names."""
     _check_buffers(network)
     network = copy.deepcopy(network).to(place.device, place.dtype)

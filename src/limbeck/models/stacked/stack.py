@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from limbeck.models.descent import LOSSES, loss_on
-from limbeck.models.place import Place
+from limbeck.models.device import Device
 from limbeck.models.randomness import Dropout, augmented
 from limbeck.models.schedule import ABSENT, ADAM_BETAS, ADAM_EPSILON
 from limbeck.models.stacked.convolution import colours_last, is_small, show_to_compiler
@@ -53,7 +53,7 @@ class Stack:
         network: nn.Module,
         depth: int,
         recipe: Recipe,
-        place: Place,
+        place: Device,
         rows: Tensor,
         targets: Tensor,
         compiled: bool,

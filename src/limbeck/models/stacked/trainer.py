@@ -1,4 +1,4 @@
-"""The stacked trainer: fits of one architecture and recipe become the courses of one stack."""
+"""The stacked trainer: fits of one architecture and recipe become the trainings of one stack."""
 
 import copy
 import gc
@@ -16,18 +16,18 @@ from torch import nn
 
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.models.caching import Timed, key_of_job
+from limbeck.models.device import Device
 from limbeck.models.jobs import FitAndScore, FitAndVote, FitJob
 from limbeck.models.packing import channels_first
-from limbeck.models.place import Place
 from limbeck.models.pool import Watch, completed, failed, unwatched
 from limbeck.models.schedule import BatchSchedule
 from limbeck.models.sequential import fits_network, plain
 from limbeck.models.stacked.checkpoint import Checkpoints
-from limbeck.models.stacked.course import Course
+from limbeck.models.stacked.deduplication import Piled, address, piled
 from limbeck.models.stacked.layers import check_own_buffers
-from limbeck.models.stacked.pile import Piled, address, piled
-from limbeck.models.stacked.slots import take
+from limbeck.models.stacked.scheduler import take
 from limbeck.models.stacked.stack import Stack, State
+from limbeck.models.stacked.training_run import TrainingRun
 from limbeck.models.torch import TorchModel, alone, check_finite, on, only_class
 from limbeck.protocol.learning import Failure, FitError, Guarded, Job, Trainer
 from limbeck.protocol.recipe import Recipe
@@ -77,7 +77,7 @@ class StackedTrainer:
     `most` bounds the depth of a stack. Where memory does, fewer networks are trained at a time, and the record says so.
     """
 
-    place: Place
+    place: Device
     others: Trainer
     compiling: Compiling = "auto"
     checkpoints: Checkpoints | None = None
@@ -103,33 +103,33 @@ class StackedTrainer:
         note: dict[str, Any] = {"model": group.model.name, "networks": len(group.members)}
         self.stacks.append(note)
         moments = [time.perf_counter()]
-        courses, data = self._courses(group)
-        stack = self._stack(group, courses, data, note)
+        trainings, data = self._courses(group)
+        stack = self._stack(group, trainings, data, note)
         if stack is None:
             return {}
         moments.append(time.perf_counter())
-        self._train(group, stack, courses)
+        self._train(group, stack, trainings)
         moments.append(time.perf_counter())
-        results = self._finish(group, stack, courses)
+        results = self._finish(group, stack, trainings)
         moments.append(time.perf_counter())
         phases = [after - before for before, after in pairwise(moments)]
-        total = sum(course.steps.total for course in courses)
+        total = sum(training.steps.total for training in trainings)
         note["network_steps"] = total
         note["seconds"] = dict(zip(("prepare", "train", "finish"), phases, strict=True))
-        for member, course in zip(group.members, courses, strict=True):
+        for member, training in zip(group.members, trainings, strict=True):
             if member.timed:
-                results[member.index] = (results[member.index], phases[1] * course.steps.total / total)
+                results[member.index] = (results[member.index], phases[1] * training.steps.total / total)
         return results
 
-    def _courses(self, group: Group) -> tuple[list[Course], Piled]:
+    def _courses(self, group: Group) -> tuple[list[TrainingRun], Piled]:
         first = group.members[0].job
         try:
             recipe = group.model.checked(first.targets, first.recipe)
             data = piled([member.job for member in group.members], self.place)
         except (LimbeckError, torch.OutOfMemoryError) as error:
             raise group.blame(error) from error
-        courses = [
-            Course(
+        trainings = [
+            TrainingRun(
                 member.index,
                 member.seed,
                 BatchSchedule(len(member.job.rows), recipe, member.seed),
@@ -139,16 +139,16 @@ class StackedTrainer:
             )
             for member, at in zip(group.members, data.offsets, strict=True)
         ]
-        return courses, data
+        return trainings, data
 
-    def _stack(self, group: Group, courses: list[Course], data: Piled, note: dict[str, Any]) -> Stack | None:
+    def _stack(self, group: Group, trainings: list[TrainingRun], data: Piled, note: dict[str, Any]) -> Stack | None:
         """A stack as deep as the work is wide, or as memory allows; None where the network cannot be stacked."""
-        lengths = [course.steps.total for course in courses]
-        depth = wanted = min(useful_depth(lengths), self.most or len(courses))
+        lengths = [training.steps.total for training in trainings]
+        depth = wanted = min(useful_depth(lengths), self.most or len(trainings))
         steps = max(max(lengths), sum(lengths) // depth)
         pays = self.compiling == "always" or (self.compiling == "auto" and steps >= PAYS_FROM)
         compiled = pays and self.place.device == "cuda"
-        while (stack := self._try(group, depth, compiled, courses[0].steps.recipe, data, note)) is None:
+        while (stack := self._try(group, depth, compiled, trainings[0].steps.recipe, data, note)) is None:
             if "not stacked" in note:
                 return None
             others = len(self._kept)
@@ -201,38 +201,38 @@ class StackedTrainer:
             _give_back_memory()
         return stack
 
-    def _train(self, group: Group, stack: Stack, courses: list[Course]) -> None:
-        def begin(course: Course) -> State:
+    def _train(self, group: Group, stack: Stack, trainings: list[TrainingRun]) -> None:
+        def begin(training: TrainingRun) -> State:
             try:
-                return course.begin(group.model, group.row, group.classes)
+                return training.begin(group.model, group.row, group.classes)
             except Exception as error:  # weights to start from that are another network's
-                job = next(member.job for member in group.members if member.index == course.place)
-                raise failed(job, course.place, error) from error
+                job = next(member.job for member in group.members if member.index == training.place)
+                raise failed(job, training.place, error) from error
 
-        if self.checkpoints and (key := self._name(group, courses)):
+        if self.checkpoints and (key := self._name(group, trainings)):
             kept = self.checkpoints
-            kept.restore(key, courses)
-            shares = take(stack, courses, begin, lambda: kept.due, lambda: kept.save(key, courses))
+            kept.restore(key, trainings)
+            shares = take(stack, trainings, begin, lambda: kept.due, lambda: kept.save(key, trainings))
         else:
-            shares = take(stack, courses, begin)
-        for _ in self.watch(_ticks(shares, len(courses)), len(courses)):
+            shares = take(stack, trainings, begin)
+        for _ in self.watch(_ticks(shares, len(trainings)), len(trainings)):
             pass
         if self.place.device == "cuda":
             torch.cuda.synchronize()
 
-    def _finish(self, group: Group, stack: Stack, courses: list[Course]) -> dict[int, Any]:
+    def _finish(self, group: Group, stack: Stack, trainings: list[TrainingRun]) -> dict[int, Any]:
         """What each job wants to know of its network."""
         with alone(0):
             blank = group.model.started(group.row, group.classes)
         names = shared_names(blank)
-        results: dict[int, Any] = dict(self._answers(group, stack, courses))
-        for member, course in zip(group.members, courses, strict=True):
+        results: dict[int, Any] = dict(self._answers(group, stack, trainings))
+        for member, training in zip(group.members, trainings, strict=True):
             try:
-                check_finite(course.state.values())
+                check_finite(training.state.values())
                 if member.index not in results:
-                    weights = {name: course.state[names.get(name, name)].cpu() for name in blank.state_dict()}
+                    weights = {name: training.state[names.get(name, name)].cpu() for name in blank.state_dict()}
                     fitted = group.model.fitted(
-                        copy.deepcopy(blank), weights, group.row, group.classes, course.final_moments
+                        copy.deepcopy(blank), weights, group.row, group.classes, training.final_moments
                     )
                     results[member.index] = member.job.finish(fitted)
             except LimbeckError as error:
@@ -241,12 +241,12 @@ class StackedTrainer:
                 results[member.index] = Failure(str(error))
         return results
 
-    def _answers(self, group: Group, stack: Stack, courses: list[Course]) -> Iterator[tuple[int, Array]]:
+    def _answers(self, group: Group, stack: Stack, trainings: list[TrainingRun]) -> Iterator[tuple[int, Array]]:
         """Votes or scores of networks that are asked about the same rows, asked together."""
         asked: dict[Any, list[tuple[Member, State]]] = {}
-        for member, course in zip(group.members, courses, strict=True):
+        for member, training in zip(group.members, trainings, strict=True):
             if isinstance(member.job, FitAndScore):
-                asked.setdefault(address(member.job.asked), []).append((member, course.state))
+                asked.setdefault(address(member.job.asked), []).append((member, training.state))
         for together in asked.values():
             member = together[0][0]
             rows = on(self.place, cast(FitAndScore, member.job).asked)[0]
@@ -258,16 +258,16 @@ class StackedTrainer:
                 voted = isinstance(member.job, FitAndVote)
                 yield member.index, scores.argmax(axis=1) if voted else scores
 
-    def _name(self, group: Group, courses: list[Course]) -> str | None:
-        """Names the courses, and the stack by them, whatever order they came in; None where they have no names."""
+    def _name(self, group: Group, trainings: list[TrainingRun]) -> str | None:
+        """Names the trainings, and the stack by them, whatever order they came in; None where they have no names."""
         known: dict[Any, str] = {}
         keys = [key_of_job(member.job, group.classes, member.seed, known) for member in group.members]
         if None in keys or (code := group.model.code) is None:
             told = f"{group.model.name} is made at run time: its training keeps no checkpoints"
             warnings.warn(told, LimbeckWarning, stacklevel=2)
             return None
-        for course, key in zip(courses, keys, strict=True):
-            course.name = str(key)
+        for training, key in zip(trainings, keys, strict=True):
+            training.name = str(key)
         return hashlib.sha256(repr((sorted(map(str, keys)), code, self.place.precision)).encode()).hexdigest()
 
 

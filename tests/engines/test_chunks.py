@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
-from limbeck.engines.flower.parcels import Parcel, letter_in, message_for
+from limbeck.engines.flower.chunks import Chunk, letter_in, message_for
 from limbeck.errors import LimbeckError
 
 
@@ -19,7 +19,7 @@ def within_a_run() -> None:
     TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
 
 
-class Store:
+class LedgerFile:
     """Pieces of a real message, some of which have not come yet."""
 
     def __init__(self, data: bytes) -> None:
@@ -41,8 +41,8 @@ class Store:
 
 
 def test_a_message_is_there_once_all_its_pieces_are_and_none_is_fetched_twice() -> None:
-    store = Store(b"a letter")
-    parcel = Parcel(store.tree, 2**20)
+    store = LedgerFile(b"a letter")
+    parcel = Chunk(store.tree, 2**20)
     assert len(store.pieces) > 1
     for piece in list(store.pieces):
         assert parcel.message(store.pull) is None
@@ -53,7 +53,7 @@ def test_a_message_is_there_once_all_its_pieces_are_and_none_is_fetched_twice() 
     assert sorted(store.asked) == sorted(store.pieces)
 
 
-def forged(store: Store) -> Callable[[str], bytes]:
+def forged(store: LedgerFile) -> Callable[[str], bytes]:
     return lambda piece: b"ConfigRecord 3\x00abc"
 
 
@@ -61,7 +61,7 @@ def forged(store: Store) -> Callable[[str], bytes]:
     ("data", "pull", "told"), [(bytes(2000), None, "more than 1000 bytes"), (b"x", forged, "none")]
 )
 def test_too_large_or_forged_messages_are_refused(data: bytes, pull: Any, told: str) -> None:
-    store = Store(data)
+    store = LedgerFile(data)
     store.lacking.clear()
     with pytest.raises(LimbeckError, match=told):
-        Parcel(store.tree, 1000).message(pull(store) if pull else store.pull)
+        Chunk(store.tree, 1000).message(pull(store) if pull else store.pull)

@@ -10,8 +10,8 @@ from typing import IO
 OWNER_ONLY = 0o600
 
 
-class Draft:
-    """`with Draft(path) as file:` writes bytes beside the path; the file takes its name only when all went well.
+class AtomicFile:
+    """`with AtomicFile(path) as file:` writes bytes beside the path; the file takes its name only when all went well.
 
     A `private` file is readable by its owner only, and is on the disk before it takes its name.
     """

@@ -25,7 +25,7 @@ FORMAT = 3  # of kept results: raised when the same configuration would give ano
 
 
 @dataclass(frozen=True)
-class Cell:
+class CachedRun:
     """An experiment to be run; `base` is where its paths start."""
 
     experiment: Experiment
@@ -90,7 +90,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedResult:
     """What came of a cell. `seconds` are its fits' on one core, whether it did them or shared another cell's."""
 
     said: Mapping[str, Any]
@@ -114,7 +114,7 @@ class Kept:
         return json.dumps({"key": self.key, **asdict(self)}, indent=1, allow_nan=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, key: str, where: str) -> "Kept":
+    def from_json(cls, text: str, key: str, where: str) -> "CachedResult":
         """What stands in a file; `key` is the file's name."""
         try:
             table = json.loads(text)
@@ -128,13 +128,13 @@ class Kept:
 
 
 @cache
-def _adapter() -> TypeAdapter[Kept]:
-    return TypeAdapter(Kept)
+def _adapter() -> TypeAdapter[CachedResult]:
+    return TypeAdapter(CachedResult)
 
 
-def kept_of(cell: Cell, record: RunRecord, seconds: float) -> Kept:
-    return Kept(
-        said=cell.said,
+def kept_of(cached: CachedRun, record: RunRecord, seconds: float) -> CachedResult:
+    return CachedResult(
+        said=cached.said,
         metrics=record.metrics,
         constant=record.constant,
         rounds=record.rounds,

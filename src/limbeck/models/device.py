@@ -10,7 +10,7 @@ from limbeck.models.trainers import Precision
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Device:
     """A device and a precision. `tf32` rounds the factors of products, `bfloat16` stores them so, too."""
 
     device: str = "cpu"
@@ -41,4 +41,4 @@ class Place:
             cudnn.allow_tf32, matmul.allow_tf32, cudnn.deterministic, cudnn.benchmark = before
 
 
-HERE = Place()
+HERE = Device()

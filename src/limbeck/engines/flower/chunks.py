@@ -14,7 +14,7 @@ MOST_PIECES = 100_000
 PATIENCE = 300.0  # seconds for all pieces to come
 
 
-class LostLineError(LimbeckError):
+class ConnectionLostError(LimbeckError):
     """The SuperLink does not answer (`away`), or no longer knows this run or this party; trying again may help."""
 
     def __init__(self, what: str, away: bool = False) -> None:
@@ -45,7 +45,7 @@ def letter_in(message: Any) -> bytes:
     return data
 
 
-class Parcel:
+class Chunk:
     """A message whose pieces come one by one, maybe later than the tree that names them."""
 
     def __init__(self, tree: Any, largest: int) -> None:
@@ -80,7 +80,7 @@ class Parcel:
 
 def fetch(tree: Any, pull: Callable[[str], bytes], largest: int, leaving: Callable[[], object]) -> Any:
     """The message whose pieces a tree names; they are waited for until it is time to leave."""
-    parcel, until = Parcel(tree, largest), time.monotonic() + PATIENCE
+    parcel, until = Chunk(tree, largest), time.monotonic() + PATIENCE
     while (message := parcel.message(pull)) is None:
         if time.monotonic() > until or leaving():
             raise LimbeckError("a part of a message never came")
@@ -96,7 +96,7 @@ def one_line(what: str) -> Iterator[None]:
     try:
         yield
     except httpx.HTTPError as error:
-        raise LostLineError(f"{what}: {told_by(error)}", isinstance(error, httpx.TransportError)) from error
+        raise ConnectionLostError(f"{what}: {told_by(error)}", isinstance(error, httpx.TransportError)) from error
     except ObjectPullError as error:
         raise LimbeckError(f"{what}: a part of it cannot be had") from error
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from limbeck.models.device import Device
 from limbeck.models.jobs import FitJob
-from limbeck.models.place import Place
 from limbeck.models.torch import on
 from limbeck.protocol.rows import Array
 
@@ -22,8 +22,8 @@ class Piled:
     offsets: list[tuple[int, int]]
 
 
-def piled(jobs: Sequence[FitJob[Any]], place: Place) -> Piled:
-    rows, targets = _Pile(), _Pile()
+def piled(jobs: Sequence[FitJob[Any]], place: Device) -> Piled:
+    rows, targets = _Deduplicated(), _Deduplicated()
     offsets = [(rows.put(job.rows), targets.put(job.targets)) for job in jobs]
     return Piled(*on(place, np.concatenate(rows.arrays), np.concatenate(targets.arrays)), offsets)
 
@@ -34,7 +34,7 @@ def address(array: Array) -> Any:
 
 
 @dataclass(slots=True)
-class _Pile:
+class _Deduplicated:
     arrays: list[Array] = field(default_factory=list)
     places: dict[Any, int] = field(default_factory=dict)
     height: int = 0

@@ -9,7 +9,7 @@ import pytest
 
 from experiments_kept import kept
 from limbeck.errors import LimbeckError
-from limbeck.experiments.cells import Cell, Kept
+from limbeck.experiments.cached_runs import CachedResult, CachedRun
 from limbeck.experiments.config import Experiment, check_table
 
 TABLE: dict[str, Any] = {
@@ -19,17 +19,17 @@ TABLE: dict[str, Any] = {
 }
 
 
-def cell(base: Path = Path(), **tables: Any) -> Cell:
+def cached(base: Path = Path(), **tables: Any) -> CachedRun:
     table = {**TABLE, **tables}
-    return Cell(check_table(Experiment, table, "e.toml"), table, base)
+    return CachedRun(check_table(Experiment, table, "e.toml"), table, base)
 
 
 def test_defaults_may_be_written_or_not() -> None:
-    written = cell(
+    written = cached(
         algorithm={"name": "fedkt", "partitions": 2, "consistent": True}, server={"model": {"name": "naive-bayes"}}
     )
-    assert written.key == cell().key
-    assert written.rows_key == cell().rows_key
+    assert written.key == cached().key
+    assert written.rows_key == cached().rows_key
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_defaults_may_be_written_or_not() -> None:
     ],
 )
 def test_whatever_decides_the_result_changes_the_key(change: dict[str, Any]) -> None:
-    assert cell(**change).key != cell().key
+    assert cached(**change).key != cached().key
 
 
 def test_rows_are_shared_across_methods_and_models_only() -> None:
-    assert cell(algorithm={"name": "solo"}, model={"name": "knn"}).rows_key == cell().rows_key
-    assert cell(seed=1).rows_key != cell().rows_key
+    assert cached(algorithm={"name": "solo"}, model={"name": "knn"}).rows_key == cached().rows_key
+    assert cached(seed=1).rows_key != cached().rows_key
 
 
 def test_a_file_counts_by_what_it_holds_not_where_it_lies(tmp_path: Path) -> None:
@@ -62,28 +62,28 @@ def test_a_file_counts_by_what_it_holds_not_where_it_lies(tmp_path: Path) -> Non
         x[0, 0] = first
         (tmp_path / folder).mkdir()
         np.savez(tmp_path / folder / "own.npz", x_train=x, y_train=np.arange(30) % 2)
-        keys.append(cell(tmp_path / folder, data={"path": "own.npz", "public": 0.3, "test": 0.2}).key)
+        keys.append(cached(tmp_path / folder, data={"path": "own.npz", "public": 0.3, "test": 0.2}).key)
     assert keys[0] == keys[1] != keys[2]
 
 
 def test_own_code_counts_by_what_stands_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "own_model.py").write_text("from sklearn.naive_bayes import GaussianNB as make\n")
-    before = cell(model={"name": "python:own_model:make"}).key
+    before = cached(model={"name": "python:own_model:make"}).key
     (tmp_path / "own_model.py").write_text("from sklearn.tree import DecisionTreeClassifier as make\n")
-    assert cell(model={"name": "python:own_model:make"}).key != before
+    assert cached(model={"name": "python:own_model:make"}).key != before
 
 
 def test_what_is_kept_comes_back_and_a_changed_file_is_refused() -> None:
     text = kept().to_json()
-    assert Kept.from_json(text, kept().key, "f") == kept()
+    assert CachedResult.from_json(text, kept().key, "f") == kept()
     table = json.loads(text)
     table["said"]["seed"] = 7
     with pytest.raises(LimbeckError, match="f holds another configuration"):
-        Kept.from_json(json.dumps(table), kept().key, "f")
+        CachedResult.from_json(json.dumps(table), kept().key, "f")
     with pytest.raises(LimbeckError, match="f holds another configuration"):
-        Kept.from_json(text, "another", "f")
+        CachedResult.from_json(text, "another", "f")
     wrong: list[dict[str, Any]] = [{"more": 1}, {"up": None}, {"epsilon": None}, {"metrics": {"accuracy": "abc"}}]
     for broken in ("", "[]", "{}", "nonsense", *(json.dumps({**json.loads(text), **change}) for change in wrong)):
         with pytest.raises(LimbeckError, match="f is not a kept result"):
-            Kept.from_json(broken, kept().key, "f")
+            CachedResult.from_json(broken, kept().key, "f")

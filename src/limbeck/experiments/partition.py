@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from limbeck.data.draw import Draw, FromFile, cut
+from limbeck.data.draw import Draw, FromFile, draw_parts
 from limbeck.data.own import Files, read_files
 from limbeck.data.schema import Schema
 from limbeck.data.sets import DataSet, as_float, joined, load, load_file
@@ -16,7 +16,7 @@ from limbeck.protocol.streams import stream
 
 
 @dataclass(frozen=True, slots=True)
-class Dealt:
+class PartitionedRows:
     """Who holds what: each party's rows, the public rows and the test rows."""
 
     classes: tuple[str, ...]
@@ -28,7 +28,7 @@ class Dealt:
     public_is_labelled: bool = False
 
 
-def deal(experiment: Source, base: Path = Path()) -> Dealt:
+def deal(experiment: Source, base: Path = Path()) -> PartitionedRows:
     """Rows from a named data set, from one file, or from a file a party; paths are relative to `base`."""
     config, seed = experiment.data, experiment.seed
     if isinstance(config.name, list):
@@ -55,7 +55,7 @@ def deal(experiment: Source, base: Path = Path()) -> Dealt:
         for key, source in (("public", config.public), ("test", config.test)):
             if isinstance(source, Draw):
                 raise LimbeckError(f'data.{key}: with a file a party it must be a file too, {{ path = "{key}.csv" }}')
-        return Dealt(own.classes, own.private, own.public, own.test, own.schema, unnamed)
+        return PartitionedRows(own.classes, own.private, own.public, own.test, own.schema, unnamed)
     [rows] = own.private
     test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
     data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y)
@@ -75,7 +75,7 @@ def _named_classes(data: DataSet, classes: list[str] | None) -> DataSet:
     return replace(data, classes=tuple(classes), y=numbers[data.y], test_y=test_y)
 
 
-def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> Dealt:
+def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> PartitionedRows:
     """A data set of arrays; its public rows may be a file of arrays."""
     if isinstance(config.test, FromFile):
         raise LimbeckError("data.test: a file goes with a table in data.path or [[party]] data, not with arrays")
@@ -90,14 +90,14 @@ def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> Dealt:
     return replace(dealt, public=Rows(as_float(public.x), public.y))
 
 
-def _split(data: DataSet, config: Data, seed: int) -> Dealt:
+def _split(data: DataSet, config: Data, seed: int) -> PartitionedRows:
     public, test = (source if isinstance(source, Draw) else None for source in (config.public, config.test))
-    parts = cut(data, public, test, seed)
+    parts = draw_parts(data, public, test, seed)
     groups = {name: members[parts.private] for name, members in data.groups.items()}
     held = config.split.deal(data.y[parts.private], groups, config.parties, stream(seed, "split"))
     first = len(parts.classes) - len(data.classes)  # classes of the public rows come before those of the private ones
     private = [data.rows(parts.private[rows]) for rows in held]
-    return Dealt(
+    return PartitionedRows(
         classes=parts.classes,
         private=[Rows(rows.x, rows.y + first) for rows in private] if first else private,
         public=parts.public,

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from limbeck.atomic_files import AtomicFile
 from limbeck.consortium.answering import Agree
-from limbeck.consortium.experiment import Plan, read_plan
+from limbeck.consortium.experiment import RunPlan, read_plan
 from limbeck.consortium.files import private_file, private_folder
 from limbeck.consortium.server import ServerFolder
-from limbeck.drafts import Draft
-from limbeck.engines.flower.engine import Consortium, Flower, Patience
+from limbeck.engines.flower.engine import Consortium, Deadline, Flower
 from limbeck.engines.journal import Journal, was_begun
 from limbeck.engines.sites import Run
 from limbeck.errors import LimbeckError
@@ -28,13 +28,13 @@ from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owne
 from limbeck.experiments.result import labelled
 from limbeck.locks import locked
 from limbeck.models.onnx import PackedModel
-from limbeck.models.rehearsal import rehearse
+from limbeck.models.smoke_test import smoke_test
 from limbeck.models.trainers import trainer_for
-from limbeck.privacy.ledger import Book, read_ledger
+from limbeck.privacy.ledger import LedgerStore, read_ledger
 from limbeck.protocol.algorithm import Outcome
 from limbeck.protocol.codec import decode
 from limbeck.protocol.disclosures import Facts, planned_releases
-from limbeck.protocol.letters import RUN
+from limbeck.protocol.envelopes import RUN
 from limbeck.protocol.messages import Done, Request
 from limbeck.protocol.release import Release
 
@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
+class RunResult:
     """What came of a run: its folder, its record, and the head of the server's ledger after it."""
 
     folder: Path
@@ -51,16 +51,16 @@ class Led:
     head: tuple[int, str]
 
 
-def begin(folder: ServerFolder, file: Path, say: Say) -> Led:
+def begin(folder: ServerFolder, file: Path, say: Say) -> RunResult:
     """Begin a run of an experiment with all parties that are admitted."""
     plan = read_plan(file)
     members = folder.admitted
     if not members:
         raise LimbeckError(f"nobody is admitted yet: limbeck server admit {folder.path} PARTY.pub")
-    if plan.venture.quorum and plan.venture.quorum > len(members):
-        raise LimbeckError(f"{file}: quorum = {plan.venture.quorum}, but {len(members)} parties are admitted")
+    if plan.configuration.quorum and plan.configuration.quorum > len(members):
+        raise LimbeckError(f"{file}: quorum = {plan.configuration.quorum}, but {len(members)} parties are admitted")
     numbers = {str(member.index): member.name for member in members.values()}
-    rehearse(plan.venture.model, plan.public.x.shape[1:], len(plan.venture.data.classes))
+    smoke_test(plan.configuration.model, plan.public.x.shape[1:], len(plan.configuration.data.classes))
     home = _home(folder, file)
     run = f"{home.name}-{secrets.token_hex(4)}"
     if not RUN.fullmatch(run):
@@ -73,7 +73,7 @@ def begin(folder: ServerFolder, file: Path, say: Say) -> Led:
     return _lead(folder, home, plan, journal, say)
 
 
-def resume(folder: ServerFolder, file: Path, say: Say) -> Led:
+def resume(folder: ServerFolder, file: Path, say: Say) -> RunResult:
     """Go on with the latest run of an experiment, which has not ended: recorded answers count, the rest is asked."""
     plan = read_plan(file)
     home = _latest(folder, file)
@@ -85,13 +85,13 @@ def resume(folder: ServerFolder, file: Path, say: Say) -> Led:
     return _lead(folder, home, plan, journal, say)
 
 
-def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
+def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> RunResult:
     """Let a party that fell silent speak after all: votes are counted and distilled again, nobody else is asked."""
     old = Journal(folder.path / "runs" / run / "journal.sqlite")
     about = old.about()
     plan = read_plan(Path(about["file"]))
-    if not plan.venture.algorithm.is_one_shot:
-        raise LimbeckError(f"{plan.venture.algorithm.name} is no one-shot method: a late party cannot be added")
+    if not plan.configuration.algorithm.is_one_shot:
+        raise LimbeckError(f"{plan.configuration.algorithm.name} is no one-shot method: a late party cannot be added")
     late = next((int(number) for number, each in about["parties"].items() if each == name), None)
     if late is None:
         raise LimbeckError(f"{name} took no part in {run}; its parties: {', '.join(about['parties'].values())}")
@@ -124,34 +124,34 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> Led:
         raise
 
 
-def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: Say) -> Led:
+def _lead(folder: ServerFolder, home: Path, plan: RunPlan, journal: Journal, say: Say) -> RunResult:
     started = time.perf_counter()
     about, members = journal.about(), folder.admitted
     journal.begin({"experiment": _lasting(plan), "terms": asdict(plan.terms(len(about["parties"])))})
     names = {int(number): name for number, name in about["parties"].items()}
     keys = {number: str(members[name].key).encode() if name in members else b"" for number, name in names.items()}
     book = _book(folder, about["run"], plan)
-    venture = plan.venture
-    is_real = venture.algorithm.is_private and venture.noise == "secure"
+    configuration = plan.configuration
+    is_real = configuration.algorithm.is_private and configuration.noise == "secure"
     run = Run(
-        algorithm=venture.algorithm,
+        algorithm=configuration.algorithm,
         public=plan.public_rows,
-        classes=len(venture.data.classes),
-        seed=venture.seed,
+        classes=len(configuration.data.classes),
+        seed=configuration.seed,
         parties=len(names),
-        noise=venture.noise,
+        noise=configuration.noise,
         name=about["run"],
     )
-    trainer = trainer_for(venture.training, [venture.model], base=home, isolated=is_real)
-    site = run.server(venture.model, trainer, book.of("server"), book.secret if is_real else None)
+    trainer = trainer_for(configuration.training, [configuration.model], base=home, isolated=is_real)
+    site = run.server(configuration.model, trainer, book.of("server"), book.secret if is_real else None)
     consortium = Consortium(
         about["run"], plan.terms(len(names)), keys, about.get("earlier"), about.get("copied", 0), about.get("late")
     )
     control = folder.control()
     alone = locked(home / "lock", f"{home.name} is led by another program already")
     with alone, closing(book), closing(control):
-        patience = Patience(float(venture.deadline), venture.quorum or len(names))
-        engine = Flower(venture.algorithm, site, consortium, control, journal, patience, say=say)
+        patience = Deadline(float(configuration.deadline), configuration.quorum or len(names))
+        engine = Flower(configuration.algorithm, site, consortium, control, journal, patience, say=say)
         outcome = None
         try:
             if consortium.late is not None and _noised(plan, len(names)):
@@ -162,10 +162,10 @@ def _lead(folder: ServerFolder, home: Path, plan: Plan, journal: Journal, say: S
         record, owner = _record(plan, engine, outcome, names, journal, time.perf_counter() - started)
         head = book.head
     _write(home, plan, outcome, record, owner)
-    return Led(home, record, head)
+    return RunResult(home, record, head)
 
 
-def _check_ready(folder: ServerFolder, plan: Plan, run: str, parties: int) -> None:
+def _check_ready(folder: ServerFolder, plan: RunPlan, run: str, parties: int) -> None:
     """Before anything is written or anyone is asked: the SuperLink answers, and the budget allows the run."""
     with closing(folder.control()) as control:
         folder.sync(control)
@@ -173,20 +173,20 @@ def _check_ready(folder: ServerFolder, plan: Plan, run: str, parties: int) -> No
         _check_plan(book, plan, parties)
 
 
-def _book(folder: ServerFolder, run: str, plan: Plan) -> Book:
+def _book(folder: ServerFolder, run: str, plan: RunPlan) -> LedgerStore:
     """The ledger of all runs that this server leads, with what the experiment may spend."""
-    return Book(private_file(folder.path / "ledger.sqlite"), run, plan.venture.budget)
+    return LedgerStore(private_file(folder.path / "ledger.sqlite"), run, plan.configuration.budget)
 
 
-def _check_plan(book: Book, plan: Plan, parties: int) -> None:
+def _check_plan(book: LedgerStore, plan: RunPlan, parties: int) -> None:
     """Refuse, before anyone is asked, a run whose releases at the server would pass its budget."""
     book.check_plan(_planned_here(plan, parties))
 
 
-def _planned_here(plan: Plan, parties: int) -> list[Release]:
+def _planned_here(plan: RunPlan, parties: int) -> list[Release]:
     """What the server will release."""
-    facts = Facts(len(plan.public), len(plan.venture.data.classes), parties, plan.venture.noise)
-    releases = planned_releases(plan.venture.algorithm.disclosures, facts)
+    facts = Facts(len(plan.public), len(plan.configuration.data.classes), parties, plan.configuration.noise)
+    releases = planned_releases(plan.configuration.algorithm.disclosures, facts)
     return [row for row in releases if row.site == "server"]
 
 
@@ -196,7 +196,7 @@ def _let_all_agree(engine: Flower, journal: Journal, late: int) -> None:
     engine.agree(Agree(), sorted(told - {late}))
 
 
-def _noised(plan: Plan, parties: int) -> bool:
+def _noised(plan: RunPlan, parties: int) -> bool:
     """Whether the server draws noise on what parties told it."""
     return any(row.mechanism not in WITHOUT_NOISE for row in _planned_here(plan, parties))
 
@@ -205,31 +205,31 @@ def _released(folder: ServerFolder, run: str) -> bool:
     return any(known == run for _, known, _ in read_ledger(folder.path / "ledger.sqlite"))
 
 
-def _write(home: Path, plan: Plan, outcome: Outcome, record: RunRecord, owner: OwnerRecord | None) -> None:
+def _write(home: Path, plan: RunPlan, outcome: Outcome, record: RunRecord, owner: OwnerRecord | None) -> None:
     """The model, then the records: a run that has a record has ended."""
     if outcome.model:
-        names = np.array(plan.venture.data.classes)
-        with Draft(home / "model.onnx", private=record.real) as file:
+        names = np.array(plan.configuration.data.classes)
+        with AtomicFile(home / "model.onnx", private=record.real) as file:
             file.write(labelled(outcome.model, names, plan.public.x.shape[1:], plan.schema))
     if owner:
-        with Draft(home / "owner.json", private=True) as file:
+        with AtomicFile(home / "owner.json", private=True) as file:
             file.write(owner.to_json().encode())
-    with Draft(home / "record.json", private=record.real) as file:
+    with AtomicFile(home / "record.json", private=record.real) as file:
         file.write(record.to_json().encode())
 
 
 def _record(
-    plan: Plan, engine: Flower, outcome: Outcome, names: dict[int, str], journal: Journal, seconds: float
+    plan: RunPlan, engine: Flower, outcome: Outcome, names: dict[int, str], journal: Journal, seconds: float
 ) -> tuple[RunRecord, OwnerRecord | None]:
     """What the run's record says, and at a private level what only the server may know."""
     troubles = [f"turn {e.turn}: {names.get(e.party, 'the server')}: {e.what}" for e in journal.events()]
     whole = _whole_record(plan, engine, outcome, names, seconds)
-    if not plan.venture.algorithm.is_private:
+    if not plan.configuration.algorithm.is_private:
         return replace(whole, remarks=(*whole.remarks, *troubles)), None
     return published(whole), owner_part(whole, troubles)
 
 
-def _whole_record(plan: Plan, engine: Flower, outcome: Outcome, names: dict[int, str], seconds: float) -> RunRecord:
+def _whole_record(plan: RunPlan, engine: Flower, outcome: Outcome, names: dict[int, str], seconds: float) -> RunRecord:
     traffic = engine.traffic
     sent = sorted((Release(**row) for row in engine.releases), key=lambda row: (row.site, row.turn, row.number))
     releases = [*sent, *engine.server.ledger.rows]  # not in the order in which answers came
@@ -246,16 +246,16 @@ def _whole_record(plan: Plan, engine: Flower, outcome: Outcome, names: dict[int,
         for party, name in names.items()
     ]
     return record_of(
-        plan.venture.algorithm,
+        plan.configuration.algorithm,
         engine,
         outcome,
         releases,
         parties,
         from_elsewhere=True,
-        seed=plan.venture.seed,
+        seed=plan.configuration.seed,
         config=plan.table,
         data={
-            "classes": list(plan.venture.data.classes),
+            "classes": list(plan.configuration.data.classes),
             "private": None,
             "public": len(plan.public),
             "test": len(plan.test) if plan.test else 0,
@@ -274,13 +274,13 @@ def _is_simulated(row: Release) -> bool:
     return row.noise == "simulated" and row.mechanism not in WITHOUT_NOISE
 
 
-def _metrics(plan: Plan, outcome: Outcome) -> Metrics | None:
+def _metrics(plan: RunPlan, outcome: Outcome) -> Metrics | None:
     if not outcome.model or plan.test is None:
         return None
     return score(PackedModel(outcome.model), plan.test)
 
 
-def _lasting(plan: Plan) -> dict[str, Any]:
+def _lasting(plan: RunPlan) -> dict[str, Any]:
     """What must not change while a run goes on; how long it waits for whom, and what may be spent, may."""
     return {key: value for key, value in plan.table.items() if key not in ("budget", "deadline", "quorum")}
 

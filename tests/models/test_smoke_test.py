@@ -9,8 +9,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from limbeck.errors import LimbeckError
 from limbeck.models.named import NAMED, model_from
-from limbeck.models.rehearsal import rehearse
 from limbeck.models.sklearn import SklearnModel
+from limbeck.models.smoke_test import smoke_test
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
@@ -18,26 +18,26 @@ from limbeck.protocol.rows import Array
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(("row", "classes"), [((1,), 2), ((30,), 2), ((8, 8), 10)])
 def test_every_named_model_passes(name: str, row: tuple[int, ...], classes: int) -> None:
-    rehearse(model_from({"name": name}), row, classes)
+    smoke_test(model_from({"name": name}), row, classes)
 
 
 def test_a_model_without_a_converter_is_refused() -> None:
     with pytest.raises(LimbeckError, match="'python:factories:unconvertible' cannot be packed as ONNX: Unable to find"):
-        rehearse(model_from({"name": "python:factories:unconvertible"}), (4,), 3)
+        smoke_test(model_from({"name": "python:factories:unconvertible"}), (4,), 3)
 
 
 def test_a_wrong_value_of_a_parameter_is_refused() -> None:
     with pytest.raises(LimbeckError, match="'random-forest' cannot be fitted: The 'max_depth' parameter"):
-        rehearse(model_from({"name": "random-forest", "max_depth": "six"}), (4,), 3)
+        smoke_test(model_from({"name": "random-forest", "max_depth": "six"}), (4,), 3)
 
 
 def test_a_model_that_needs_more_rows_than_features_passes() -> None:
-    rehearse(SklearnModel(QuadraticDiscriminantAnalysis()), (20,), 2)
+    smoke_test(SklearnModel(QuadraticDiscriminantAnalysis()), (20,), 2)
 
 
 def test_many_neighbours_and_stacks_pass() -> None:
-    rehearse(model_from({"name": "knn", "n_neighbors": 20}), (30,), 2)
-    rehearse(SklearnModel(StackingClassifier([("tree", DecisionTreeClassifier()), ("bayes", GaussianNB())])), (5,), 3)
+    smoke_test(model_from({"name": "knn", "n_neighbors": 20}), (30,), 2)
+    smoke_test(SklearnModel(StackingClassifier([("tree", DecisionTreeClassifier()), ("bayes", GaussianNB())])), (5,), 3)
 
 
 def test_a_model_that_votes_otherwise_when_packed_is_refused() -> None:
@@ -59,4 +59,4 @@ def test_a_model_that_votes_otherwise_when_packed_is_refused() -> None:
             return self.model.pack()
 
     with pytest.raises(LimbeckError, match="votes as before on only"):
-        rehearse(TwoFaced(), (4,), 3)
+        smoke_test(TwoFaced(), (4,), 3)

@@ -16,7 +16,7 @@ FEWEST = 4  # rows in all, for networks: one step of a large one takes a second
 LEAST_AGREEMENT = 0.9
 
 
-def rehearse(model: Model, row: tuple[int, ...], classes: int) -> None:
+def smoke_test(model: Model, row: tuple[int, ...], classes: int) -> None:
     """Fit, pack and ask the model on random rows of that shape around one centre per class.
 
     On few rows first; on more where a model (many neighbours, a discriminant analysis) needs them.

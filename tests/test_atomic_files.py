@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from limbeck.drafts import Draft
+from limbeck.atomic_files import AtomicFile
 
 
 def write(path: Path, fails: bool) -> None:
-    with Draft(path) as file:
+    with AtomicFile(path) as file:
         file.write(b"half")
         if fails:
             raise KeyboardInterrupt

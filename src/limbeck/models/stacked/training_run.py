@@ -1,4 +1,4 @@
-"""A course: one network's way through its training, which can be interrupted anywhere and go on elsewhere."""
+"""A training: one network's way through its training, which can be interrupted anywhere and go on elsewhere."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ from limbeck.protocol.rows import Array
 
 
 @dataclass(slots=True)
-class Course:
+class TrainingRun:
     """`place` says which job it is; `offsets` where its rows and its targets begin among those of all.
 
     `name` is a hash of all that it depends on: places change with the order in which parties hand in their jobs.
@@ -85,20 +85,20 @@ class Course:
         return {"done": self.done, "best": self.patience.best, "waited": self.patience.waited}
 
 
-def window(courses: list[Course | None], steps: int, recipe: Recipe, dtype: torch.dtype) -> Window:
-    """The next steps of all courses; an empty slot learns nothing."""
+def window(trainings: list[TrainingRun | None], steps: int, recipe: Recipe, dtype: torch.dtype) -> Window:
+    """The next steps of all trainings; an empty slot learns nothing."""
     precise = np.float64 if dtype == torch.float64 else np.float32
-    rows, targets = (np.full((steps, len(courses), recipe.batch), ABSENT, np.int32) for _ in range(2))
-    rates, scales = (np.zeros((steps, len(courses)), precise) for _ in range(2))
-    keys = np.zeros((steps, len(courses)), np.int64)
-    for slot, course in enumerate(courses):
-        if course is None:
+    rows, targets = (np.full((steps, len(trainings), recipe.batch), ABSENT, np.int32) for _ in range(2))
+    rates, scales = (np.zeros((steps, len(trainings)), precise) for _ in range(2))
+    keys = np.zeros((steps, len(trainings)), np.int64)
+    for slot, training in enumerate(trainings):
+        if training is None:
             continue
-        first, last = course.done, course.done + steps
-        local = course.steps.between(first, last)
-        rows[:, slot], targets[:, slot] = (np.where(local < 0, ABSENT, local + at) for at in course.offsets)
-        keys[:, slot] = course.steps.keys(first, last)
-        rates[:, slot], scales[:, slot] = corrected(course.steps.rates(first, last), course.taken + first, recipe)
+        first, last = training.done, training.done + steps
+        local = training.steps.between(first, last)
+        rows[:, slot], targets[:, slot] = (np.where(local < 0, ABSENT, local + at) for at in training.offsets)
+        keys[:, slot] = training.steps.keys(first, last)
+        rates[:, slot], scales[:, slot] = corrected(training.steps.rates(first, last), training.taken + first, recipe)
     return Window(rows, targets, rates, scales, keys)
 
 

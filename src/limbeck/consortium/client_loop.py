@@ -9,12 +9,12 @@ from limbeck.consortium.answering import CANNOT, Considered, RefusalError, consi
 from limbeck.consortium.checking import check
 from limbeck.consortium.files import write_private
 from limbeck.consortium.party import PartyFolder
+from limbeck.engines.flower.chunks import ConnectionLostError
 from limbeck.engines.flower.node import Node
-from limbeck.engines.flower.parcels import LostLineError
 from limbeck.engines.fork_server import in_a_fresh_process
 from limbeck.errors import LimbeckError
 from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
-from limbeck.protocol.letters import Answer, Question, hash_of
+from limbeck.protocol.envelopes import Answer, Question, hash_of
 
 POLL = 0.5  # seconds between two looks for letters
 MOST_TRIES = 30  # of a server that does not answer, before this party announces itself anew
@@ -30,8 +30,8 @@ TASK = "limbeck.consortium.answering:answer_in"
 Say = Callable[[str], None]
 
 
-class Attendance:
-    """`Attendance(folder, say).run()` answers until `stop` is set."""
+class ClientLoop:
+    """`ClientLoop(folder, say).run()` answers until `stop` is set."""
 
     def __init__(self, folder: PartyFolder, say: Say) -> None:
         self.folder, self.say = folder, say
@@ -54,7 +54,7 @@ class Attendance:
                         self.say(f"connected to {self.folder.join.address}")
                         wait, told = 1.0, ""
                         self._attend(node)
-                except LostLineError as error:
+                except ConnectionLostError as error:
                     if str(error) != told:
                         told = str(error)
                         self.say(f"{told}; trying again")
@@ -73,7 +73,7 @@ class Attendance:
             try:
                 found = node.next_letter(LARGEST, self.stop.is_set)
                 away = 0
-            except LostLineError as error:
+            except ConnectionLostError as error:
                 away += 1
                 if not error.away or away > MOST_TRIES:
                     raise
@@ -98,7 +98,7 @@ class Attendance:
         """What cannot be sent is kept: the server asks again, and gets the same answer."""
         try:
             node.answer(message, told.encode())
-        except LostLineError as error:
+        except ConnectionLostError as error:
             self.say(f"run {told.run}, turn {told.turn}: {error}; the server will hear it when it asks again")
 
     def _answer(self, node: Node, message: Any, data: bytes) -> Answer | None:
@@ -118,7 +118,7 @@ class Attendance:
                 self._waiting[number] = message, data
                 return None
             told = self._in_a_process_of_its_own(question) or self._in_a_process_of_its_own(question)
-        except LostLineError as error:
+        except ConnectionLostError as error:
             if error.away:
                 self._again.append((message, data))
             else:
