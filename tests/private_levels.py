@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from limbeck.algorithms.centralized import PrivateRows
 from limbeck.algorithms.fedkd import FedKD
@@ -19,6 +18,7 @@ from limbeck.engines import respond as door
 from limbeck.engines.in_process import InProcess
 from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
+from limbeck.models.pool import _thread_pools
 from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.learning import Job, Trainer
 from limbeck.protocol.messages import Reply
@@ -71,16 +71,15 @@ def ordinary(rows: int = 9, row: tuple[int, ...] = (2,), seed: int = 0) -> Rows:
     return Rows(x.astype(np.float32), y)
 
 
-def federation(algorithm: Any, private: Rows, model: dict[str, Any], classes: int = 3) -> Federation:
-    """Party 0 has these rows and this model, party 1 ordinary ones."""
-    row = private.x.shape[1:]
-    held = [private, ordinary(9, row, 1)]
+def federation(algorithm: Any, held: Sequence[Rows], model: dict[str, Any], classes: int = 3) -> Federation:
+    """Parties with these rows and this model."""
+    row = held[0].x.shape[1:]
     return Federation(
         algorithm=algorithm,
         seed=3,
         classes=np.array(["a", "b", "c"][:classes]),
         private=[Rows(rows.x, rows.y % classes) for rows in held],
-        models=[model_from(model)] * 2,
+        models=[model_from(model)] * len(held),
         server_model=model_from({"name": "decision-tree"}),
         public=Rows(ordinary(8, row, 2).x, np.zeros(8, int)),
         config={},
@@ -88,15 +87,15 @@ def federation(algorithm: Any, private: Rows, model: dict[str, Any], classes: in
 
 
 @contextmanager
-def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Reply]]:
-    """The replies of party 0, but for rows that it hands over."""
-    found: list[Reply] = []
+def replies_of(monkeypatch: pytest.MonkeyPatch, parties: int) -> Iterator[list[list[Reply]]]:
+    """The replies of each party, but for rows that it sends."""
+    found: list[list[Reply]] = [[] for _ in range(parties)]
     plain = door.respond
 
     def watched(algorithm: Any, request: Any, header: Any, silo: Any) -> Reply:
         reply = plain(algorithm, request, header, silo)
-        if silo.party == 0 and not isinstance(reply, PrivateRows):
-            found.append(reply)
+        if not isinstance(reply, PrivateRows):
+            found[silo.party].append(reply)
         return reply
 
     with monkeypatch.context() as patched:
@@ -111,7 +110,7 @@ class Here:
     said: ClassVar[dict[str, Any]] = {}
 
     def run(self, jobs: Sequence[Job[Any]], classes: int, seeds: Sequence[int]) -> list[Any]:
-        with threadpool_limits(1):
+        with _thread_pools(0).limit(limits=1):
             return [job.run(classes, seed) for job, seed in zip(jobs, seeds, strict=True)]
 
 
@@ -123,14 +122,32 @@ def run_party(
     trainer: Trainer = Here(),  # noqa: B008
     classes: int = 3,
 ) -> Sent:
-    server, silos = federation(algorithm, private, model, classes).sites(trainer)
+    """What a party with these rows sends, in a run with one that has ordinary rows."""
+    held = [private, ordinary(9, private.x.shape[1:], 1)]
+    return run_parties(monkeypatch, algorithm, held, model, trainer, classes)[0]
+
+
+def run_parties(
+    monkeypatch: pytest.MonkeyPatch,
+    algorithm: Any,
+    held: Sequence[Rows],
+    model: dict[str, Any],
+    trainer: Trainer = Here(),  # noqa: B008
+    classes: int = 3,
+) -> list[Sent]:
+    """What each party of one run sends; all of them count."""
+    server, silos = federation(algorithm, held, model, classes).sites(trainer)
     for site in (server, *silos):
         site.ledger = MemoryLedger()
-    with heard(monkeypatch) as replies:
+    with replies_of(monkeypatch, len(held)) as replies:
         engine = InProcess(algorithm, server, silos, trainer)
         engine.run()
     assert engine.traffic.missing == ()
-    return Sent(replies, engine.silos[0].ledger.rows)
+    assert engine.rejections == []
+    return [
+        Sent(sent, [replace(row, site="party") for row in silo.ledger.rows])
+        for sent, silo in zip(replies, engine.silos, strict=True)
+    ]
 
 
 def shape_of(reply: Reply) -> list[Any]:

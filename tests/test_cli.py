@@ -141,7 +141,8 @@ def test_a_full_disk_keeps_nothing(here: Path) -> None:
         subprocess.run(["umount", str(tiny)], check=True)
 
 
-@pytest.mark.parametrize("after", [4.0, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [1.0, 4.0])
 def test_ctrl_c_leaves_nothing(here: Path, after: float) -> None:
     """SIGINT to the whole group, as a terminal sends it; again where a library swallowed it, as a person would do.
 
@@ -194,6 +195,7 @@ def test_what_a_model_prints_is_not_our_answer(here: Path) -> None:
     assert json.loads(done.stdout)["algorithm"] == "solo"
 
 
+@pytest.mark.slow
 def test_data_commands(here: Path, save: Callable[..., Path]) -> None:
     save("mine", x_train=np.zeros((6, 2)), y_train=np.arange(6) % 3, writer_train=np.arange(6))
     save("broken", x_train=np.zeros((6, 2)))
@@ -263,6 +265,7 @@ def sites(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_federation_of_files_and_its_predictions(sites: Path) -> None:
     done = limbeck(sites, "run", "federation/sites.toml", "--json", "--out", "out")
     assert done.returncode == 0, done.stderr
@@ -280,6 +283,7 @@ def test_a_federation_of_files_and_its_predictions(sites: Path) -> None:
     assert len(printed.splitlines()) == 121
 
 
+@pytest.mark.slow
 def test_predictions_that_cannot_be_made_get_one_line(sites: Path) -> None:
     assert limbeck(sites, "run", "federation/sites.toml", "--json", "--out", "out").returncode == 0
     (sites / "other.csv").write_text("size,color\n1,r\n")
@@ -307,6 +311,7 @@ def test_wrong_files_get_one_line(sites: Path, setting: str, words: list[str]) -
     check_refused(limbeck(sites, "run", "federation/sites.toml", "--processes", "1", "--set", setting), *words)
 
 
+@pytest.mark.slow
 def test_compare_answers_in_every_form_and_keeps_its_page(here: Path) -> None:
     command = ["compare", "e.toml", "--with", "solo,fedkt:subsets=999", "--seeds", "2"]
     answers = {form: limbeck(here, *command, form) for form in ("--json", "--csv", "--markdown")}
@@ -327,6 +332,7 @@ def test_compare_answers_in_every_form_and_keeps_its_page(here: Path) -> None:
     assert {"cells", "e-compare.md", "e-compare.json", "e-compare.csv"} | pictures <= kept
 
 
+@pytest.mark.slow
 def test_sweep_shows_people_a_table_and_draws_what_was_swept(here: Path) -> None:
     done = limbeck(here, "sweep", "e.toml", "--over", "algorithm.partitions=1,2", "--seeds", "1", "--with", "solo")
     assert done.returncode == 0, done.stderr
@@ -367,6 +373,7 @@ def test_wrong_comparisons_get_one_line(here: Path, arguments: list[str], words:
     assert sorted(path.name for path in here.iterdir()) == ["e.toml"]
 
 
+@pytest.mark.slow
 def test_epsilon_by_every_accountant(here: Path) -> None:
     arguments = ["privacy", "epsilon", "--mechanism", "laplace", "--gamma", "0.05", "--queries", "40"]
     answer = json.loads(limbeck(here, *arguments, "--json").stdout)
@@ -396,6 +403,7 @@ def test_epsilon_from_votes_is_marked_as_private(here: Path) -> None:
     assert "as private as they are" in limbeck(here, *arguments).stdout
 
 
+@pytest.mark.slow
 def test_wrong_privacy_enquiries_get_one_line(here: Path) -> None:
     np.save(here / "nan.npy", np.array([[3, 4], [5, np.nan]]))
     wrong = {

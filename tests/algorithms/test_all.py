@@ -22,7 +22,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-ALIKE = {"fedmd-np", "fedmd-ldp", "fedkt-avg", "fedavgm", "fedprox"}  # of one loop with another that is always checked
+ALIKE = {
+    "feddf",
+    "fedgen",
+    "scaffold",
+    "fedmd-np",
+    "fedmd-ldp",
+    "fedkt-avg",
+    "fedavgm",
+    "fedprox",
+}  # of one loop with another that is always checked
 
 
 @pytest.mark.parametrize(

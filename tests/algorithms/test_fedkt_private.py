@@ -16,7 +16,7 @@ from limbeck.models.jobs import FitAndVote
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.accountants import best_epsilon
-from limbeck.privacy.calibration import Privacy
+from limbeck.privacy.calibration import L0, Privacy
 from limbeck.privacy.events import DpEvent
 from limbeck.privacy.mechanisms import Gumbel, Laplace
 from limbeck.protocol.disclosures import Facts, planned_releases
@@ -116,7 +116,7 @@ def test_noise_is_calibrated_to_an_epsilon() -> None:
 
 @pytest.mark.parametrize("level", ["L0", "L1", "L2"])
 def test_a_plan_names_the_releases_that_the_run_makes(level: str) -> None:
-    algorithm = FedKT(partitions=2, queries=30, privacy=private(level))
+    algorithm = FedKT(partitions=2, queries=30, privacy=L0 if level == "L0" else private(level))
     planned = planned_releases(algorithm.disclosures, Facts(45, 3, 3), [30, 30, 30])
     made = [row for row in record(algorithm).ledger if row["mechanism"] != "post-processing"]
     assert [(p.site, p.what, p.mechanism, p.parameters, p.queries, p.voters, p.abstentions) for p in planned] == [

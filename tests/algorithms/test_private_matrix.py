@@ -15,7 +15,7 @@ from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import L0, Privacy
 from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.rows import Rows
-from private_levels import LEVELS, ordinary, run_party, shape_of
+from private_levels import LEVELS, ordinary, run_parties, run_party, shape_of
 
 SMALL: dict[str, dict[str, Any]] = {
     "random-forest": {"n_estimators": 2},
@@ -67,10 +67,10 @@ def test_nor_in_networks_for_images(monkeypatch: pytest.MonkeyPatch, model: str,
 
 @pytest.mark.parametrize("model", ["decision-tree", "knn", "naive-bayes", "torch-mlp"])
 def test_nor_where_parties_estimate_the_prior(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
-    """Of two classes, at an epsilon that is enough for the median of two parties' estimates."""
+    """Of two classes, at an epsilon that is enough for the median of so few parties' estimates."""
     algorithm = replace(LEVELS["fedvote-L1"], privacy=Privacy("L1", epsilon=100.0))
     _check(monkeypatch, {"name": model, **SMALL.get(model, {})}, algorithm, ordinary(24), CASES, classes=2)
-    plan = algorithm.plan(Facts(public=8, classes=2, parties=2))
+    plan = algorithm.plan(Facts(public=8, classes=2, parties=len(CASES) + 1))
     assert plan is not None
     assert plan.median is not None
     [votes] = run_party(monkeypatch, algorithm, ordinary(24), {"name": "decision-tree"}, classes=2).replies[:1]
@@ -80,9 +80,10 @@ def test_nor_where_parties_estimate_the_prior(monkeypatch: pytest.MonkeyPatch, m
 def _check(
     monkeypatch: pytest.MonkeyPatch, model: Any, algorithm: Any, rows: Rows, cases: Any, classes: int = 3
 ) -> None:
-    usual = run_party(monkeypatch, algorithm, rows, model, classes=classes)
-    for case, change in cases.items():
-        found = run_party(monkeypatch, algorithm, change(rows), model, classes=classes)
+    """In one run: a party with ordinary rows, and one for each case."""
+    held = [rows, *(change(rows) for change in cases.values())]
+    usual, *others = run_parties(monkeypatch, algorithm, held, model, classes=classes)
+    for case, found in zip(cases, others, strict=True):
         assert [shape_of(reply) for reply in found.replies] == [shape_of(reply) for reply in usual.replies], case
         assert found.ledger == usual.ledger, case
         public = ordinary(8, rows.x.shape[1:], 2).x

@@ -67,7 +67,6 @@ def test_an_invitations_epsilon_is_an_active_budget_and_the_most_of_one_run(
     "algorithm",
     [
         {"name": "fedkt"},
-        {"name": "fedkt", "privacy": {"level": "L0", "epsilon": 3.0}},
         {"name": "fedvote"},
         {"name": "fedkt", "privacy": {"level": "L2", "mechanism": "gaussian", "sigma": 50.0}},
         {"name": "fedmd-ldp", "sigma": 0.0},

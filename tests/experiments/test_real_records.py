@@ -103,7 +103,12 @@ def _released_values_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def real(level: str, private: Rows = OWN, **more: Any) -> Federation:
-    return replace(federation(LEVELS[level], private, TREE), noise="secure", test=ordinary(11, seed=5), **more)
+    return replace(
+        federation(LEVELS[level], [private, ordinary(9, private.x.shape[1:], 1)], TREE),
+        noise="secure",
+        test=ordinary(11, seed=5),
+        **more,
+    )
 
 
 def run(level: str, private: Rows = OWN, **more: Any) -> Result:

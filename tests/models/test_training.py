@@ -56,6 +56,7 @@ def test_a_failed_fit_says_which_and_why(processes: int) -> None:
     assert failure.value.index == 2
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_told(tests_on_path: None) -> None:
     deadly = Fit(model_from({"name": "python:factories:deadly"}), IRIS.x, IRIS.y)
     with pytest.raises(LimbeckError, match="a training process was killed"):
