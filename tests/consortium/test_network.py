@@ -83,6 +83,7 @@ ODD_ROWS: dict[str, Any] = {
     "b": (IRIS.x[:1], IRIS.y[:1]),  # one row
     "c": (np.where(np.arange(4) == 1, 1e30, 7.0) * np.ones((30, 1)), IRIS.y[4::5]),  # columns that tell nothing
 }
+ODD_MODELS = {"a": "knn", "b": "mlp", "c": "naive-bayes"}
 
 
 ODD_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -103,7 +104,7 @@ def test_odd_rows_are_noticed_by_nobody_but_their_owner(tmp_path: Path) -> None:
         for party, (x, y) in ODD_ROWS.items():
             agree = "\n[[agree]]\n".join(f'algorithm = "{name}"' for name, _ in ODD_METHODS.values())
             budget = "budget = { epsilon = 1000.0 }"
-            there.settle(party, model='name = "knn"', simulation=False, more=budget, agree=agree)
+            there.settle(party, model=f'name = "{ODD_MODELS[party]}"', simulation=False, more=budget, agree=agree)
             np.savez(there.home / party / "private.npz", x_train=x, y_train=y)
         there.attend(*there.parties)
         for method, (name, parameters) in ODD_METHODS.items():
