@@ -18,7 +18,7 @@ from limbeck.engines.journal import Journal
 from limbeck.engines.traffic import Exchange
 from limbeck.models.jobs import Fit
 from limbeck.models.pool import PoolTrainer
-from limbeck.privacy.mechanisms import PostProcessing, Unprotected
+from limbeck.privacy.mechanisms import Laplace, PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Outcome
 from limbeck.protocol.release import Asked, release_row
 from limbeck.protocol.site import Site
@@ -26,6 +26,7 @@ from limbeck.report.statement import statement
 
 NAMES = {0: "north", 1: "south"}
 REFUSAL = "refused: the level was not agreed"
+REJECTED = "values from -2.2 to 1.4, outside of -1 to 1"
 
 
 def plan(folder: Path, privacy: str) -> RunPlan:
@@ -50,7 +51,9 @@ def written(folder: Path, privacy: str, level: str, size: int) -> dict[str, Any]
     engine = Flower(read.configuration.algorithm, site, consortium, cast(Any, None), journal, Deadline(1.0, 2))
     seen: Any = PostProcessing() if level == "L2" else Unprotected()
     rows = [release_row(f"party {party}", 0, 0, "students", seen, "server", Asked()) for party in NAMES]
-    engine.releases = [asdict(row) for row in rows]
+    noisy = release_row("party 1", 0, 1, "labels", Laplace(0.1, "example"), "public", Asked(5, 3, 3))  # from a seed
+    engine.releases = [asdict(row) for row in [*rows, *[noisy] * (level == "L2")]]
+    engine.rejections = [f"request 0: party 0: {REJECTED}"] * (level != "L0")
     engine.traffic.exchanges = [
         Exchange("TrainStudents", {0: 90, 1: 90}, {0: size, 1: 700}, True, False, 1.5, ()),
         Exchange("InstallModel", {0: 800, 1: 800}, {0: 60, 1: 60}, False, True, 0.5, ()),
@@ -94,6 +97,12 @@ def test_the_server_keeps_the_rest_for_itself(tmp_path: Path) -> None:
 def test_sizes_of_what_was_released_are_told(tmp_path: Path) -> None:
     record = json.loads(written(tmp_path, PRIVATE["L2"], "L2", 4835)["record.json"])
     assert record["bytes"] == {"up": 4835 + 700 + 120, "down": 1780}
+
+
+@pytest.mark.parametrize("level", ["L1", "L2"])
+def test_what_was_wrong_with_a_reply_stands_in_no_private_record(tmp_path: Path, level: str) -> None:
+    """Not even where a party says of itself that its noise came from a seed."""
+    assert REJECTED not in written(tmp_path, PRIVATE[level], level, 4835)["record.json"].decode()
 
 
 def test_a_run_without_privacy_withholds_nothing(tmp_path: Path) -> None:
