@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from limbeck import __version__
+from program import limbeck
 
 EXPERIMENT = """
 [data]
@@ -34,12 +35,6 @@ subsets = 2
 def here(tmp_path: Path) -> Path:
     (tmp_path / "e.toml").write_text(EXPERIMENT)
     return tmp_path
-
-
-def limbeck(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "limbeck", *arguments]
-    one_core = {**os.environ, "LOKY_MAX_CPU_COUNT": "1"}  # no pool of processes, which takes seconds to start
-    return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, env=one_core)
 
 
 def check_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:

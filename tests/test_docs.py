@@ -22,6 +22,7 @@ from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.plan import methods_in, plan
 from limbeck.privacy.accountants import every_epsilon
 from limbeck.privacy.events import MECHANISMS, DpEvent
+from program import limbeck
 
 ROOT = Path(__file__).parent.parent
 
@@ -75,16 +76,14 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
 def test_the_experiment_of_the_readme_runs(tmp_path: Path) -> None:
     experiment, *_ = code("README.md", "toml")
     (tmp_path / "consortium.toml").write_text(experiment)
-    command = [sys.executable, "-m", "limbeck", "run", "consortium.toml", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = limbeck(tmp_path, "run", "consortium.toml", "--json")
     assert done.returncode == 0, done.stderr
 
 
 def test_the_privacy_of_the_readme_keeps_to_its_epsilon(tmp_path: Path) -> None:
     _, private, _ = code("README.md", "toml")
     (tmp_path / "private.toml").write_text(private)
-    command = [sys.executable, "-m", "limbeck", "run", "private.toml", "--json", "--out", "run"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = limbeck(tmp_path, "run", "private.toml", "--json", "--out", "run")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert 2.9 < answer["epsilon"] <= 3.0
@@ -106,8 +105,7 @@ def test_the_files_of_the_readme_federate(tmp_path: Path) -> None:
         ["run", "sites.toml", "--out", "run"],
         ["predict", "run/model.onnx", "test.csv", "-o", "out.csv"],
     ):
-        command = [sys.executable, "-m", "limbeck", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        done = limbeck(tmp_path, *arguments)
         assert done.returncode == 0, done.stderr
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 81
 

@@ -144,7 +144,7 @@ def test_what_is_wrong_at_home_is_not_told_to_the_server(home: Path, capfd: pyte
 def test_a_refusal_for_want_of_budget_does_not_tell_how_many_rows_there_are(home: Path) -> None:
     """Thirty rows: more subsets than that cannot be, but the server learns no such thing by asking."""
     settle(home, 'budget = { epsilon = 0.001, delta = 1e-5, towards = "server" }')
-    asked = [FedKT(partitions=1, subsets=n, privacy=Privacy("L2", epsilon=2.0)) for n in (4, 30, 31, 500)]
+    asked = [FedKT(partitions=1, subsets=n, queries=5, privacy=Privacy("L2", epsilon=2.0)) for n in (4, 30, 31, 500)]
     assert {refusal(home, question(each)) for each in asked} == {TOO_MUCH}
 
 

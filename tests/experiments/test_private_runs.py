@@ -22,6 +22,7 @@ from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.config import Experiment, check_table
 from limbeck.experiments.result import Result
 from limbeck.privacy.ledger import over_runs, read_contents, read_ledger
+from program import limbeck
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
 FILE = """
@@ -54,7 +55,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def run(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), cwd=here, capture_output=True, text=True, check=False)
+    return limbeck(here, "run", "e.toml", "--processes", "1", *arguments)
 
 
 def drawn(ledger: Path) -> dict[Any, Any]:
@@ -174,8 +175,7 @@ def test_what_cannot_be_is_refused_before_training(here: Path, settings: list[st
 
 
 def test_comparisons_never_touch_real_noise(here: Path) -> None:
-    command = [sys.executable, "-m", "limbeck", "compare", "e.toml", "--seeds", "1"]
-    done = subprocess.run(command, cwd=here, capture_output=True, text=True)
+    done = limbeck(here, "compare", "e.toml", "--seeds", "1")
     assert done.returncode == 1
     assert "--set noise=simulated" in done.stderr
 
@@ -233,9 +233,7 @@ def test_a_kept_ledger_adds_runs_up_until_its_budget_is_spent(here: Path) -> Non
     looser = run(here, "--out", "d", *settings, "--set", "budget={ epsilon = 9.0 }")
     assert looser.returncode == 1
     assert "budget.epsilon = 9 is more than the budget that book.sqlite keeps" in looser.stderr
-    told = subprocess.run(
-        [sys.executable, "-m", "limbeck", "privacy", "ledger", "book.sqlite"], cwd=here, capture_output=True, text=True
-    )
+    told = limbeck(here, "privacy", "ledger", "book.sqlite")
     assert "gumbel 0.05" in told.stdout
     assert "budget: epsilon 3.5 at delta 1e-05 towards public, unit row; spent" in told.stdout
     assert "parties without a name count as everybody" in told.stdout

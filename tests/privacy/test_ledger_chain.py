@@ -22,6 +22,7 @@ from limbeck.privacy import chain
 from limbeck.privacy.ledger import Budget, LedgerStore, read_contents, read_ledger
 from limbeck.privacy.mechanisms import Laplace, Subsample
 from limbeck.protocol.release import Asked, Release, release_row
+from program import limbeck
 
 COLUMNS = ("id", "at", "kind", "run", "site", "turn", "number", "body", "drawn", "digest")
 SECRET = 7  # the entry that holds a subset of rows, which was never released
@@ -70,6 +71,7 @@ def copied(whole: Path, folder: Path) -> Path:
 def tamper(path: Path, statement: str, *values: Any) -> None:
     """As anybody can who may write to the file."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
         triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for (name,) in triggers:
             connection.execute(f"DROP TRIGGER {name}")
@@ -353,12 +355,12 @@ def test_another_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def limbeck(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "limbeck", "privacy", *arguments], capture_output=True, text=True)
+def privacy(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return limbeck(Path.cwd(), "privacy", *arguments)
 
 
 def test_the_program_prints_the_head_and_the_budgets(ledger: Path) -> None:
-    told = limbeck("ledger", str(ledger), "--rows-per-person", "5")
+    told = privacy("ledger", str(ledger), "--rows-per-person", "5")
     number, digest = read_contents(ledger)[0].head
     assert f"head: {number} entries, the last {digest}" in told.stdout
     assert "budget: epsilon 9 at delta 0.5 towards public, unit row; spent" in told.stdout
@@ -366,11 +368,11 @@ def test_the_program_prints_the_head_and_the_budgets(ledger: Path) -> None:
     assert "rows" in told.stdout
     assert "could not be noticed" not in told.stdout
     (ledger.parent / "l.sqlite.head").unlink()
-    told = limbeck("ledger", str(ledger))
+    told = privacy("ledger", str(ledger))
     assert (told.returncode, digest in told.stdout) == (0, True)
     assert "the head is not kept beside the ledger: removed last entries could not be noticed" in told.stdout
     tamper(ledger, "DELETE FROM entries WHERE id = 3")
-    refused = limbeck("ledger", str(ledger))
+    refused = privacy("ledger", str(ledger))
     assert refused.returncode == 1
     assert "entry 3 is missing" in refused.stderr
 

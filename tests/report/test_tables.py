@@ -66,7 +66,9 @@ def test_where_parties_started_and_what_they_could_reach() -> None:
 
 
 def test_what_a_record_withholds_is_printed_as_withheld() -> None:
-    federation = replace(small_federation(FedKT(subsets=2, privacy=Privacy("L1", epsilon=8.0))), noise="secure")
+    federation = replace(
+        small_federation(FedKT(subsets=2, queries=5, privacy=Privacy("L1", epsilon=8.0))), noise="secure"
+    )
     record = federation.run(PoolTrainer(1)).record
     told = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in shown(run_table(record)).splitlines()}
     assert told["seconds"] == told["constant predictor's accuracy"] == "withheld"
@@ -81,7 +83,7 @@ def test_what_a_record_withholds_is_printed_as_withheld() -> None:
 
 def test_named_parties_and_people_with_several_rows() -> None:
     privacy = Privacy("L2", epsilon=8.0, rows_per_person=3)
-    federation = small_federation(FedKT(subsets=2, privacy=privacy))
+    federation = small_federation(FedKT(subsets=2, queries=5, privacy=privacy))
     record = replace(federation, names=["north", "south", "west"]).run(PoolTrainer(1)).record
     assert [line.split()[0] for line in shown(party_table(record)).splitlines()[-3:]] == ["north", "south", "west"]
     assert "(3 rows of a person, replace, delta 1e-05, simulated)" in shown(run_table(record), 120)

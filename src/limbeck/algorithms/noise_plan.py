@@ -6,11 +6,10 @@ is the noisy median of the parties' estimates, where the epsilon is enough for s
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from limbeck.knowledge.encodings import MOST, number_of_components
 from limbeck.privacy.accountants.composition import gaussian_epsilon
-from limbeck.privacy.calibration import Privacy, gaussian_sums
+from limbeck.privacy.calibration import Privacy, computed_once, gaussian_sums
 from limbeck.privacy.mechanisms import GaussianSum, NoisyMedian
 from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.release import Unit
@@ -31,7 +30,7 @@ class NoisePlan:
     median: NoisyMedian | None = None
 
 
-@lru_cache(maxsize=64)
+@computed_once
 def noise_plan(
     privacy: Privacy, run: Facts, teachers: tuple[int, int], sensitivity: float, counts: bool, prior: bool
 ) -> NoisePlan:

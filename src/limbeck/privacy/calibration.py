@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, wraps
+from threading import RLock
+from typing import Literal, ParamSpec, TypeVar
 
 from scipy import optimize
 
@@ -15,6 +16,8 @@ from limbeck.privacy.mechanisms import ClippedGaussian, ConfidentGaussian, Gamma
 from limbeck.protocol.release import Asked, Noise, Unit
 from limbeck.tables import Above0, Delta, RowsPerPerson, check_fields
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Level = Literal["L0", "L1", "L2"]
 NoisyMaxName = Literal["gumbel", "laplace", "gaussian", "confident-gaussian"]
 CHECK = 2.0  # of Confident-GNMax: how many times the answer's noise its check has, unless told
@@ -86,7 +89,19 @@ class Privacy:
 L0 = Privacy()
 
 
-@lru_cache(maxsize=256)
+def computed_once(function: Callable[P, T]) -> Callable[P, T]:
+    """Cache results; of several threads that ask for the same one, the others wait for the first."""
+    lock, cached = RLock(), lru_cache(maxsize=256)(function)
+
+    @wraps(function)
+    def locked(*arguments: P.args, **more: P.kwargs) -> T:
+        with lock:
+            return cached(*arguments, **more)
+
+    return locked
+
+
+@computed_once
 def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked, beside: tuple[DpEvent, ...] = ()) -> Mechanism:
     """The least noise that keeps to `privacy.epsilon`, with what is released beside, for a person's rows together."""
     known = (asked.classes, asked.voters, asked.abstentions, asked.noise, privacy.rows_per_person)
@@ -106,7 +121,7 @@ def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked, beside: 
     return mechanism(_least_noise(excess, math.log(event(0.0).weight * math.sqrt(asked.queries)), told))
 
 
-@lru_cache(maxsize=256)
+@computed_once
 def clipped_gaussian(
     bound: float,
     sigma: float | None,
@@ -139,7 +154,7 @@ def clipped_gaussian(
     return ClippedGaussian(bound, math.exp(found), asked.classes)
 
 
-@lru_cache(maxsize=256)
+@computed_once
 def gaussian_sums(
     epsilon: float,
     delta: float,
