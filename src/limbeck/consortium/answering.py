@@ -176,7 +176,7 @@ def _fitting(words: Sequence[Agreed], kind: type, algorithm: Algorithm) -> Agree
     differences = []
     for each in at_level:
         bounds = each.bounds(kind)
-        differences.append(bounds and bounds.difference(algorithm, None))
+        differences.append(bounds and bounds.difference(algorithm))
         if differences[-1] is None:
             return each
     raise RefusalError(f"this party did not agree to {algorithm.name} with this value of {differences[0]}")
