@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from limbeck.consortium.server import ServerFolder
-from limbeck.engines.flower.coordinator import Control, wait_for
+from limbeck.engines.flower.coordinator import wait_for
 from limbeck.engines.flower.keys import expires
 from limbeck.errors import LimbeckError
 from limbeck.locks import locked
@@ -64,17 +64,13 @@ def _ready(folder: ServerFolder, child: "subprocess.Popen[bytes]") -> None:
         if child.poll() is not None:
             raise LimbeckError("the SuperLink could not be started; what it said stands above")
         try:
-            _try(control)
+            wait_for(control, 0.5)
             break
         except LimbeckError:
             if time.monotonic() > until:
                 raise
     folder.sync(control)
     control.close()
-
-
-def _try(control: Control) -> None:
-    wait_for(control, 0.5)
 
 
 def main(path: str) -> None:

@@ -6,7 +6,6 @@ process that has done nothing but its imports.
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -144,7 +143,3 @@ def _wake(home: Path) -> tuple[Algorithm, Silo]:
 
 def _ledger(home: Path) -> MemoryLedger:
     return MemoryLedger([Release(**row) for row in json.loads((home / "ledger.json").read_text())])
-
-
-if __name__ == "__main__":
-    answer_once(Path(sys.argv[1]))
