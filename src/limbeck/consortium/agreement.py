@@ -100,7 +100,7 @@ def _exactly(value: Any) -> Bound:
 
 def _bound(key: str, hint: Any, value: Any, usual: Any) -> Bound:
     if not isinstance(value, Mapping):
-        return Exact(_checked(key, hint, value))
+        return Exact(checked(key, TypeAdapter(hint), value))
     if set(value) == {CHOICE} and isinstance(value[CHOICE], list) and value[CHOICE]:
         return OneOf(tuple(_bound(key, hint, each, usual) for each in value[CHOICE]))
     if value and set(value) <= set(RANGE):
@@ -116,11 +116,7 @@ def _bound(key: str, hint: Any, value: Any, usual: Any) -> Bound:
 def _end(key: str, hint: Any, value: Any) -> Any:
     if isinstance(value, bool | str | list | Mapping):
         raise LimbeckError(f"{key} = {value!r}: a range is between two numbers")
-    return None if value is None else _checked(key, hint, value)
-
-
-def _checked(key: str, hint: Any, value: Any) -> Any:
-    return checked(key, TypeAdapter(hint), value)
+    return None if value is None else checked(key, TypeAdapter(hint), value)
 
 
 def same(one: Any, other: Any) -> bool:
