@@ -93,7 +93,7 @@ def _until_all_are_there(server: Path, parties: int) -> None:
     from limbeck.consortium.server import ServerFolder
 
     folder = ServerFolder(server)
-    while sum(bool(each.there) for each in overview(folder).members) < parties:
+    while len(overview(folder).there or ()) < parties:
         time.sleep(0.5)
 
 

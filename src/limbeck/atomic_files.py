@@ -57,3 +57,17 @@ def make_private(path: Path) -> None:
     """Make an empty file that only its owner may read, where there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, OWNER_ONLY))
+
+
+def private_file(path: Path) -> Path:
+    """The file, made empty where it is missing, readable by its owner only."""
+    make_private(path)
+    path.chmod(OWNER_ONLY)
+    return path
+
+
+def write_secret(path: Path, data: bytes) -> None:
+    """Write a new file that nobody but its owner reads, from its first moment on."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)

@@ -19,7 +19,7 @@ RIGHT = FedKT(subsets=5, privacy=Privacy("L2", epsilon=1.0))
 
 
 def difference(algorithm: Any, agreed: dict[str, Any]) -> str | None:
-    return read_parameters(type(algorithm), agreed).difference(algorithm, None)
+    return read_parameters(type(algorithm), agreed).difference(algorithm)
 
 
 @pytest.mark.parametrize(

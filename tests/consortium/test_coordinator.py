@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
 from limbeck.consortium import party, server
-from limbeck.consortium.coordinator import _check_plan, add_late, begin, resume
+from limbeck.consortium.coordinator import _planned_here, add_late, begin, resume
 from limbeck.consortium.experiment import read_plan
 from limbeck.consortium.overview import overview
 from limbeck.consortium.server import ServerFolder
@@ -56,8 +56,8 @@ def test_a_run_that_would_pass_the_servers_budget_is_refused_before_anyone_is_as
     file.write_text(file.read_text().replace('level = "L2", epsilon = 4.0', 'level = "L1", epsilon = 40.0'))
     book = LedgerStore(None, "run", Budget(3.0))
     with pytest.raises(LimbeckError, match="would bring epsilon towards public"):
-        _check_plan(book, read_plan(file), 2)
-    _check_plan(LedgerStore(None, "run", Budget(50.0)), read_plan(file), 2)
+        book.check_plan(_planned_here(read_plan(file), 2))
+    LedgerStore(None, "run", Budget(50.0)).check_plan(_planned_here(read_plan(file), 2))
 
 
 def test_a_late_party_is_for_one_shot_methods_and_must_have_been_there(folder: ServerFolder) -> None:

@@ -116,7 +116,7 @@ def test_every_parameter_that_is_not_usual_stands_in_the_file_exactly(algorithm:
     [agreed] = proposed(invitation(algorithm))["agree"]
     kind = algorithm_named(algorithm.name)
     assert from_table(kind, agreed["parameters"]) == algorithm
-    assert read_parameters(kind, agreed["parameters"]).difference(algorithm, None) is None
+    assert read_parameters(kind, agreed["parameters"]).difference(algorithm) is None
 
 
 def test_an_invitation_cannot_write_settings_of_its_own_nor_make_a_party_import_code() -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 from limbeck.consortium.coordinator import _record, _write
 from limbeck.consortium.experiment import RunPlan, read_plan
 from limbeck.data.sets import load
-from limbeck.engines.flower.engine import Consortium, Deadline, Flower
+from limbeck.engines.flower.engine import Consortium, Flower
 from limbeck.engines.journal import Journal
 from limbeck.engines.traffic import Exchange
 from limbeck.models.jobs import Fit
@@ -48,7 +48,7 @@ def written(folder: Path, privacy: str, level: str, size: int) -> dict[str, Any]
     journal = Journal(folder / f"{size}.sqlite", new=True)
     journal.note(0, 1, REFUSAL)
     consortium = Consortium("run", read.terms(2), {0: b"", 1: b""})
-    engine = Flower(read.configuration.algorithm, site, consortium, cast(Any, None), journal, Deadline(1.0, 2))
+    engine = Flower(read.configuration.algorithm, site, consortium, cast(Any, None), journal, 1.0, 2)
     seen: Any = PostProcessing() if level == "L2" else Unprotected()
     rows = [release_row(f"party {party}", 0, 0, "students", seen, "server", Asked()) for party in NAMES]
     noisy = release_row("party 1", 0, 1, "labels", Laplace(0.1, "example"), "public", Asked(5, 3, 3))  # from a seed

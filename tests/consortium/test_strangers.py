@@ -134,7 +134,7 @@ def test_a_server_that_sends_another_app_is_refused(
     control = folder.control()
     line = Connection(control)
     node = next(each.node for each in control.presences() if each.online)
-    posted = line.post({node: _question(0).encode()}, 60.0)
+    posted = {line.post(node, _question(0).encode(), 60.0): node}
     [(_, data, _)] = _collect(line, posted)
     assert data is not None
     assert "another app" in str(Answer.decode(data).refusal)

@@ -16,7 +16,7 @@ from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.algorithms.scoring import TrainLocally
 from limbeck.engines.engine import Envelope
-from limbeck.engines.flower.engine import Consortium, Deadline, Flower
+from limbeck.engines.flower.engine import Consortium, Flower
 from limbeck.engines.journal import Journal
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
@@ -53,7 +53,7 @@ def engine(tmp_path: Path) -> Flower:
     terms = Terms("fedmd", {}, 1, 0, ["a", "b", "c"], SITE.public.hash)
     journal = Journal(tmp_path / "journal.sqlite", new=True)
     control = cast(Any, SimpleNamespace())
-    return Flower(PLAIN, SITE, Consortium("run", terms, {0: b"key"}), control, journal, Deadline(1.0, 1))
+    return Flower(PLAIN, SITE, Consortium("run", terms, {0: b"key"}), control, journal, 1.0, 1)
 
 
 def accepted(engine: Flower, **changes: Any) -> Any:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 
-from limbeck.cli.privacy import Unit as CliUnit
 from limbeck.cli.privacy import epsilon as epsilon_command
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import ACCOUNTANTS, best_epsilon, epsilon_by, every_epsilon
@@ -674,7 +673,7 @@ def test_rows_per_person_is_refused_where_it_does_nothing(level: Any, why: str) 
 
 
 def test_the_command_takes_rows_per_person(capsys: pytest.CaptureFixture[str]) -> None:
-    asked: dict[str, Any] = {"mechanism": "gaussian", "sigma": 9.0, "queries": 3, "unit": CliUnit.EXAMPLE}
+    asked: dict[str, Any] = {"mechanism": "gaussian", "sigma": 9.0, "queries": 3, "unit": "example"}
     epsilon_command(**asked, rows_per_person=5, voters=4, as_json=True)
     answer = json.loads(capsys.readouterr().out)
     assert answer["all"]["gaussian"] == pytest.approx(gaussian_exact(4 * math.sqrt(6) / 9))

@@ -13,6 +13,8 @@ from limbeck.cli import comparisons, consortium, data, privacy, runs
 from limbeck.cli.shared import INTERRUPTED, stop
 from limbeck.errors import LimbeckError, LimbeckWarning
 
+FLOWER = ("flwr", "cryptography", "httpx", "uvicorn")
+
 app = typer.Typer(
     name="limbeck",
     help="Federated learning by knowledge transfer: share predictions and small students, never rows or weights.",
@@ -20,8 +22,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verbs in (runs, comparisons, privacy, data, consortium):
-    verbs.add(app)
+for verb in (runs.demo, runs.run, runs.predict, comparisons.compare, comparisons.sweep):
+    app.command()(verb)
+for group in (comparisons.results, privacy.app, data.app, consortium.server, consortium.party):
+    app.add_typer(group)
 
 
 def main() -> None:
@@ -37,6 +41,10 @@ def main() -> None:
         sys.exit(code)
     except LimbeckError as error:
         stop(f"limbeck: {error}", 1)
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.split(".")[0] not in FLOWER:
+            raise
+        stop("limbeck: this needs Flower: pip install 'limbeck[flower]'", 1)
     except Exception as error:
         if not hasattr(error, "format_message"):  # click's own complaints about the command line
             raise

@@ -18,13 +18,7 @@ ResultsFolder = Annotated[Path, typer.Option("--out", help="The results folder: 
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
-
-def add(app: typer.Typer) -> None:
-    for verb in (compare, sweep):
-        app.command()(verb)
-    results = typer.Typer(help="Finished cells of comparisons.", no_args_is_help=True)
-    results.command("merge")(merge)
-    app.add_typer(results, name="results")
+results = typer.Typer(name="results", help="Finished cells of comparisons.", no_args_is_help=True)
 
 
 def compare(
@@ -39,7 +33,7 @@ def compare(
     processes: Processes = None,
 ) -> None:
     """Compare methods on the same rows, over seeds; what has run before is not run again."""
-    _compare("compare", file, beside, [], seeds, settings, out, _form(as_json, as_markdown, as_csv), processes)
+    sweep(file, [], beside, seeds, settings, out, as_json, as_markdown, as_csv, processes)
 
 
 def sweep(
@@ -57,33 +51,7 @@ def sweep(
     processes: Processes = None,
 ) -> None:
     """Run an experiment for every combination of values, over seeds; what has run before is not run again."""
-    _compare("sweep", file, beside, over, seeds, settings, out, _form(as_json, as_markdown, as_csv), processes)
-
-
-def merge(
-    others: Annotated[list[Path], typer.Argument(help="Results folders from elsewhere.")],
-    into: ResultsFolder = Path("results"),
-) -> None:
-    """Take in cells that were made on other machines."""
-    from limbeck.experiments.results import Results
-
-    for other in others:
-        merged = Results(into).merge(Results(other))
-        differ = f", {merged.different} with another outcome (ours was kept)" if merged.different else ""
-        typer.echo(f"{other}: {merged.new} new, {merged.same} here already{differ}")
-
-
-def _compare(
-    verb: str,
-    file: Path,
-    beside: str,
-    over: list[str],
-    seeds: int,
-    settings: list[str] | None,
-    out: Path,
-    form: str,
-    processes: int | None,
-) -> None:
+    form = _form(as_json, as_markdown, as_csv)
     sys.path.insert(0, str(file.parent.resolve()))
     answer = sys.stdout if form == "table" else private_stdout()
     from limbeck.experiments.compare import compare
@@ -102,14 +70,28 @@ def _compare(
         "md": comparison.as_markdown(planned, summaries),
         "csv": comparison.as_csv(planned, summaries),
     }
+    verb = "sweep" if over else "compare"
     written = _keep_report(out / f"{file.stem}-{verb}", forms, planned, summaries)
     if form != "table":
-        answer.write(forms[form])
-        answer.flush()
+        typer.echo(forms[form], nl=False, file=answer)
         return
     screen = console()
     screen.print(comparison.comparison(planned, summaries))
     screen.print(f"\nwritten: {written}")
+
+
+@results.command()
+def merge(
+    others: Annotated[list[Path], typer.Argument(help="Results folders from elsewhere.")],
+    into: ResultsFolder = Path("results"),
+) -> None:
+    """Take in cells that were made on other machines."""
+    from limbeck.experiments.results import Results
+
+    for other in others:
+        merged = Results(into).merge(Results(other))
+        differ = f", {merged.different} with another outcome (ours was kept)" if merged.different else ""
+        typer.echo(f"{other}: {merged.new} new, {merged.same} here already{differ}")
 
 
 def _keep_report(stem: Path, forms: dict[str, str], planned: Any, summaries: Any) -> Path:

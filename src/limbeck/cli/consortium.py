@@ -2,11 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 
@@ -16,37 +17,11 @@ from limbeck.errors import LimbeckError
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `init` made.")]
 NewFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]
 
-
-def add(app: typer.Typer) -> None:
-    server = typer.Typer(help="For the coordinator of a consortium.", no_args_is_help=True)
-    coordinating: list[tuple[str, Any]] = [
-        ("init", server_init),
-        ("invite", invite),
-        ("admit", admit),
-        ("remove", remove),
-        ("start", server_start),
-        ("run", run),
-        ("add-late", add_late),
-        ("status", status),
-    ]
-    for name, verb in coordinating:
-        server.command(name)(verb)
-    app.add_typer(server, name="server")
-    party = typer.Typer(help="For an organisation that takes part.", no_args_is_help=True)
-    attending: list[tuple[str, Any]] = [
-        ("init", party_init),
-        ("start", party_start),
-        ("ledger", party_ledger),
-        ("rekey", party_rekey),
-        ("rejoin", party_rejoin),
-        ("requests", requests),
-        ("approve", approve),
-    ]
-    for name, verb in attending:
-        party.command(name)(verb)
-    app.add_typer(party, name="party")
+server = typer.Typer(name="server", help="For the coordinator of a consortium.", no_args_is_help=True)
+party = typer.Typer(name="party", help="For an organisation that takes part.", no_args_is_help=True)
 
 
+@server.command("init")
 def server_init(
     folder: NewFolder,
     name: Annotated[
@@ -56,10 +31,9 @@ def server_init(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The one port that must be reachable.")] = 9443,
 ) -> None:
     """Make a server's folder: a certificate authority, a certificate for the given names, an example experiment."""
-    with _flower():
-        from limbeck.consortium.server import init
+    from limbeck.consortium.server import init
 
-        init(folder, name or ["localhost"], host, port)
+    init(folder, name or ["localhost"], host, port)
     typer.echo(
         f"{folder}: look at experiment.toml, then\n"
         f"  limbeck server start {folder}          (in a window of its own)\n"
@@ -67,6 +41,7 @@ def server_init(
     )
 
 
+@server.command()
 def invite(
     folder: Folder,
     party: Annotated[str, typer.Argument(metavar="PARTY", help="The party's name.")],
@@ -75,43 +50,43 @@ def invite(
     ] = None,
 ) -> None:
     """Write a party's join file: the address, the authority, the hash of the public rows, the algorithm's terms."""
-    with _flower():
-        from limbeck.consortium.server import ServerFolder
+    from limbeck.consortium.server import ServerFolder
 
-        file = ServerFolder(folder).invite(party, experiment)
+    file = ServerFolder(folder).invite(party, experiment)
     typer.echo(f"{file}\nGive it to {party}, with the public rows; then: limbeck server admit {folder} {party}.pub")
 
 
+@server.command()
 def admit(
     folder: Folder,
     key: Annotated[Path, typer.Argument(metavar="PARTY.pub", help="The public key that the party made.")],
 ) -> None:
     """Register the key of an invited party; a new key takes the place of an old one."""
-    with _flower():
-        from limbeck.consortium.server import ServerFolder
+    from limbeck.consortium.server import ServerFolder
 
-        name = ServerFolder(folder).admit(key)
+    name = ServerFolder(folder).admit(key)
     typer.echo(f"{name} is admitted")
 
 
+@server.command()
 def remove(folder: Folder, party: Annotated[str, typer.Argument(metavar="PARTY")]) -> None:
     """Let a party in no longer."""
-    with _flower():
-        from limbeck.consortium.server import ServerFolder
+    from limbeck.consortium.server import ServerFolder
 
-        ServerFolder(folder).remove(party)
+    ServerFolder(folder).remove(party)
     typer.echo(f"{party} is removed")
 
 
+@server.command("start")
 def server_start(folder: Folder) -> None:
     """Listen for parties until interrupted; what lies underneath is started again when it dies."""
-    with _flower():
-        from limbeck.consortium.supervisor import keep
+    from limbeck.consortium.supervisor import keep
 
-        with _until_interrupted():
-            keep(folder, _say)
+    with _until_interrupted():
+        keep(folder, _say)
 
 
+@server.command()
 def run(
     folder: Folder,
     experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml")],
@@ -119,19 +94,15 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment with all parties that are admitted; writes DIR/runs/NAME-N."""
-    answer = private_stdout() if as_json else sys.stdout
-    with _flower():
-        from limbeck.consortium.coordinator import begin
-        from limbeck.consortium.coordinator import resume as go_on
-        from limbeck.consortium.server import ServerFolder
+    from limbeck.consortium.coordinator import begin
+    from limbeck.consortium.coordinator import resume as go_on
+    from limbeck.consortium.server import ServerFolder
 
-        try:
-            led = (go_on if resume else begin)(ServerFolder(folder), experiment, _say)
-        except KeyboardInterrupt:
-            stop(f"limbeck: interrupted; limbeck server run {folder} {experiment} --resume goes on", INTERRUPTED)
-    _told(led, as_json, answer)
+    lead = partial(go_on if resume else begin, ServerFolder(folder), experiment, _say)
+    _lead(lead, as_json, f"limbeck server run {folder} {experiment} --resume")
 
 
+@server.command()
 def add_late(
     folder: Folder,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run in DIR/runs.")],
@@ -139,26 +110,21 @@ def add_late(
     as_json: AsJson = False,
 ) -> None:
     """Count the votes again with a party that was late (FedKT, FedKD); nobody else is asked."""
-    answer = private_stdout() if as_json else sys.stdout
-    with _flower():
-        from limbeck.consortium.coordinator import add_late as join_in
-        from limbeck.consortium.server import ServerFolder
+    from limbeck.consortium.coordinator import add_late as join_in
+    from limbeck.consortium.server import ServerFolder
 
-        try:
-            led = join_in(ServerFolder(folder), run, party, _say)
-        except KeyboardInterrupt:
-            stop(f"limbeck: interrupted; limbeck server add-late {folder} {run} {party} goes on", INTERRUPTED)
-    _told(led, as_json, answer)
+    lead = partial(join_in, ServerFolder(folder), run, party, _say)
+    _lead(lead, as_json, f"limbeck server add-late {folder} {run} {party}")
 
 
+@server.command()
 def status(folder: Folder) -> None:
     """Who is there, who answered, what was released."""
-    with _flower():
-        from limbeck.consortium.overview import overview
-        from limbeck.consortium.server import ServerFolder
-        from limbeck.report.consortium import member_table, run_tables
+    from limbeck.consortium.overview import overview
+    from limbeck.consortium.server import ServerFolder
+    from limbeck.report.consortium import member_table, run_tables
 
-        seen = overview(ServerFolder(folder))
+    seen = overview(ServerFolder(folder))
     screen = console()
     screen.print(member_table(seen))
     for table, lines in run_tables(seen):
@@ -167,30 +133,31 @@ def status(folder: Folder) -> None:
             screen.print(line, soft_wrap=True)
 
 
+@party.command("init")
 def party_init(
     folder: NewFolder,
     join_file: Annotated[Path, typer.Argument(metavar="JOIN_FILE", help="What the coordinator gave you.")],
 ) -> None:
     """Make a party's folder: its own key, which never leaves, PARTY.pub for the coordinator, and party.toml."""
-    with _flower():
-        from limbeck.consortium.party import init
+    from limbeck.consortium.party import init
 
-        public = init(folder, join_file)
+    public = init(folder, join_file)
     typer.echo(
         f"Send {public} to the coordinator.\n"
         f"Say in {folder}/party.toml where your rows are and what you agree to; then: limbeck party start {folder}"
     )
 
 
+@party.command("rekey")
 def party_rekey(folder: Folder) -> None:
     """Make a new key in the place of the old one; the coordinator must admit it again."""
-    with _flower():
-        from limbeck.consortium.party import PartyFolder, rekey
+    from limbeck.consortium.party import PartyFolder, rekey
 
-        public = rekey(PartyFolder(folder))
+    public = rekey(PartyFolder(folder))
     typer.echo(f"Send {public} to the coordinator.")
 
 
+@party.command("rejoin")
 def party_rejoin(
     folder: Folder,
     join_file: Annotated[Path, typer.Argument(metavar="JOIN_FILE", help="A new one, for the same party.")],
@@ -202,18 +169,19 @@ def party_rejoin(
     typer.echo(f"Look at [[agree]] in {folder}/party.toml before you start again.")
 
 
+@party.command("start")
 def party_start(folder: Folder) -> None:
     """Answer what this party agreed to, until interrupted; comes back when the line is lost."""
-    with _flower():
-        from limbeck.consortium.client_loop import ClientLoop
-        from limbeck.consortium.party import PartyFolder
+    from limbeck.consortium.client_loop import ClientLoop
+    from limbeck.consortium.party import PartyFolder
 
-        client = ClientLoop(PartyFolder(folder), _say)
-        client.check()
-        with _until_interrupted():
-            client.run()
+    client = ClientLoop(PartyFolder(folder), _say)
+    client.check()
+    with _until_interrupted():
+        client.run()
 
 
+@party.command("ledger")
 def party_ledger(
     folder: Folder,
     delta: Annotated[float, typer.Option(help="Delta, at which epsilon is computed.")] = 1e-5,
@@ -244,6 +212,7 @@ def party_ledger(
     screen.print(f"head: {number} entries, the last {digest}", soft_wrap=True)
 
 
+@party.command()
 def requests(folder: Folder) -> None:
     """Requests that wait for a person, and what was decided."""
     from limbeck.consortium.party import PartyFolder
@@ -255,6 +224,7 @@ def requests(folder: Folder) -> None:
         typer.echo("None.")
 
 
+@party.command()
 def approve(
     folder: Folder,
     number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of `limbeck party requests`.")],
@@ -271,15 +241,20 @@ def approve(
     typer.echo("denied" if deny else "approved")
 
 
-def _told(led: Any, as_json: bool, answer: TextIO) -> None:
+def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
+    """Show what comes of a run; `again` is the command that goes on with it after an interruption."""
     from limbeck.consortium.files import write_private
     from limbeck.report.statement import statement
     from limbeck.report.tables import run_table
 
+    answer = private_stdout() if as_json else sys.stdout
+    try:
+        led = lead()
+    except KeyboardInterrupt:
+        stop(f"limbeck: interrupted; {again} goes on", INTERRUPTED)
     write_private(led.folder / "privacy.md", statement(led.record, head=led.head).encode())
     if as_json:
-        answer.write(json.dumps(led.record.summary(str(led.folder)), allow_nan=False) + "\n")
-        answer.flush()
+        typer.echo(json.dumps(led.record.summary(str(led.folder)), allow_nan=False), file=answer)
         return
     screen = console()
     screen.print(run_table(led.record))
@@ -296,15 +271,4 @@ def _until_interrupted() -> Iterator[None]:
 
 
 def _say(line: str) -> None:
-    sys.stderr.write(f"{datetime.now().strftime('%H:%M:%S')} {line}\n")
-    sys.stderr.flush()
-
-
-@contextmanager
-def _flower() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name and error.name.split(".")[0] in ("flwr", "cryptography", "httpx", "uvicorn"):
-            raise LimbeckError("this needs Flower: pip install 'limbeck[flower]'") from error
-        raise
+    typer.echo(f"{datetime.now():%H:%M:%S} {line}", err=True)

@@ -7,15 +7,10 @@ import typer
 
 from limbeck.cli.shared import Settings, console
 
-
-def add(app: typer.Typer) -> None:
-    data = typer.Typer(help="Data sets, and who holds what.", no_args_is_help=True)
-    verbs: dict[str, Any] = {"list": list_sets, "show": show, "split": split, "get": get, "fit": fit, "schema": schema}
-    for name, verb in verbs.items():
-        data.command(name)(verb)
-    app.add_typer(data, name="data")
+app = typer.Typer(name="data", help="Data sets, and who holds what.", no_args_is_help=True)
 
 
+@app.command("list")
 def list_sets() -> None:
     """The data sets that are here."""
     from limbeck.data.sets import names
@@ -24,6 +19,7 @@ def list_sets() -> None:
     console().print(list_table(names()))
 
 
+@app.command()
 def show(
     name: Annotated[str, typer.Argument(help="A data set, as `limbeck data list` names it.")],
 ) -> None:
@@ -34,6 +30,7 @@ def show(
     console().print(show(load(name)))
 
 
+@app.command()
 def split(
     source: Annotated[str, typer.Argument(help="An experiment (TOML), or a data set's name.")],
     settings: Settings = None,
@@ -53,6 +50,7 @@ def split(
     screen.print(f"\n{counts.sum()} private, {', '.join(sizes)} rows")
 
 
+@app.command()
 def get(
     name: Annotated[str, typer.Argument(help="mnist, adult, cod-rna, cifar10, cifar100 or svhn.")],
     mirror: Annotated[str | None, typer.Option(help="Another address that has the same files.")] = None,
@@ -63,6 +61,7 @@ def get(
     typer.echo(f"written: {get(name, mirror)}")
 
 
+@app.command()
 def fit(
     public: Annotated[str, typer.Argument(help="The public rows: a data set's name, or a file.")],
     private: Annotated[str, typer.Argument(help="The private rows: a data set's name, or a file.")],
@@ -79,6 +78,7 @@ def fit(
     console(soft_wrap=True).print(told(fit))
 
 
+@app.command()
 def schema(
     public: Annotated[Path, typer.Argument(help="The public rows (CSV or Parquet).")],
     label: Annotated[str, typer.Option(help="The column that holds the classes.")],

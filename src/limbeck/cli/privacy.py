@@ -1,40 +1,17 @@
 """`limbeck privacy`: what noise is worth, and what has been spent."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from limbeck.cli.shared import AsJson, console
 
-
-class Unit(StrEnum):
-    EXAMPLE = "example"
-    PARTY = "party"
+app = typer.Typer(name="privacy", help="What noise is worth, and what has been spent.", no_args_is_help=True)
 
 
-class Adjacency(StrEnum):
-    REPLACE = "replace"
-    ADD_REMOVE = "add-remove"
-
-
-class Noise(StrEnum):
-    SIMULATED = "simulated"
-    SECURE = "secure"
-
-
-MECHANISMS = "Votes: laplace, gumbel, gaussian, confident-gaussian; scores: laplace-logits, clipped-gaussian."
-
-
-def add(app: typer.Typer) -> None:
-    privacy = typer.Typer(help="What noise is worth, and what has been spent.", no_args_is_help=True)
-    for verb in (epsilon, ledger):
-        privacy.command()(verb)
-    app.add_typer(privacy, name="privacy")
-
-
+@app.command()
 def epsilon(
     mechanism: Annotated[
         str, typer.Option(help="laplace, gumbel, gaussian, confident-gaussian; laplace-logits, clipped-gaussian.")
@@ -43,15 +20,17 @@ def epsilon(
     sigma: Annotated[float | None, typer.Option(help="Noise of gaussian and confident-gaussian.")] = None,
     queries: Annotated[int | None, typer.Option(help="How many; default: the rows of --votes.")] = None,
     partitions: Annotated[int, typer.Option(help="s: a party's weight, or how often an example is asked about.")] = 1,
-    unit: Annotated[Unit, typer.Option(help="Who is protected.")] = Unit.PARTY,
-    adjacency: Annotated[Adjacency, typer.Option(help="What neighbours are.")] = Adjacency.REPLACE,
+    unit: Annotated[Literal["example", "party"], typer.Option(help="Who is protected.")] = "party",
+    adjacency: Annotated[Literal["replace", "add-remove"], typer.Option(help="What neighbours are.")] = "replace",
     classes: Annotated[int | None, typer.Option(help="Of two classes more is known.")] = None,
     voters: Annotated[int | None, typer.Option(help="How many vote.")] = None,
     votes: Annotated[Path | None, typer.Option(help="An NPY file of counts, a row a query.")] = None,
     accountant: Annotated[str, typer.Option(help="Its name, or best.")] = "best",
     orders: Annotated[int, typer.Option(help="L of moments: orders 1 to L.")] = 8,
     delta: Annotated[float, typer.Option(help="The chance that epsilon leaves out.")] = 1e-5,
-    noise: Annotated[Noise, typer.Option(help="Continuous, or discrete from the operating system.")] = Noise.SIMULATED,
+    noise: Annotated[
+        Literal["simulated", "secure"], typer.Option(help="Continuous, or discrete from the operating system.")
+    ] = "simulated",
     check: Annotated[float | None, typer.Option(help="confident-gaussian: noise of the check.")] = None,
     threshold: Annotated[float | None, typer.Option(help="confident-gaussian: votes needed.")] = None,
     bound: Annotated[float | None, typer.Option(help="Scores: what they are clipped to.")] = None,
@@ -74,14 +53,14 @@ def epsilon(
         share=share,
         queries=queries,
         partitions=partitions,
-        unit=unit.value,
-        adjacency=adjacency.value,
+        unit=unit,
+        adjacency=adjacency,
         classes=classes,
         voters=voters,
         votes=votes,
         orders=orders,
         delta=delta,
-        noise=noise.value,
+        noise=noise,
         rows_per_person=rows_per_person,
     )
     answer = account(query, accountant)
@@ -98,6 +77,7 @@ def epsilon(
     console().print(epsilon_table(title, answer.all, answer.accountant, dependent))
 
 
+@app.command()
 def ledger(
     file: Annotated[Path, typer.Argument(help="A ledger (SQLite) that runs wrote.")],
     delta: Annotated[float, typer.Option(help="Delta, at which epsilon is computed.")] = 1e-5,

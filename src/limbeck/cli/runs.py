@@ -12,11 +12,6 @@ from limbeck.cli.shared import AsJson, Processes, Settings, console, experiment_
 from limbeck.errors import LimbeckError
 
 
-def add(app: typer.Typer) -> None:
-    for verb in (demo, run, predict):
-        app.command()(verb)
-
-
 def demo(processes: Processes = None) -> None:
     """Ten organisations with different models learn to read digits together; takes seconds."""
     from limbeck.experiments.demo import demo_file, run_demo
@@ -66,8 +61,7 @@ def run(
         if ledger and not kept:
             remove_ledger(ledger)
     if as_json:
-        answer.write(json.dumps(result.record.summary(str(where)), allow_nan=False) + "\n")
-        answer.flush()
+        typer.echo(json.dumps(result.record.summary(str(where)), allow_nan=False), file=answer)
         return
     screen = console()
     screen.print(party_table(result.record))

@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -28,7 +28,7 @@ def console(stderr: bool = False, soft_wrap: bool = False) -> Any:
     return console
 
 
-def stop(line: str, code: int) -> None:
+def stop(line: str, code: int) -> NoReturn:
     sys.stderr.write(line + "\n")
     sys.exit(code)
 

@@ -6,13 +6,13 @@ recipes) are compared key by key in the same way.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from typing import Any, Protocol, get_args, get_type_hints
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Protocol, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from limbeck.errors import LimbeckError
-from limbeck.tables import check_keys
+from limbeck.tables import check_keys, checked, dataclass_in, default_of
 
 RANGE = ("least", "most")
 CHOICE = "one_of"
@@ -21,25 +21,15 @@ CHOICE = "one_of"
 class Bound(Protocol):
     """What one parameter may be."""
 
-    def difference(self, value: Any, usual: Any) -> str | None:
+    def difference(self, value: Any) -> str | None:
         """The key of the first difference, "" for the parameter itself; None where there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usual:
-    """The default value."""
-
-    def difference(self, value: Any, usual: Any) -> str | None:
-        if is_dataclass(value) and type(value) is type(usual):
-            return Parameters(type(usual), {}).difference(value, usual)
-        return None if same(value, usual) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
     value: Any
 
-    def difference(self, value: Any, usual: Any) -> str | None:
+    def difference(self, value: Any) -> str | None:
         return None if same(value, self.value) else ""
 
 
@@ -50,7 +40,7 @@ class Range:
     least: Any
     most: Any
 
-    def difference(self, value: Any, usual: Any) -> str | None:
+    def difference(self, value: Any) -> str | None:
         ends = [end for end in (self.least, self.most) if end is not None]
         right = all(type(end) is type(value) for end in ends)
         within = right and (self.least is None or self.least <= value) and (self.most is None or value <= self.most)
@@ -61,8 +51,8 @@ class Range:
 class OneOf:
     choices: tuple[Bound, ...]
 
-    def difference(self, value: Any, usual: Any) -> str | None:
-        return None if any(each.difference(value, usual) is None for each in self.choices) else ""
+    def difference(self, value: Any) -> str | None:
+        return None if any(each.difference(value) is None for each in self.choices) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,63 +62,61 @@ class Parameters:
     kind: type
     bounds: Mapping[str, Bound]
 
-    def difference(self, value: Any, usual: Any) -> str | None:
+    def difference(self, value: Any) -> str | None:
         if type(value) is not self.kind:
             return ""
-        for field in fields(self.kind):
-            default = getattr(usual, field.name) if isinstance(usual, self.kind) else default_of(field)
-            inner = self.bounds.get(field.name, Usual()).difference(getattr(value, field.name), default)
+        for name, bound in self.bounds.items():
+            inner = bound.difference(getattr(value, name))
             if inner is not None:
-                return ".".join(filter(None, [field.name, inner]))
+                return ".".join(filter(None, [name, inner]))
         return None
 
 
-def read_parameters(kind: type, table: Mapping[str, Any], within: str = "") -> Parameters:
+def read_parameters(kind: type, table: Mapping[str, Any], within: str = "", usual: Any = None) -> Parameters:
     """The bounds in a table of an algorithm's parameters; each value is checked against the parameter's type."""
+    defaults = _defaults(kind, usual)
     try:
-        check_keys(table, [field.name for field in fields(kind)])
+        check_keys(table, defaults)
     except LimbeckError as error:
         raise LimbeckError(f"{within.removesuffix('.')}: {error}" if within else str(error)) from error
     hints = get_type_hints(kind, include_extras=True)
-    return Parameters(kind, {key: _bound(f"{within}{key}", hints[key], value) for key, value in table.items()})
+    bounds = {key: _exactly(default) for key, default in defaults.items()}
+    given = {key: _bound(f"{within}{key}", hints[key], value, defaults[key]) for key, value in table.items()}
+    return Parameters(kind, bounds | given)
 
 
-def _bound(key: str, hint: Any, value: Any) -> Bound:
+def _defaults(kind: Any, usual: Any) -> dict[str, Any]:
+    """The default value of each parameter: as in `usual`, where that is of this kind."""
+    known = isinstance(usual, kind)
+    return {field.name: getattr(usual, field.name) if known else default_of(field) for field in fields(kind)}
+
+
+def _exactly(value: Any) -> Bound:
+    """One value; of a table every key, so that a difference names its key."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return Exact(value)
+    return Parameters(type(value), {key: _exactly(each) for key, each in _defaults(type(value), value).items()})
+
+
+def _bound(key: str, hint: Any, value: Any, usual: Any) -> Bound:
     if not isinstance(value, Mapping):
-        return Exact(_checked(key, hint, value))
+        return Exact(checked(key, TypeAdapter(hint), value))
     if set(value) == {CHOICE} and isinstance(value[CHOICE], list) and value[CHOICE]:
-        return OneOf(tuple(_bound(key, hint, each) for each in value[CHOICE]))
+        return OneOf(tuple(_bound(key, hint, each, usual) for each in value[CHOICE]))
     if value and set(value) <= set(RANGE):
         least, most = (_end(key, hint, value.get(end)) for end in RANGE)
         if least is not None and most is not None and least > most:
             raise LimbeckError(f"{key}: least = {least} is more than most = {most}")
         return Range(least, most)
-    if (kind := _dataclass_in(hint)) is None:
+    if (kind := dataclass_in(hint)) is None:
         raise LimbeckError(f"{key}: write a value, {{ least = .., most = .. }} or {{ one_of = [..] }}")
-    return read_parameters(kind, value, f"{key}.")
+    return read_parameters(kind, value, f"{key}.", usual)
 
 
 def _end(key: str, hint: Any, value: Any) -> Any:
     if isinstance(value, bool | str | list | Mapping):
         raise LimbeckError(f"{key} = {value!r}: a range is between two numbers")
-    return None if value is None else _checked(key, hint, value)
-
-
-def _checked(key: str, hint: Any, value: Any) -> Any:
-    try:
-        return TypeAdapter(hint).validate_python(value, strict=True)
-    except ValidationError as error:
-        raise LimbeckError(f"{key} = {value!r}: {error.errors()[0]['msg']}") from error
-
-
-def _dataclass_in(hint: Any) -> type | None:
-    found = (part for part in get_args(hint) or (hint,) if isinstance(part, type) and is_dataclass(part))
-    return next(found, None)
-
-
-def default_of(field: Field[Any]) -> Any:
-    """A parameter's default value; MISSING where it has none."""
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    return None if value is None else checked(key, TypeAdapter(hint), value)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -145,9 +133,8 @@ def same(one: Any, other: Any) -> bool:
 def changed(parameters: Any, usual: Any = None) -> dict[str, Any]:
     """The values that differ from their defaults, tables within tables too: what `read_parameters` agrees to."""
     found: dict[str, Any] = {}
-    for field in fields(parameters):
-        value = getattr(parameters, field.name)
-        default = getattr(usual, field.name) if isinstance(usual, type(parameters)) else default_of(field)
+    for key, default in _defaults(type(parameters), usual).items():
+        value = getattr(parameters, key)
         if not same(value, default):
-            found[field.name] = changed(value, default) if is_dataclass(value) else value
+            found[key] = changed(value, default) if is_dataclass(value) else value
     return found

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,7 @@ class ChargingLedger:
     """A party's own ledger; before the first row of an answer, what the server will release of it is charged."""
 
     own: SiteLedger
-    charge: Callable[[], None]
-    _is_charged: bool = field(default=False, init=False)
+    charge: Callable[[], None] | None  # None once that is done, and where the answer tells nothing
 
     @property
     def rows(self) -> list[Release]:
@@ -67,9 +66,9 @@ class ChargingLedger:
         return bool(self.own.book.budgets or self.own.book.cap)
 
     def charge_once(self) -> None:
-        if not self._is_charged:
+        if self.charge:
             self.charge()
-        self._is_charged = True
+        self.charge = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +85,10 @@ class Considered:
     header: Header
     silo: Silo
     ledger: ChargingLedger
-    parties: int
 
     def releases(self) -> list[Release]:
         """What a run will release of this party's own rows, here and at the server: for its owner alone."""
-        facts = Facts(len(self.silo.public), self.silo.classes, self.parties, self.silo.noise)
+        facts = Facts(len(self.silo.public), self.silo.classes, self.silo.parties, self.silo.noise)
         found = planned_releases(self.algorithm.disclosures, facts)
         return [row for row in found if row.site in ("party 0", "server")]
 
@@ -134,12 +132,13 @@ def consider(folder: PartyFolder, question: Question) -> Considered:
     if not is_as_checked(folder):
         raise RefusalError(RESTART)
     book, public = folder.book(question.run, cap), folder.public(algorithm.needs_public_labels)
-    releases_nothing = isinstance(request, InstallModel)
-    theirs = [] if releases_nothing else _allowed(book, algorithm, len(public), folder.settings.noise, question)
-    charge = partial(_charge, folder, question, book, theirs) if not releases_nothing else _charge_nothing
+    charge = None
+    if not isinstance(request, InstallModel):
+        theirs = _allowed(book, algorithm, len(public), folder.settings.noise, question)
+        charge = partial(_charge, folder, question, book, theirs)
     ledger = ChargingLedger(book.of(f"party {question.party}"), charge)
     silo = _silo(folder, question, algorithm, public, ledger)
-    return Considered(algorithm, request, header, silo, ledger, question.terms.parties)
+    return Considered(algorithm, request, header, silo, ledger)
 
 
 def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget | None]:
@@ -162,7 +161,8 @@ def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget |
         algorithm = from_table(kind, terms.parameters)
     except LimbeckError as error:
         raise RefusalError(f"{terms.algorithm} cannot be run so: {error}") from error
-    _check_population(algorithm, folder.settings.simulation)
+    if algorithm.needs_population and not folder.settings.simulation:  # a subset would tell how many rows there are
+        raise RefusalError(f"{algorithm.name} between organisations needs algorithm.population")
     return algorithm, _fitting(words, kind, algorithm).cap
 
 
@@ -176,16 +176,10 @@ def _fitting(words: Sequence[Agreed], kind: type, algorithm: Algorithm) -> Agree
     differences = []
     for each in at_level:
         bounds = each.bounds(kind)
-        differences.append(bounds and bounds.difference(algorithm, None))
+        differences.append(bounds and bounds.difference(algorithm))
         if differences[-1] is None:
             return each
     raise RefusalError(f"this party did not agree to {algorithm.name} with this value of {differences[0]}")
-
-
-def _check_population(algorithm: Algorithm, simulation: bool) -> None:
-    """Learning from a subset of all rows would tell how many there are, unless it is of an agreed number."""
-    if algorithm.needs_population and not simulation:
-        raise RefusalError(f"{algorithm.name} between organisations needs algorithm.population")
 
 
 def _answered(folder: PartyFolder, question: Question, blank: Answer) -> Answer:
@@ -227,10 +221,6 @@ def _charge(folder: PartyFolder, question: Question, run: LedgerStore, theirs: S
     for row in theirs:
         book.record(row, None)
     folder.kept.count(question.run, question.counted_in)
-
-
-def _charge_nothing() -> None:
-    """A model that is handed out tells nothing of this party."""
 
 
 def _silo(

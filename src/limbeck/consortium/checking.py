@@ -12,18 +12,25 @@ from limbeck.consortium.files import write_private
 from limbeck.consortium.party import CHECKED, NO_LIMIT, PartyFolder
 from limbeck.data.sets import check_finite
 from limbeck.errors import LimbeckError
-from limbeck.protocol.rows import Rows
 
 
 def check(folder: PartyFolder) -> None:
     """Raise where the settings, the rows, the model or the ledger cannot be used; else record what was checked."""
+    from limbeck.models.smoke_test import smoke_test
+
     settings = folder.settings
     if not settings.is_decided:
         raise LimbeckError(f"{folder.path / 'party.toml'}: {NO_LIMIT}")
     for each in settings.agree:
         each.bounds(algorithm_named(each.algorithm))
     facts = _facts(folder)
-    _check_rows(folder, folder.private())
+    rows, public = folder.private(), folder.public(False)
+    if rows.x.shape[1:] != public.x.shape[1:]:
+        raise LimbeckError(
+            f"{settings.data} has rows of shape {rows.x.shape[1:]}, the public rows have {public.x.shape[1:]}"
+        )
+    check_finite(rows.x, settings.data)
+    smoke_test(settings.model, rows.x.shape[1:], len(folder.join.classes))
     folder.book("", None).close()
     _ = folder.secret
     write_private(folder.path / CHECKED, json.dumps(facts, indent=1).encode())
@@ -38,16 +45,6 @@ def is_as_checked(folder: PartyFolder) -> bool:
         return bool(json.loads((folder.path / CHECKED).read_bytes()) == _facts(folder))
     except (OSError, ValueError, LimbeckError):
         return False
-
-
-def _check_rows(folder: PartyFolder, rows: Rows) -> None:
-    data, public = folder.settings.data, folder.public(False)
-    if rows.x.shape[1:] != public.x.shape[1:]:
-        raise LimbeckError(f"{data} has rows of shape {rows.x.shape[1:]}, the public rows have {public.x.shape[1:]}")
-    check_finite(rows.x, data)
-    from limbeck.models.smoke_test import smoke_test
-
-    smoke_test(folder.settings.model, rows.x.shape[1:], len(folder.join.classes))
 
 
 def _facts(folder: PartyFolder) -> dict[str, Any]:

@@ -50,8 +50,9 @@ class ClientLoop:
         with self.folder.alone():
             while not self.stop.is_set():
                 try:
-                    with self._node() as node:
-                        self.say(f"connected to {self.folder.join.address}")
+                    join = self.folder.join
+                    with Node(join.address, join.authority.encode(), self.folder.path / "key") as node:
+                        self.say(f"connected to {join.address}")
                         wait, told = 1.0, ""
                         self._attend(node)
                 except ConnectionLostError as error:
@@ -60,10 +61,6 @@ class ClientLoop:
                         self.say(f"{told}; trying again")
                     self.stop.wait(wait)
                     wait = min(2 * wait, LONGEST_WAIT)
-
-    def _node(self) -> Node:
-        join = self.folder.join
-        return Node(join.address, join.authority.encode(), self.folder.path / "key")
 
     def _attend(self, node: Node) -> None:
         away = 0

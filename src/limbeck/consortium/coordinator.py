@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.atomic_files import AtomicFile
+from limbeck.atomic_files import AtomicFile, private_file
 from limbeck.consortium.answering import Agree
 from limbeck.consortium.experiment import RunPlan, read_plan
-from limbeck.consortium.files import private_file, private_folder
+from limbeck.consortium.files import private_folder, write_private
 from limbeck.consortium.server import ServerFolder
-from limbeck.engines.flower.engine import Consortium, Deadline, Flower
+from limbeck.engines.flower.engine import Consortium, Flower
 from limbeck.engines.journal import Journal, was_begun
 from limbeck.engines.sites import Run
 from limbeck.errors import LimbeckError
-from limbeck.experiments.metrics import Metrics, score
+from limbeck.experiments.metrics import score
 from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, record_of
 from limbeck.experiments.result import labelled
 from limbeck.locks import locked
@@ -61,7 +61,7 @@ def begin(folder: ServerFolder, file: Path, say: Say) -> RunResult:
         raise LimbeckError(f"{file}: quorum = {plan.configuration.quorum}, but {len(members)} parties are admitted")
     numbers = {str(member.index): member.name for member in members.values()}
     smoke_test(plan.configuration.model, plan.public.x.shape[1:], len(plan.configuration.data.classes))
-    home = _home(folder, file)
+    home = _free(folder, file.stem)
     run = f"{home.name}-{secrets.token_hex(4)}"
     if not RUN.fullmatch(run):
         raise LimbeckError(f"{file}: the file's name is the run's: letters, digits, dots and dashes, please")
@@ -105,7 +105,7 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> RunResult:
         raise LimbeckError(f"{name} has answered in {run} already")
     if begun:  # it died on the way: what was released is not released again
         return _lead(folder, begun, plan, Journal(begun / "journal.sqlite"), say)
-    home = next(h for n in count(1) if not (h := folder.path / "runs" / f"{run}-late-{n}").exists())
+    home = _free(folder, f"{run}-late")
     fresh = {"run": f"{about['run']}-late-{late}", "earlier": about.get("earlier", about["run"])}  # the same each time
     _check_ready(folder, plan, fresh["run"], len(about["parties"]))
     private_folder(home)
@@ -150,8 +150,8 @@ def _lead(folder: ServerFolder, home: Path, plan: RunPlan, journal: Journal, say
     control = folder.control()
     alone = locked(home / "lock", f"{home.name} is led by another program already")
     with alone, closing(book), closing(control):
-        patience = Deadline(float(configuration.deadline), configuration.quorum or len(names))
-        engine = Flower(configuration.algorithm, site, consortium, control, journal, patience, say=say)
+        deadline, quorum = float(configuration.deadline), configuration.quorum or len(names)
+        engine = Flower(configuration.algorithm, site, consortium, control, journal, deadline, quorum, say)
         outcome = None
         try:
             if consortium.late is not None and _noised(plan, len(names)):
@@ -170,17 +170,12 @@ def _check_ready(folder: ServerFolder, plan: RunPlan, run: str, parties: int) ->
     with closing(folder.control()) as control:
         folder.sync(control)
     with closing(_book(folder, run, plan)) as book:
-        _check_plan(book, plan, parties)
+        book.check_plan(_planned_here(plan, parties))
 
 
 def _book(folder: ServerFolder, run: str, plan: RunPlan) -> LedgerStore:
     """The ledger of all runs that this server leads, with what the experiment may spend."""
     return LedgerStore(private_file(folder.path / "ledger.sqlite"), run, plan.configuration.budget)
-
-
-def _check_plan(book: LedgerStore, plan: RunPlan, parties: int) -> None:
-    """Refuse, before anyone is asked, a run whose releases at the server would pass its budget."""
-    book.check_plan(_planned_here(plan, parties))
 
 
 def _planned_here(plan: RunPlan, parties: int) -> list[Release]:
@@ -212,8 +207,7 @@ def _write(home: Path, plan: RunPlan, outcome: Outcome, record: RunRecord, owner
         with AtomicFile(home / "model.onnx", private=record.real) as file:
             file.write(labelled(outcome.model, names, plan.public.x.shape[1:], plan.schema))
     if owner:
-        with AtomicFile(home / "owner.json", private=True) as file:
-            file.write(owner.to_json().encode())
+        write_private(home / "owner.json", owner.to_json().encode())
     with AtomicFile(home / "record.json", private=record.real) as file:
         file.write(record.to_json().encode())
 
@@ -233,6 +227,9 @@ def _whole_record(plan: RunPlan, engine: Flower, outcome: Outcome, names: dict[i
     traffic = engine.traffic
     sent = sorted((Release(**row) for row in engine.releases), key=lambda row: (row.site, row.turn, row.number))
     releases = [*sent, *engine.server.ledger.rows]  # not in the order in which answers came
+    metrics = None
+    if outcome.model and plan.test is not None:
+        metrics = score(PackedModel(outcome.model), plan.test)
     parties = [
         PartyRecord(
             index=party,
@@ -263,7 +260,7 @@ def _whole_record(plan: RunPlan, engine: Flower, outcome: Outcome, names: dict[i
             "classes_are_private": False,
         },
         noise="simulated" if any(map(_is_simulated, releases)) else "secure",
-        metrics=_metrics(plan, outcome),
+        metrics=metrics,
         constant=None,
         timing={"seconds": seconds, "engine": engine.name, "training": dict(engine.server.trainer.said)},
     )
@@ -272,12 +269,6 @@ def _whole_record(plan: RunPlan, engine: Flower, outcome: Outcome, names: dict[i
 def _is_simulated(row: Release) -> bool:
     """Whether noise came from a seed; a party may choose that for itself."""
     return row.noise == "simulated" and row.mechanism not in WITHOUT_NOISE
-
-
-def _metrics(plan: RunPlan, outcome: Outcome) -> Metrics | None:
-    if not outcome.model or plan.test is None:
-        return None
-    return score(PackedModel(outcome.model), plan.test)
 
 
 def _lasting(plan: RunPlan) -> dict[str, Any]:
@@ -291,8 +282,9 @@ def _tells(request: bytes) -> bool:
     return isinstance(message, Request) and message.reply() is not Done
 
 
-def _home(folder: ServerFolder, file: Path) -> Path:
-    return next(h for n in count(1) if not (h := folder.path / "runs" / f"{file.stem}-{n}").exists())
+def _free(folder: ServerFolder, stem: str) -> Path:
+    """The first of runs/STEM-1, runs/STEM-2, ... that is not taken."""
+    return next(h for n in count(1) if not (h := folder.path / "runs" / f"{stem}-{n}").exists())
 
 
 def _begun(folder: ServerFolder, run: str, late: int) -> Path | None:

@@ -53,15 +53,11 @@ class RunConfiguration(Table):
     algorithm: Annotated[Algorithm, PlainValidator(algorithm_in)]
 
     @model_validator(mode="after")
-    def _has_public_rows_that_suit(self) -> "RunConfiguration":
+    def _suits_the_algorithm(self) -> "RunConfiguration":
         if self.algorithm.needs_public_labels and not self.data.labelled:
             raise LimbeckError(
                 f"{self.algorithm.name} needs labelled public rows: an NPZ file with y_train, and data.labelled = true"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _tells_no_row_counts(self) -> "RunConfiguration":
         if self.algorithm.needs_population and self.noise == "secure":
             raise LimbeckError(
                 f"{self.algorithm.name} between organisations needs algorithm.population: a number of rows that every "
@@ -83,10 +79,6 @@ class RunPlan:
     @property
     def public_rows(self) -> PublicRows:
         return PublicRows(self.public.x, self.public.y if self.configuration.algorithm.needs_public_labels else None)
-
-    @property
-    def algorithm_table(self) -> dict[str, Any]:
-        return {"name": self.configuration.algorithm.name, **asdict(self.configuration.algorithm)}  # type: ignore[call-overload]
 
     def terms(self, parties: int) -> Terms:
         return Terms(
@@ -114,9 +106,8 @@ def read_plan(file: Path) -> RunPlan:
         raise LimbeckError(f"{file}: data.schema is for tables; {data.public} holds arrays")
     public = public_rows(path, schema)
     test = private_rows(base / data.test, data.classes, schema) if data.test else None
-    for rows in filter(None, [test]):
-        if rows.x.shape[1:] != public.x.shape[1:]:
-            raise LimbeckError(f"{file}: test rows of shape {rows.x.shape[1:]}, public ones of {public.x.shape[1:]}")
+    if test is not None and test.x.shape[1:] != public.x.shape[1:]:
+        raise LimbeckError(f"{file}: test rows of shape {test.x.shape[1:]}, public ones of {public.x.shape[1:]}")
     return RunPlan(configuration, table, public, test, schema)
 
 

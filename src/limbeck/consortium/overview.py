@@ -1,5 +1,6 @@
 """What a coordinator can see: who is there, who answered, what was released."""
 
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,14 +10,6 @@ from limbeck.engines.flower.chunks import ConnectionLostError
 from limbeck.engines.journal import Event, Journal, was_begun
 from limbeck.protocol.codec import decode
 from limbeck.protocol.envelopes import Answer
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A member, and whether it is there: None where the SuperLink does not answer."""
-
-    member: Member
-    there: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +34,20 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    members: list[Seen]
+    """All members, and the keys of those that are there: None where the SuperLink does not answer."""
+
+    members: list[Member]
+    there: set[str] | None
     runs: list[Run]
 
 
 def overview(folder: ServerFolder) -> Overview:
-    control = folder.control()
-    try:
-        online = {each.key.decode(): each.online for each in control.presences()}
-        members = [Seen(m, online.get(m.key or "", False)) for m in folder.members.values()]
-    except ConnectionLostError:
-        members = [Seen(m, None) for m in folder.members.values()]
-    finally:
-        control.close()
+    there = None
+    with closing(folder.control()) as control, suppress(ConnectionLostError):
+        there = {each.key.decode() for each in control.presences() if each.online}
     homes = filter(was_begun, (folder.path / "runs").glob("*/journal.sqlite"))
-    return Overview(members, [_run(path) for path in sorted(homes, key=lambda path: path.stat().st_ctime)])
+    members = list(folder.members.values())
+    return Overview(members, there, [_run(path) for path in sorted(homes, key=lambda path: path.stat().st_ctime)])
 
 
 def _run(path: Path) -> Run:

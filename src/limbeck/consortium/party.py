@@ -6,10 +6,9 @@ were checked, `models/` the models that the party got. Nobody but the owner may 
 """
 
 import json
-import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,12 +16,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, model_validator
 
+from limbeck.atomic_files import private_file
 from limbeck.consortium.agreement import Parameters, read_parameters
-from limbeck.consortium.files import kept_secret, private_file, private_folder, write_private
+from limbeck.consortium.files import kept_secret, new_folder, private_folder, write_private
 from limbeck.consortium.joining import Join, read_join
 from limbeck.consortium.proposal import settings_for
 from limbeck.data.own import private_rows, public_rows
 from limbeck.data.schema import Schema
+from limbeck.engines.database import Database
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Table, check_table, model_in, read_toml, training_in
 from limbeck.locks import locked
@@ -167,7 +168,7 @@ class PartyFolder:
 
     @cached_property
     def kept(self) -> "AnswerStore":
-        return AnswerStore(private_file(self.path / "kept.sqlite"))
+        return AnswerStore(self.path / "kept.sqlite")
 
     @cached_property
     def secret(self) -> bytes | None:
@@ -178,11 +179,9 @@ class PartyFolder:
         """The folder where a question lies while it is answered."""
         return private_folder(self.path / "work")
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """One program at a time speaks for a party."""
-        with locked(self.path / "lock", f"{self.path}: another program speaks for this party already"):
-            yield
+        return locked(self.path / "lock", f"{self.path}: another program speaks for this party already")
 
 
 def init(path: Path, join_file: Path) -> Path:
@@ -190,10 +189,8 @@ def init(path: Path, join_file: Path) -> Path:
     from limbeck.engines.flower.keys import write_party_key
 
     join = read_join(join_file)
-    if path.exists() and any(path.iterdir()):
-        raise LimbeckError(f"{path} is not empty: name a new folder")
     text = settings_for(join)
-    private_folder(path)
+    new_folder(path)
     (path / "party.toml").write_text(text, encoding="utf-8")
     public = write_party_key(path, join.party)
     kept_secret(path / "secret")
@@ -234,15 +231,10 @@ class Waiting:
     decision: str | None
 
 
-class AnswerStore:
+class AnswerStore(Database):
     """What a party has answered, and what its algorithms remember: a question that comes again gets the same answer."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with self._in_one_line():
-            self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.executescript(SCHEMA)
+    schema = SCHEMA
 
     def answer(self, run: str, turn: int) -> tuple[str, bytes] | None:
         """The hash of the question, and the answer that was given."""
@@ -281,12 +273,10 @@ class AnswerStore:
 
     def keep(self, run: str, turn: int, question: str, letter: bytes, memory: Mapping[str, Any], head: Head) -> None:
         """The answer, the memory that it leaves and the ledger's head, all or none."""
-        packed = pack_memory(memory)
-        with self._in_one_line(), self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", (run, turn, question, letter))
-            self._connection.execute("REPLACE INTO memories VALUES (?, ?)", (run, packed))
-            self._connection.execute("REPLACE INTO head VALUES (1, ?, ?)", head)
+        with self.at_once():
+            self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", run, turn, question, letter)
+            self._rows("REPLACE INTO memories VALUES (?, ?)", run, pack_memory(memory))
+            self._rows("REPLACE INTO head VALUES (1, ?, ?)", *head)
 
     def request(self, run: str, turn: int, question: str, what: str) -> Waiting:
         """A request that needs a decision, known by the hash of its letter; and the decision where there is one."""
@@ -298,18 +288,6 @@ class AnswerStore:
 
     def decide(self, number: int, decision: str) -> None:
         self._rows("UPDATE requests SET decision = ? WHERE number = ? AND decision IS NULL", decision, number)
-
-    def _rows(self, words: str, *values: Any) -> list[Any]:
-        with self._in_one_line():
-            return self._connection.execute(words, values).fetchall()
-
-    @contextmanager
-    def _in_one_line(self) -> Iterator[None]:
-        """A full disk or a damaged file is one error of ours, whatever SQLite raises."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise LimbeckError(f"{self.path} cannot be used: {error}") from error
 
 
 def _told(terms: Terms) -> str:

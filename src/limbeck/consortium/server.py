@@ -1,7 +1,6 @@
 """The coordinator's folder: certificates, who is invited and admitted, the ledger, and the runs."""
 
 import json
-import secrets
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -13,11 +12,12 @@ from pydantic import Field, StrictInt
 
 from limbeck.atomic_files import AtomicFile
 from limbeck.consortium.experiment import RunPlan, read_plan
+from limbeck.consortium.files import kept_secret, new_folder
 from limbeck.consortium.joining import HOST, NAME, Join
 from limbeck.data.sets import load
 from limbeck.engines.flower.chunks import ConnectionLostError
 from limbeck.engines.flower.coordinator import Control
-from limbeck.engines.flower.keys import read_public_key, write_authority, write_secret, write_server_certificate
+from limbeck.engines.flower.keys import read_public_key, write_authority, write_server_certificate
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Table, check_table, read_toml
 from limbeck.locks import locked
@@ -127,37 +127,34 @@ class ServerFolder:
 
     def admit(self, public_key: Path) -> str:
         """Register the key that a party made, in the file PARTY.pub; a new key takes the place of its old one."""
+        name = public_key.stem
         with self._changing():
-            return self._admit(public_key)
-
-    def _admit(self, public_key: Path) -> str:
-        name, members = public_key.stem, self.members
-        if name not in members:
-            raise LimbeckError(f"{name} was not invited: limbeck server invite {self.path} {name}")
-        key = read_public_key(public_key)
-        owner = next((m.name for m in members.values() if m.key == key.decode() and m.name != name), None)
-        if owner:
-            raise LimbeckError(f"{public_key} is {owner}'s key already: every party needs a key of its own")
-        if key.decode() in self.removed:
-            raise LimbeckError(f"{public_key} was removed before: the party makes a new one with limbeck party rekey")
-        old = members[name].key
-        gone = [old] if old and old != key.decode() else []
-        self._write({**members, name: replace(members[name], key=key.decode())}, gone)
-        with suppress(ConnectionLostError):  # the SuperLink is told when it starts
-            self.sync(self.control())
+            members = self.members
+            if name not in members:
+                raise LimbeckError(f"{name} was not invited: limbeck server invite {self.path} {name}")
+            key, old = read_public_key(public_key).decode(), members[name].key
+            owner = next((m.name for m in members.values() if m.key == key and m.name != name), None)
+            if owner:
+                raise LimbeckError(f"{public_key} is {owner}'s key already: every party needs a key of its own")
+            if key in self.removed:
+                raise LimbeckError(
+                    f"{public_key} was removed before: the party makes a new one with limbeck party rekey"
+                )
+            self._write({**members, name: replace(members[name], key=key)}, [old] if old and old != key else [])
+            self._tell_superlink()
         return name
 
     def remove(self, name: str) -> None:
         """Let a party no longer in; its number is not given to anybody else."""
         with self._changing():
-            self._remove(name)
+            members = self.members
+            if name not in members or members[name].key is None:
+                raise LimbeckError(f"{name} is not admitted; admitted: {', '.join(self.admitted) or 'nobody'}")
+            self._write({**members, name: replace(members[name], key=None)}, [str(members[name].key)])
+            self._tell_superlink()
 
-    def _remove(self, name: str) -> None:
-        members = self.members
-        if name not in members or members[name].key is None:
-            raise LimbeckError(f"{name} is not admitted; admitted: {', '.join(self.admitted) or 'nobody'}")
-        self._write({**members, name: replace(members[name], key=None)}, [str(members[name].key)])
-        with suppress(ConnectionLostError):
+    def _tell_superlink(self) -> None:
+        with suppress(ConnectionLostError):  # it is told again when it starts
             self.sync(self.control())
 
     @property
@@ -184,7 +181,7 @@ class ServerFolder:
             classes=list(terms.classes),
             schema=terms.schema,
             labelled=terms.labelled,
-            algorithm=plan.algorithm_table,
+            algorithm={"name": terms.algorithm, **terms.parameters},
         )
 
     def _write(self, members: dict[str, Member], gone: Sequence[str] = ()) -> None:
@@ -195,17 +192,14 @@ class ServerFolder:
 
 def init(path: Path, names: list[str], host: str, port: int) -> None:
     """A server's folder: who signs, what it signed, the coordinator's secret, and an example to begin with."""
-    if path.exists() and any(path.iterdir()):
-        raise LimbeckError(f"{path} is not empty: name a new folder")
     for name in [*names, host]:
         if not HOST.fullmatch(name):
             raise LimbeckError(f"--name {name}: a host name or an address, such as limbeck.example.org")
-    path.mkdir(parents=True, exist_ok=True)
-    path.chmod(0o700)
+    new_folder(path)
     write_authority(path)
     own = [] if host in EVERYWHERE else [host]
     write_server_certificate(path, list(dict.fromkeys([*names, *own, "localhost", "127.0.0.1"])))
-    write_secret(path / "secret", secrets.token_bytes(32))
+    kept_secret(path / "secret")
     _write_example(path)
     told = [f"names = {json.dumps(names)}   # in the certificate; parties dial the first", f"host = {json.dumps(host)}"]
     (path / "server.toml").write_text("\n".join([*told, f"port = {port}", ""]), encoding="utf-8")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from limbeck.consortium.server import ServerFolder
-from limbeck.engines.flower.coordinator import Control, wait_for
+from limbeck.engines.flower.coordinator import wait_for
 from limbeck.engines.flower.keys import expires
 from limbeck.errors import LimbeckError
 from limbeck.locks import locked
@@ -22,30 +22,26 @@ Say = Callable[[str], None]
 
 def keep(path: Path, say: Say) -> None:
     """Until interrupted."""
-    folder = ServerFolder(path)
-    check_certificate(folder)
-    with locked(path / ".serving.lock", f"{path}: another program serves this folder already"):
-        _keep(folder, say)
-
-
-def _keep(folder: ServerFolder, say: Say) -> None:
     from limbeck.engines.flower.superlink import check_free
 
-    check_free(folder.settings.host, folder.settings.port)
-    path, wait = folder.path, 1.0
-    while True:
-        child = subprocess.Popen([sys.executable, "-m", __name__, str(path)])
-        try:
-            began = time.monotonic()
-            _ready(folder, child)
-            say(f"listening on {folder.settings.host}:{folder.settings.port}; parties dial {folder.address}")
-            child.wait()
-            wait = 1.0 if time.monotonic() - began > STARTS_WITHIN else min(2 * wait, LONGEST_WAIT)
-            say(f"the SuperLink died (exit {child.returncode}); starting it again")
-            time.sleep(wait)
-        finally:
-            child.terminate()
-            child.wait()
+    folder, wait = ServerFolder(path), 1.0
+    host, port = folder.settings.host, folder.settings.port
+    check_certificate(folder)
+    with locked(path / ".serving.lock", f"{path}: another program serves this folder already"):
+        check_free(host, port)
+        while True:
+            child = subprocess.Popen([sys.executable, "-m", __name__, str(path)])
+            try:
+                began = time.monotonic()
+                _ready(folder, child)
+                say(f"listening on {host}:{port}; parties dial {folder.address}")
+                child.wait()
+                wait = 1.0 if time.monotonic() - began > STARTS_WITHIN else min(2 * wait, LONGEST_WAIT)
+                say(f"the SuperLink died (exit {child.returncode}); starting it again")
+                time.sleep(wait)
+            finally:
+                child.terminate()
+                child.wait()
 
 
 def check_certificate(folder: ServerFolder) -> None:
@@ -64,17 +60,13 @@ def _ready(folder: ServerFolder, child: "subprocess.Popen[bytes]") -> None:
         if child.poll() is not None:
             raise LimbeckError("the SuperLink could not be started; what it said stands above")
         try:
-            _try(control)
+            wait_for(control, 0.5)
             break
         except LimbeckError:
             if time.monotonic() > until:
                 raise
     folder.sync(control)
     control.close()
-
-
-def _try(control: Control) -> None:
-    wait_for(control, 0.5)
 
 
 def main(path: str) -> None:

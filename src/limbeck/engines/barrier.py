@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 from limbeck.errors import LimbeckError
@@ -20,9 +22,7 @@ class _Order:
     jobs: Sequence[Job[Any]]
     classes: int
     seeds: Sequence[int]
-    done: threading.Event = field(default_factory=threading.Event)
-    results: list[Any] | None = None
-    error: Exception | None = None
+    results: Future[list[Any]] = field(default_factory=Future)
 
 
 class JobBarrier:
@@ -49,11 +49,7 @@ class JobBarrier:
         with self._news:
             self._orders.append(order)
             self._news.notify()
-        order.done.wait()
-        if order.error is not None:
-            raise order.error
-        assert order.results is not None
-        return order.results
+        return order.results.result()
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T | Exception]:
         """Run each task in a thread of its own, and their fits here; what a task raised stands in its place.
@@ -98,33 +94,26 @@ class JobBarrier:
         jobs = [job for order in orders for job in order.jobs]
         seeds = [seed for order in orders for seed in order.seeds]
         try:
-            results = self._trainer.run(jobs, orders[0].classes, seeds)
+            results = iter(self._trainer.run(jobs, orders[0].classes, seeds))
             for order in orders:
-                order.results, results = results[: len(order.jobs)], results[len(order.jobs) :]
+                order.results.set_result(list(islice(results, len(order.jobs))))
         except FitError as error:
-            self._blame(orders, error)
+            owners = [order for order in orders for _ in order.jobs]
+            owners[error.index].results.set_exception(error)
         finally:
-            for order in orders:
-                if order.results is None and order.error is None:
-                    order.error = AbandonedError("the run was stopped")
-                order.done.set()
-
-    @staticmethod
-    def _blame(orders: list[_Order], error: FitError) -> None:
-        """The order whose job failed gets the error."""
-        first = 0
-        for order in orders:
-            last = first + len(order.jobs)
-            if first <= error.index < last:
-                order.error = error
-            first = last
+            _stop(orders)
 
     def _abandon(self) -> None:
         """Wake whoever still waits: from now on nothing is trained."""
         with self._news:
             while self._busy:
-                for order in self._orders:
-                    order.error = AbandonedError("the run was stopped")
-                    order.done.set()
+                _stop(self._orders)
                 self._orders = []
                 self._news.wait(0.1)
+
+
+def _stop(orders: Sequence[_Order]) -> None:
+    """Give up those orders that have no results."""
+    for order in orders:
+        if not order.results.done():
+            order.results.set_exception(AbandonedError("the run was stopped"))

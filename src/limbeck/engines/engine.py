@@ -37,14 +37,6 @@ class Delivered:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """All that `lead` sees of an engine."""
-
-    everyone: Sequence[int]
-    ask: Any
-
-
 class Engine(ABC):
     """Runs an algorithm; how letters travel is all that engines differ in. `watch` is called after every exchange."""
 
@@ -67,7 +59,7 @@ class Engine(ABC):
         """The replies of those asked, by party; a party that is not there fell silent."""
 
     def run(self) -> Outcome:
-        return self.algorithm.lead(Asking(self.everyone, self.ask), self.server)
+        return self.algorithm.lead(self, self.server)
 
     @property
     def everyone(self) -> list[int]:

@@ -42,11 +42,6 @@ class ForkServer:
 
 def in_a_fresh_process(task: str, home: Path, needs: str = "") -> None:
     """Call `module:function` with a folder in a child process, so that a crash does not end the caller."""
-    if not hasattr(os, "fork"):
-        module, function = task.split(":")
-        command = f"from pathlib import Path; from {module} import {function}; {function}(Path({str(home)!r}))"
-        subprocess.run([sys.executable, "-c", command], check=False)
-        return
     try:
         server = ForkServer.idle.pop()
     except IndexError:

@@ -6,7 +6,6 @@ process that has done nothing but its imports.
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -33,6 +32,7 @@ from limbeck.protocol.site import Silo, Site
 from limbeck.tables import from_table
 
 TASK = f"{__name__}:answer_once"
+AT_ONCE = 2  # children that run at the same time
 
 
 class FreshProcess(Engine):
@@ -40,17 +40,15 @@ class FreshProcess(Engine):
 
     name = "fresh-process"
 
-    def __init__(
-        self, algorithm: Algorithm, server: Site, silos: Sequence[Silo], folder: Path, at_once: int = 2
-    ) -> None:
+    def __init__(self, algorithm: Algorithm, server: Site, silos: Sequence[Silo], folder: Path) -> None:
         super().__init__(algorithm, server, silos)
-        self.folder, self.at_once = folder, at_once
+        self.folder = folder
         for silo in self.silos:
             _settle(self._home(silo), algorithm, silo)
 
     def deliver(self, letter: Envelope) -> Mapping[int, Delivered]:
         asked = [silo for silo in self.silos if silo.party in letter.to]
-        with ThreadPoolExecutor(self.at_once) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             answers = list(pool.map(lambda silo: self._ask(letter, silo), asked))
         raise_refusal([(s, a) for s, a in zip(asked, answers, strict=True) if isinstance(a, LimbeckError)])
         return {s.party: a for s, a in zip(asked, answers, strict=True) if isinstance(a, Delivered)}
@@ -144,7 +142,3 @@ def _wake(home: Path) -> tuple[Algorithm, Silo]:
 
 def _ledger(home: Path) -> MemoryLedger:
     return MemoryLedger([Release(**row) for row in json.loads((home / "ledger.json").read_text())])
-
-
-if __name__ == "__main__":
-    answer_once(Path(sys.argv[1]))

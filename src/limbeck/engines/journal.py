@@ -2,14 +2,14 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from limbeck.atomic_files import OWNER_ONLY, make_private
+from limbeck.engines.database import Database, one_error
 from limbeck.errors import LimbeckError
 
 SCHEMA = """
@@ -40,19 +40,15 @@ class Event:
     what: str
 
 
-class Journal:
+class Journal(Database):
     """One run's journal. A turn is open until it is closed; only what is open may still be answered."""
 
+    schema = SCHEMA
+
     def __init__(self, path: Path, new: bool = False) -> None:
-        self.path = path
         if not new and not path.exists():
             raise LimbeckError(f"{path} does not exist: there is no such run")
-        with _in_one_line(path):
-            make_private(path)  # it may hold unprotected answers
-            path.chmod(OWNER_ONLY)
-            self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.executescript(SCHEMA)
+        super().__init__(path)
 
     def begin(self, about: Mapping[str, Any]) -> None:
         """What the run is; where it was begun before, the same must be said again."""
@@ -64,20 +60,6 @@ class Journal:
                     self._rows("INSERT INTO about VALUES (?, ?)", key, text)
                 elif known[0][0] != text:
                     raise LimbeckError(f"{self.path}: this run began with another {key}; start a new one")
-
-    @contextmanager
-    def at_once(self) -> Iterator[None]:
-        """What is written within stands there all of it, or none."""
-        if self._connection.in_transaction:
-            yield
-            return
-        self._rows("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._rows("COMMIT")
-        except BaseException:
-            self._connection.rollback()  # where SQLite has not done so itself, as it does on a full disk
-            raise
 
     def about(self) -> dict[str, Any]:
         """What the run is; an error where it never began, for its program died first."""
@@ -120,31 +102,12 @@ class Journal:
         found = self._rows("SELECT turn, request, asked FROM questions ORDER BY turn")
         return {turn: (request, json.loads(asked)) for turn, request, asked in found}
 
-    def end(self) -> None:
-        self._connection.close()
-
-    def _rows(self, words: str, *values: Any) -> list[Any]:
-        with _in_one_line(self.path):
-            return self._connection.execute(words, values).fetchall()
-
-
-@contextmanager
-def _in_one_line(path: Path) -> Iterator[None]:
-    """A full disk or a damaged file is one error of ours, whatever SQLite raises."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise LimbeckError(f"{path} cannot be used as a journal: {error}") from error
-
 
 def was_begun(path: Path) -> bool:
     """Whether there is a run: a program may have died before it wrote anything down."""
     if not path.exists():
         return False
-    with (
-        _in_one_line(path),
-        closing(sqlite3.connect(path, timeout=60.0)) as connection,
-    ):
+    with one_error(path), closing(sqlite3.connect(path, timeout=60.0)) as connection:
         known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
         return known is not None and connection.execute("SELECT 1 FROM about").fetchone() is not None
 

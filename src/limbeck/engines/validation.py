@@ -22,7 +22,12 @@ def check_reply(reply: Any, size: int, request: Request[Any], site: Site, algori
 
 
 def read_reply(
-    data: bytes, request: Request[Any], header: Header, site: Site, algorithm: Algorithm, limits: Limits
+    data: bytes,
+    request: Request[Any],
+    header: Header,
+    site: Site,
+    algorithm: Algorithm,
+    limits: Limits = Limits(),  # noqa: B008
 ) -> Reply:
     """The valid reply in bytes that come from elsewhere; models in it are first tried in a limited process."""
     wanted = request.reply()

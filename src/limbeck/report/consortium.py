@@ -13,9 +13,11 @@ def member_table(seen: Overview) -> Table:
     table = framed("parties")
     for column in ("number", "party", "admitted", "there"):
         table.add_column(column)
-    for each in seen.members:
-        there = {True: "yes", False: "no", None: "the SuperLink does not answer"}[each.there]
-        table.add_row(str(each.member.index), each.member.name, "yes" if each.member.key else "no", there)
+    for member in seen.members:
+        there = "the SuperLink does not answer"
+        if seen.there is not None:
+            there = "yes" if member.key in seen.there else "no"
+        table.add_row(str(member.index), member.name, "yes" if member.key else "no", there)
     return table
 
 

@@ -34,22 +34,20 @@ class Control:
     def __init__(self, address: str, folder: Path) -> None:
         from flwr.supercore.control import ControlHttpClient
 
-        self.address, self.folder = address, folder
+        self.address = address
         self.secret = (folder / "secret").read_bytes()
         self.authority = (folder / "ca.pem").read_bytes()
         self._client = ControlHttpClient.from_server_address(
             address, False, self.authority, [_version(), _Bearer(self.secret)]
         )
 
-    def register(self, key: bytes, name: str) -> int:
-        """The node number of a party's public key."""
+    def register(self, key: bytes, name: str) -> None:
         from flwr.proto.control_pb2 import RegisterNodeRequest
 
-        known = {each.key: each.node for each in self.presences()}
-        if key in known:
-            return known[key]
+        if key in {each.key for each in self.presences()}:  # another program has been faster
+            return
         with one_line(f"{name} cannot be registered"):
-            return int(self._client.RegisterNode(RegisterNodeRequest(public_key=key, name=name)).node_id)
+            self._client.RegisterNode(RegisterNodeRequest(public_key=key, name=name))
 
     def unregister(self, node: int) -> None:
         from flwr.proto.control_pb2 import UnregisterNodeRequest
@@ -90,15 +88,11 @@ class Connection:
         self._stopped = threading.Event()
         threading.Thread(target=self._live, daemon=True).start()
 
-    def post(self, letters: Mapping[int, bytes], lifetime: float) -> dict[str, int]:
-        """Send each node its letter; the node by the number of its message."""
-        posted: dict[str, int] = {}
-        for node, data in letters.items():
-            with one_line("a letter cannot be sent"):
-                [number] = self._grid.push_messages([message_for(data, node, lifetime)])
-            if number:
-                posted[number] = node
-        return posted
+    def post(self, node: int, data: bytes, lifetime: float) -> str | None:
+        """Send a node its letter; the number of the message, where the SuperLink takes it."""
+        with one_line("a letter cannot be sent"):
+            [number] = self._grid.push_messages([message_for(data, node, lifetime)])
+        return number or None
 
     def collect(self, posted: Mapping[str, int], largest: int) -> Iterator[tuple[str, bytes | None, str]]:
         """What has come whole: a message's number, and the letter in reply; or None and why there is none."""

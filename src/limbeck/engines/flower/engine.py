@@ -17,7 +17,6 @@ from limbeck.engines.flower.coordinator import Connection, Control, Presence
 from limbeck.engines.journal import Journal
 from limbeck.engines.validation import read_reply
 from limbeck.errors import LimbeckError
-from limbeck.models.inspection import Limits
 from limbeck.privacy.mechanisms import Subsample, mechanism_from
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
@@ -53,16 +52,8 @@ class Consortium:
     late: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
-    """How long a request waits for answers, and how many must come."""
-
-    deadline: float
-    quorum: int
-
-
 class Flower(Engine):
-    """Asks parties at their own places; who does not answer in time fell silent."""
+    """Asks parties at their own places; who does not answer within `deadline` seconds fell silent."""
 
     name = "flower"
 
@@ -73,13 +64,13 @@ class Flower(Engine):
         consortium: Consortium,
         control: Control,
         journal: Journal,
-        patience: Deadline,
-        limits: Limits = Limits(),  # noqa: B008
+        deadline: float,
+        quorum: int,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         super().__init__(algorithm, server, ())
-        self.consortium, self.control, self.journal, self.patience = consortium, control, journal, patience
-        self.limits, self.say = limits, say
+        self.consortium, self.control, self.journal = consortium, control, journal
+        self.deadline, self.quorum, self.say = deadline, quorum, say
         self.before_counting: Callable[[], None] = lambda: None  # once a late party has answered
         self.releases: list[dict[str, Any]] = []
         self._line: Connection | None = None
@@ -89,17 +80,17 @@ class Flower(Engine):
         return sorted(self.consortium.keys)
 
     def deliver(self, letter: Envelope) -> Mapping[int, Delivered]:
-        turn = letter.header.turn
+        turn, copied, late = letter.header.turn, self.consortium.copied, self.consortium.late
         self.journal.ask(turn, letter.data, sorted(letter.to))
         found = {p: self._recorded(p, data, letter) for p, data in self.journal.answers(turn).items()}
         if not self.journal.is_closed(turn):
             lacking = [party for party in letter.to if party not in found]
-            found |= self._ask(letter, [p for p in lacking if turn >= self.consortium.copied or p == self._late])
-            if turn < self.consortium.copied and self._late in lacking and self._late not in found:
+            found |= self._ask(letter, [p for p in lacking if turn >= copied or p == late])
+            if turn < copied and late in lacking and late not in found:
                 raise LimbeckError(f"nothing was counted again: {self._why(letter) or 'the late party was not there'}")
             self._check_quorum(letter, found)
             self.journal.close(turn)
-        if turn == self.consortium.copied - 1:
+        if turn == copied - 1:
             self.before_counting()
         return dict(sorted(found.items()))
 
@@ -108,13 +99,9 @@ class Flower(Engine):
             self._line.close(completed)
             self._line = None
 
-    @property
-    def _late(self) -> int | None:
-        return self.consortium.late
-
     def _check_quorum(self, letter: Envelope, found: Mapping[int, Delivered]) -> None:
         """Where parties tell something, enough must; handing something out goes on with whoever is there."""
-        needed = min(self.patience.quorum, len(letter.to))
+        needed = min(self.quorum, len(letter.to))
         if letter.request.reply() is Done or len(found) >= needed:
             return
         raise LimbeckError(
@@ -141,7 +128,7 @@ class Flower(Engine):
         found: dict[int, Delivered] = {}
         questions = {party: self._question(letter, party) for party in parties}
         rounds = _Rounds(questions)
-        until = time.monotonic() + self.patience.deadline
+        until = time.monotonic() + self.deadline
         last = False
         while (waiting := rounds.waiting) and not last:
             last = time.monotonic() >= until  # one more look: what has come by then counts
@@ -153,8 +140,10 @@ class Flower(Engine):
                         found[party] = told
                     rounds.done(party)
             except ConnectionLostError as error:
-                self._lost(letter, error)
+                self._note(letter, NOBODY, str(error))
+                self.close(completed=False)
                 rounds.forget()
+                time.sleep(1.0)
             if rounds.waiting and not last:
                 time.sleep(min(POLL, max(0.0, until - time.monotonic())) if waiting else 0)
         for party in rounds.waiting:
@@ -171,8 +160,8 @@ class Flower(Engine):
         line = self._line = self._line or Connection(self.control)
         lifetime = max(60.0, until - time.monotonic() + 60.0)
         for party, presence in due.items():
-            posted = line.post({presence.node: rounds.questions[party].encode()}, lifetime)
-            rounds.posted(party, posted, presence)
+            if number := line.post(presence.node, rounds.questions[party].encode(), lifetime):
+                rounds.posted(party, number, presence)
 
     def _collect(self, rounds: "_Rounds", letter: Envelope) -> Any:
         if not self._line or not rounds.numbers:
@@ -197,7 +186,7 @@ class Flower(Engine):
             if answer.refusal is not None:
                 self._note(letter, question.party, f"refused: {answer.refusal[:500]}")
                 return None
-            reply = read_reply(answer.reply, letter.request, letter.header, self.server, self.algorithm, self.limits)
+            reply = read_reply(answer.reply, letter.request, letter.header, self.server, self.algorithm)
             self._check_releases(answer)
         except LimbeckError as error:
             self.rejected[question.party] = " ".join(str(error).split())[:500]
@@ -263,11 +252,6 @@ class Flower(Engine):
             return Question(consortium.earlier, turn, party, consortium.terms, letter.data, counted=consortium.run)
         return Question(consortium.run, turn, party, consortium.terms, letter.data, after=consortium.earlier)
 
-    def _lost(self, letter: Envelope, error: ConnectionLostError) -> None:
-        self._note(letter, NOBODY, str(error))
-        self.close(completed=False)
-        time.sleep(1.0)
-
     def _note(self, letter: Envelope, party: int, what: str) -> None:
         what = "".join(sign if sign.isprintable() else " " for sign in what)
         events = self.journal.events()
@@ -304,10 +288,9 @@ class _Rounds:
     def is_due(self, party: int, presence: Presence) -> bool:
         return self.sent.get(party) != presence.since
 
-    def posted(self, party: int, numbers: Mapping[str, int], presence: Presence) -> None:
-        if numbers:
-            self.sent[party] = presence.since
-            self.numbers |= {number: (party, node) for number, node in numbers.items()}
+    def posted(self, party: int, number: str, presence: Presence) -> None:
+        self.sent[party] = presence.since
+        self.numbers[number] = party, presence.node
 
     def done(self, party: int) -> None:
         self.waiting = [other for other in self.waiting if other != party]

@@ -1,7 +1,6 @@
 """Who is who on the wire: a certificate authority, the server's certificate, and a key for each party."""
 
 import ipaddress
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from limbeck.atomic_files import write_secret
 from limbeck.errors import LimbeckError
 
 AUTHORITY_DAYS, SERVER_DAYS = 3650, 825
@@ -96,13 +96,6 @@ def public_bytes(key: ec.EllipticCurvePublicKey) -> bytes:
 def expires(certificate: Path) -> datetime:
     """When a certificate ends."""
     return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
-
-
-def write_secret(path: Path, data: bytes) -> None:
-    """A file that nobody but its owner reads, from its first moment on."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
 
 
 def _certificate(

@@ -85,15 +85,12 @@ class Node:
         self._confirm(run, message.metadata.message_id)
         return message, letter
 
-    def app_of(self, message: Any) -> str:
-        """The hash of the app that the message's run names."""
+    def is_ours(self, message: Any) -> bool:
+        """Whether the message's run names the app that is installed here."""
         from flwr.proto.run_pb2 import GetRunRequest
 
         request = GetRunRequest(node=self._node, run_id=message.metadata.run_id)
-        return str(self._try("the run is unknown", "GetRun", request).run.fab_hash)
-
-    def is_ours(self, message: Any) -> bool:
-        return self.app_of(message) == app_hash()
+        return bool(self._try("the run is unknown", "GetRun", request).run.fab_hash == app_hash())
 
     def answer(self, message: Any, data: bytes) -> None:
         from flwr.app.message import remove_content_from_message
