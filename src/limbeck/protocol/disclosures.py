@@ -6,7 +6,7 @@ itself and the row in the ledger. What is not declared cannot leave.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.release import Asked, Mechanism, Noise, Observer, Release, release_row
@@ -43,7 +43,7 @@ class Disclosure:
 
     origin: Origin
     what: str
-    mechanism: Mechanism[Any, Any]
+    mechanism: Mechanism
     observer: Observer
     queries: int = 1
     voters: int | None = None

@@ -179,7 +179,7 @@ class Site:
 
 def _is_secret(declared: Disclosure, noise: Noise) -> bool:
     """Whether what is drawn is written down nowhere."""
-    return noise == "secure" and bool(getattr(declared.mechanism, "secret", False))
+    return noise == "secure" and declared.mechanism.secret
 
 
 @dataclass(slots=True, kw_only=True)
