@@ -66,9 +66,9 @@ def every_epsilon(
     return found
 
 
-def best_epsilon(events: Sequence[DpEvent], delta: float, orders: int = ORDERS) -> tuple[float, str]:
+def best_epsilon(events: Sequence[DpEvent], delta: float) -> tuple[float, str]:
     """The smallest data-independent epsilon, each of which is a theorem, and its accountant."""
-    return least(every_epsilon(events, delta, orders))
+    return least(every_epsilon(events, delta))
 
 
 def least(found: Mapping[str, float]) -> tuple[float, str]:
