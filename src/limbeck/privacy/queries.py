@@ -75,9 +75,8 @@ def account(query: AccountingQuery, accountant: str = BEST) -> AccountingResult:
         epsilon, name = least(plain)
         return AccountingResult(epsilon, query.delta, name, False, everything)
     epsilon = epsilon_by(accountant, [event], query.delta, query.orders, votes)
-    return AccountingResult(
-        epsilon, query.delta, accountant, votes is not None and accountant in WITH_VOTES, everything
-    )
+    is_dependent = votes is not None and accountant in WITH_VOTES
+    return AccountingResult(epsilon, query.delta, accountant, is_dependent, everything)
 
 
 def _event(query: AccountingQuery, votes: Array | None) -> DpEvent:

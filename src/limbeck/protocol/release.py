@@ -62,8 +62,8 @@ class Mechanism(ABC):
     """How a value is protected before it leaves, and how much one neighbour can change it.
 
     `unit` is the neighbour that is protected: one example or one party. `adjacency` is the neighbour relation that the
-    guarantee holds for: replace, add-remove, or any. What a `noisy` mechanism draws is recorded, and a retry returns the
-    same; what a `secret` one draws is never recorded.
+    guarantee holds for: replace, add-remove, or any. What a `noisy` mechanism draws is recorded, and a retry returns
+    the same; what a `secret` one draws is never recorded.
     """
 
     __slots__ = ()
