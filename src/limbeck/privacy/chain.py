@@ -41,18 +41,10 @@ class Entry:
     def place(self) -> Position:
         return (self.kind, self.run, self.site, self.turn, self.number)
 
-    def after(self, digest: str) -> "Entry":
-        """The same entry, chained to the one before."""
-        return replace(self, digest=self.digest_after(digest))
-
     def digest_after(self, before: str) -> str:
         hidden = self.drawn is not None and self.kind == "drawn" and _is_secret(self.body)
         covered = astuple(replace(self, drawn=None) if hidden else self)[:-1]
-        return sha256(json.dumps([before, *covered], default=_blob).encode()).hexdigest()
-
-
-def _blob(value: bytes) -> list[str]:
-    return ["blob", value.hex()]
+        return sha256(json.dumps([before, *covered], default=lambda blob: ["blob", blob.hex()]).encode()).hexdigest()
 
 
 def _is_secret(body: Any) -> bool:
