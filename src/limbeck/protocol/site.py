@@ -11,8 +11,7 @@ import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.disclosures import Declare, Disclosure, Facts, Origin, by_name
-from limbeck.protocol.guard import guarded_results
-from limbeck.protocol.learning import FitError, Guarded, Job, Model, Trainer
+from limbeck.protocol.learning import FitError, Guarded, Job, Model, Trainer, guarded_results
 from limbeck.protocol.messages import Done, Message, is_private
 from limbeck.protocol.release import Ledger, MemoryLedger, Noise, NoiseSource, Release
 from limbeck.protocol.rows import Array, PublicRows, Rows
@@ -114,7 +113,9 @@ class Site:
 
         The row is in the ledger before anything may leave. Asked again after a crash, noise is not drawn again.
         """
-        declared, times = self._declaration(what), self._times(what)
+        if what not in self._declarations:
+            raise LimbeckError(f"{self.name}: {what} was about to leave, but the algorithm does not declare it")
+        declared, times = self._declarations[what], self._times(what)
         mechanism = declared.mechanism
         if times >= declared.times:
             raise LimbeckError(f"{self.name}: {what} is declared to leave {declared.times} times, not more")
@@ -132,11 +133,6 @@ class Site:
             _make_read_only(protected)
             self._released.append(protected)
         return cast(V, protected)
-
-    def _declaration(self, what: str) -> Disclosure:
-        if what not in self._declarations:
-            raise LimbeckError(f"{self.name}: {what} was about to leave, but the algorithm does not declare it")
-        return self._declarations[what]
 
     @property
     def _declarations(self) -> dict[str, Disclosure]:
