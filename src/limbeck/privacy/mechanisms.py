@@ -30,14 +30,13 @@ from limbeck.privacy.losses import (
 )
 from limbeck.privacy.sampling import sampler_for
 from limbeck.protocol.release import Noise, NoiseSource, Unit
-from limbeck.protocol.rows import Array
+from limbeck.protocol.rows import UNANSWERED, Array
 from limbeck.tables import Above0, Positive, check_fields
 
 T = TypeVar("T")
 Gamma = Annotated[float, Range(gt=0)]  # infinite gamma, or sigma 0, is no noise at all: epsilon is then infinite
 Sigma = Annotated[float, Range(ge=0)]
 Share = Annotated[float, Range(gt=0, le=1)]
-UNANSWERED = -1  # the label of a query that Confident-GNMax does not answer
 
 
 def mechanism_from(name: str, parameters: dict[str, Any]) -> Mechanism:
