@@ -37,10 +37,6 @@ class Entry:
     drawn: bytes | None
     digest: str = ""
 
-    @property
-    def place(self) -> Position:
-        return (self.kind, self.run, self.site, self.turn, self.number)
-
     def digest_after(self, before: str) -> str:
         hidden = self.drawn is not None and self.kind == "drawn" and _is_secret(self.body)
         covered = astuple(replace(self, drawn=None) if hidden else self)[:-1]
@@ -97,7 +93,7 @@ class Contents:
 
     def _add(self, entry: Entry) -> None:
         self.digests.append(entry.digest)
-        self.places[entry.place] = entry.id
+        self.places[entry.kind, entry.run, entry.site, entry.turn, entry.number] = entry.id
         try:
             if entry.kind == "release":
                 self.rows.append((entry.at, entry.run, Release(**json.loads(entry.body))))

@@ -161,13 +161,10 @@ class LedgerStore:
             own = self.releases(run=self.run)
             self.cap.check(own, [*own, row], what)
         self._check_budgets([row], what)
-        return [*self._new_budget(), self._entry("release", row, _text(row))]
-
-    def _new_budget(self) -> list[Entry]:
-        kept = self._store.contents.budgets
-        if self.budget is None or self.budget in kept:
-            return []
-        return [Entry(0, _now(), "budget", self.run, "", 0, len(kept), _text(self.budget), None)]
+        new, kept = [self._entry("release", row, _text(row))], self._store.contents.budgets
+        if self.budget is not None and self.budget not in kept:
+            new.insert(0, Entry(0, _now(), "budget", self.run, "", 0, len(kept), _text(self.budget), None))
+        return new
 
     def _drawn(self, row: Release, value: Array) -> Entry:
         secret = row.mechanism in MECHANISMS and MECHANISMS[row.mechanism].secret
