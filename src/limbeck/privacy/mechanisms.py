@@ -7,7 +7,7 @@ noised once per query, never again.
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field as Range
@@ -33,7 +33,6 @@ from limbeck.protocol.release import Noise, NoiseSource, Unit
 from limbeck.protocol.rows import UNANSWERED, Array
 from limbeck.tables import Above0, Positive, check_fields
 
-T = TypeVar("T")
 Gamma = Annotated[float, Range(gt=0)]  # infinite gamma, or sigma 0, is no noise at all: epsilon is then infinite
 Sigma = Annotated[float, Range(ge=0)]
 Share = Annotated[float, Range(gt=0, le=1)]
@@ -56,7 +55,7 @@ class _Unchanged(Mechanism):
     unit = "any"
     adjacency = "any"
 
-    def protect(self, value: T, source: NoiseSource) -> T:
+    def protect(self, value: Any, source: NoiseSource) -> Any:
         return value
 
 

@@ -66,10 +66,6 @@ class Disclosure:
         asked = run.asked(self.queries, self.voters, self.abstentions)
         return release_row(site, turn, number, self.what, self.mechanism, self.observer, asked)
 
-    def total(self, site: str, number: int, run: Facts) -> Release:
-        """All releases of a run in one row, for a plan."""
-        return replace(self.row(site, 0, number, run), queries=self.queries * self.times)
-
 
 Declare = Callable[[Facts], Sequence[Disclosure]]
 
@@ -95,5 +91,7 @@ def by_name(declared: Iterable[Disclosure], origin: Origin) -> dict[str, Disclos
 
 
 def _totals(declared: Iterable[Disclosure], origin: Origin, site: str, run: Facts) -> list[Release]:
+    """All that one site releases in a run, each disclosure in one row."""
     costly = [each for each in by_name(declared, origin).values() if not each.is_free]
-    return [each.total(site, number, run) for number, each in enumerate(costly)]
+    rows = [each.row(site, 0, number, run) for number, each in enumerate(costly)]
+    return [replace(row, queries=each.queries * each.times) for each, row in zip(costly, rows, strict=True)]

@@ -22,12 +22,6 @@ V = TypeVar("V")
 DISCLOSED = "disclosed"  # in a site's memory: how often each thing has left
 
 
-def _make_read_only(message: Message) -> None:
-    for part in fields(message):  # type: ignore[arg-type]
-        if isinstance(value := getattr(message, part.name), np.ndarray):
-            value.setflags(write=False)
-
-
 @dataclass(slots=True, kw_only=True)
 class Site:
     """The server's place: public rows, a kind of model, and two ways to act, `train` and `disclose`.
@@ -68,7 +62,7 @@ class Site:
 
     @property
     def origin(self) -> Origin:
-        return "server"
+        return "server" if self.name == "server" else "party"
 
     @property
     def facts(self) -> Facts:
@@ -130,7 +124,9 @@ class Site:
         self.ledger.write(row)
         protected = mechanism.protect(value, source)
         if isinstance(protected, Message):
-            _make_read_only(protected)
+            for part in fields(protected):  # type: ignore[arg-type]
+                if isinstance(array := getattr(protected, part.name), np.ndarray):
+                    array.setflags(write=False)  # what was recorded cannot be changed afterwards
             self._released.append(protected)
         return cast(V, protected)
 
@@ -190,10 +186,6 @@ class Silo(Site):
     @property
     def name(self) -> str:
         return self.title or f"party {self.party}"
-
-    @property
-    def origin(self) -> Origin:
-        return "server" if self.title == "server" else "party"
 
     @property
     def facts(self) -> Facts:

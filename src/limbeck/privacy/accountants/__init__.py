@@ -40,10 +40,7 @@ def epsilon_by(
         return 0.0
     if any(event.is_unprotected for event in events):
         return math.inf
-    special = {
-        "moments": partial(moments, orders=orders, votes=votes),
-        "rdp": partial(rdp, votes=votes),
-    }
+    special = {"moments": partial(moments, orders=orders, votes=votes), "rdp": partial(rdp, votes=votes)}
     try:
         return special.get(name, ACCOUNTANTS[name])(events, delta)
     except UnknownEventError as error:
