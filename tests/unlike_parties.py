@@ -41,7 +41,7 @@ def before_noise(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, An
     plain = Site.disclose
 
     def watched(self: Site, what: str, value: Any) -> Any:
-        mechanism = self._declaration(what).mechanism
+        mechanism = self._declarations[what].mechanism
         if mechanism.noisy:
             found.append((what, np.array(value, np.float64), mechanism))
         return plain(self, what, value)

@@ -7,7 +7,6 @@ import pytest
 
 from limbeck.privacy.accountants import best_epsilon, epsilon_by
 from limbeck.privacy.accountants.composition import gaussian_epsilon
-from limbeck.privacy.accountants.conversion import classic_zcdp_epsilon, zcdp_epsilon
 from limbeck.privacy.events import DpEvent
 from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace, Subsample
 
@@ -58,8 +57,10 @@ def test_pld() -> None:
 
 def test_zcdp() -> None:
     """Classic: rho + 2 sqrt(rho ln(1/delta)). Tight: min over orders of rho a + ln(1 - 1/a) - ln(delta a)/(a - 1)."""
-    assert zcdp_epsilon(0.1, DELTA) == pytest.approx(1.9142, abs=5e-5)
-    assert classic_zcdp_epsilon(0.1, DELTA) == pytest.approx(2.2460, abs=5e-5)
+    rho = 0.1
+    tight, classic = by("zcdp", Gaussian(1 / math.sqrt(rho)), 1), rho + 2 * math.sqrt(rho * math.log(1 / DELTA))
+    assert tight == pytest.approx(1.9142, abs=5e-5)
+    assert classic == pytest.approx(2.2460, abs=5e-5)
 
 
 def test_gaussian() -> None:

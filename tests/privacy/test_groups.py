@@ -638,14 +638,6 @@ def test_calibrated_noise_keeps_a_persons_rows_to_epsilon(mechanism: Any) -> Non
     assert getattr(many, scale) / getattr(one, scale) == pytest.approx(k if scale == "sigma" else 1 / k, rel=0.01)
 
 
-def test_what_is_spent_beside_is_spent_for_all_rows_of_a_person() -> None:
-    asked, counts = Asked(5, 3, 20), GaussianSum(math.sqrt(2), 40.0, 3, "example")
-    privacy = Privacy("L2", "gaussian", epsilon=4.0, rows_per_person=5)
-    chosen = privacy.noisy_max("example", 1, asked, (DpEvent(counts, 1),))
-    events = [DpEvent(chosen, 5, "replace", 3, 20, rows=5), DpEvent(counts, 1, rows=5)]
-    assert 0.995 * 4 < best_epsilon(events, DELTA)[0] <= 4
-
-
 @groups
 def test_calibrated_sums_keep_a_persons_rows_to_epsilon(k: int) -> None:
     parts = ((0.9, GaussianSum(4.0, 1.0, 9, "example")), (0.1, GaussianSum(math.sqrt(2), 1.0, 3, "example")))
@@ -657,11 +649,12 @@ def test_calibrated_sums_keep_a_persons_rows_to_epsilon(k: int) -> None:
 
 
 def test_clipped_scores_need_no_more_noise_but_for_what_is_beside_them() -> None:
-    asked, counted = Asked(5, 3), (DpEvent(LaplaceCounts(0.1), 1),)
-    alone = [clipped_gaussian(2.0, None, 3.0, DELTA, asked, rows=k) for k in (1, 10)]
-    assert alone[0] == alone[1]
-    beside = [clipped_gaussian(2.0, None, 3.0, DELTA, asked, counted, rows=k).sigma for k in (1, 5)]
-    assert alone[0].sigma < beside[0] < beside[1]
+    asked, counted = Asked(5, 3), [(DpEvent(LaplaceCounts(0.1), 1, rows=k),) for k in (1, 5)]
+    alone = clipped_gaussian(2.0, None, 3.0, DELTA, asked)
+    one, many = (best_epsilon([DpEvent(alone, 5, rows=k)], DELTA) for k in (1, 10))
+    assert one == many
+    beside = [clipped_gaussian(2.0, None, 3.0, DELTA, asked, each).sigma for each in counted]
+    assert alone.sigma < beside[0] < beside[1]
 
 
 @pytest.mark.parametrize(("level", "why"), [("L0", "protects nothing"), ("L1", "protects a party with all its rows")])

@@ -11,7 +11,6 @@ import pytest
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.votes import consistent_votes, tally, winners
 from limbeck.privacy.mechanisms import (
-    UNANSWERED,
     ClippedGaussian,
     ConfidentGaussian,
     Gaussian,
@@ -22,7 +21,7 @@ from limbeck.privacy.mechanisms import (
 )
 from limbeck.privacy.sampling import MOST_STEPS, Secure, Simulated, grid_of
 from limbeck.protocol.release import NoiseSource
-from limbeck.protocol.rows import Array
+from limbeck.protocol.rows import UNANSWERED, Array
 
 SIMULATED = NoiseSource("simulated", 0, ("test",))
 SECURE = NoiseSource("secure", 0, ())

@@ -10,7 +10,7 @@ from typing import Literal, ParamSpec, TypeVar
 from scipy import optimize
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.accountants import best_epsilon, check_delta
+from limbeck.privacy.accountants import best_epsilon
 from limbeck.privacy.events import Adjacency, DpEvent
 from limbeck.privacy.mechanisms import ClippedGaussian, ConfidentGaussian, Gamma, GaussianSum, Mechanism, mechanism_from
 from limbeck.protocol.release import Asked, Noise, Unit
@@ -71,10 +71,10 @@ class Privacy:
         """The parameter of the mechanism that says how much noise it adds."""
         return "sigma" if self.mechanism in ("gaussian", "confident-gaussian") else "gamma"
 
-    def noisy_max(self, unit: Unit, weight: int, asked: Asked, beside: tuple[DpEvent, ...] = ()) -> Mechanism:
-        """The mechanism for these queries; with an epsilon, what is released `beside` them counts too."""
+    def noisy_max(self, unit: Unit, weight: int, asked: Asked) -> Mechanism:
+        """The mechanism for these queries."""
         if self.epsilon is not None:
-            return calibrated(self, unit, weight, asked, beside)
+            return calibrated(self, unit, weight, asked)
         return self._mechanism(float(self.sigma or self.gamma or 0), unit, weight, asked)
 
     def _mechanism(self, scale: float, unit: Unit, weight: int, asked: Asked) -> Mechanism:
@@ -102,10 +102,9 @@ def computed_once(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @computed_once
-def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked, beside: tuple[DpEvent, ...] = ()) -> Mechanism:
-    """The least noise that keeps to `privacy.epsilon`, with what is released beside, for a person's rows together."""
+def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked) -> Mechanism:
+    """The least noise that keeps to `privacy.epsilon`, for a person's rows together."""
     known = (asked.classes, asked.voters, asked.abstentions, asked.noise, privacy.rows_per_person)
-    others = _for_people(beside, privacy.rows_per_person)
 
     def mechanism(x: float) -> Mechanism:
         return privacy._mechanism(math.exp(x if privacy._scale == "sigma" else -x), unit, weight, asked)
@@ -114,8 +113,7 @@ def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked, beside: 
         return DpEvent(mechanism(x), asked.queries, "replace", *known)
 
     def excess(x: float) -> float:
-        spent = best_epsilon([event(x), *others], privacy.delta)[0]
-        return math.log(spent + 1e-12) - math.log(float(privacy.epsilon or 0))
+        return math.log(best_epsilon([event(x)], privacy.delta)[0] + 1e-12) - math.log(float(privacy.epsilon or 0))
 
     told = f"{asked.queries} queries to epsilon = {privacy.epsilon:g}"
     return mechanism(_least_noise(excess, math.log(event(0.0).weight * math.sqrt(asked.queries)), told))
@@ -129,15 +127,10 @@ def clipped_gaussian(
     delta: float,
     asked: Asked,
     beside: tuple[DpEvent, ...] = (),
-    rows: int = 1,
 ) -> ClippedGaussian:
     """Noise on all clipped scores of a run: of scale `sigma`, or the least that keeps them, and the events
     `beside`, to `epsilon`.
-
-    One row can already change every score by the whole range: `rows` of one person cost more only in what is beside.
     """
-    check_delta(delta)
-    beside = _for_people(beside, rows)
     if sigma is not None:
         return ClippedGaussian(bound, sigma, asked.classes)
     if epsilon is None or not 0 < epsilon < math.inf:
@@ -168,7 +161,6 @@ def gaussian_sums(
     Each has its share of mu^2, the squared ratio of sensitivity to noise; their own `sigma` is ignored. The epsilon is
     for a person with up to `rows` rows.
     """
-    check_delta(delta)
 
     def noised(x: float) -> tuple[GaussianSum, ...]:
         scale = math.exp(x)
@@ -179,11 +171,6 @@ def gaussian_sums(
         return best_epsilon(events, delta)[0] - epsilon
 
     return noised(_least_noise(excess, math.log(rows), f"what is asked to epsilon = {epsilon:g}"))
-
-
-def _for_people(events: tuple[DpEvent, ...], rows: int) -> tuple[DpEvent, ...]:
-    """The events, for a person with at least so many rows."""
-    return tuple(replace(event, rows=max(rows, event.rows)) for event in events)
 
 
 def _least_noise(excess: Callable[[float], float], first: float, told: str) -> float:

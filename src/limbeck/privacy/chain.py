@@ -37,22 +37,10 @@ class Entry:
     drawn: bytes | None
     digest: str = ""
 
-    @property
-    def place(self) -> Position:
-        return (self.kind, self.run, self.site, self.turn, self.number)
-
-    def after(self, digest: str) -> "Entry":
-        """The same entry, chained to the one before."""
-        return replace(self, digest=self.digest_after(digest))
-
     def digest_after(self, before: str) -> str:
         hidden = self.drawn is not None and self.kind == "drawn" and _is_secret(self.body)
         covered = astuple(replace(self, drawn=None) if hidden else self)[:-1]
-        return sha256(json.dumps([before, *covered], default=_blob).encode()).hexdigest()
-
-
-def _blob(value: bytes) -> list[str]:
-    return ["blob", value.hex()]
+        return sha256(json.dumps([before, *covered], default=lambda blob: ["blob", blob.hex()]).encode()).hexdigest()
 
 
 def _is_secret(body: Any) -> bool:
@@ -105,7 +93,7 @@ class Contents:
 
     def _add(self, entry: Entry) -> None:
         self.digests.append(entry.digest)
-        self.places[entry.place] = entry.id
+        self.places[entry.kind, entry.run, entry.site, entry.turn, entry.number] = entry.id
         try:
             if entry.kind == "release":
                 self.rows.append((entry.at, entry.run, Release(**json.loads(entry.body))))

@@ -5,14 +5,15 @@ works as for one row. Epsilon is never multiplied: at a fixed delta it grows fas
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.losses import BoundedRange, GaussianLoss, Loss, Pure, Unbounded
 from limbeck.privacy.sampling import grid_of
-from limbeck.protocol.release import Noise, NoiseSource
+from limbeck.protocol import release
+from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array
 from limbeck.tables import check_fields
 
@@ -25,20 +26,13 @@ class UnknownEventError(LimbeckError):
     """An accountant has no theorem for this event."""
 
 
-class Mechanism(ABC):
+class Mechanism(release.Mechanism):
     """How a value is protected, and the privacy loss of one query.
 
-    `unit` is the neighbour that is protected: one example or one party. `adjacency` is the neighbour relation that the
-    loss holds for: replace, add-remove, or any. `weight` is how much one vote counts (s students of a party vote as
-    one). What a `secret` mechanism draws is never recorded.
+    `weight` is how much one vote counts (s students of a party vote as one).
     """
 
     __slots__ = ()
-    name: ClassVar[str]
-    noisy: ClassVar[bool] = True
-    secret: ClassVar[bool] = False
-    unit: str = "example"
-    adjacency: str = "replace"
     weight: int = 1
 
     def __init_subclass__(cls) -> None:
@@ -55,22 +49,9 @@ class Mechanism(ABC):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    @property
-    @abstractmethod
-    def sensitivity(self) -> float:
-        """How much one neighbour can change the value, for the ledger."""
-
-    @abstractmethod
-    def protect(self, value: Any, source: NoiseSource) -> Any:
-        """What leaves in place of `value`."""
-
     @abstractmethod
     def loss(self, event: "DpEvent") -> Loss:
         """The privacy loss of one query of the event."""
-
-    def asked(self, value: Any, classes: int) -> int:
-        """The number of queries that a value answers. Raise if the mechanism does not describe the value."""
-        return 1
 
     def contributions(self, rows: int, voters: int | None) -> int:
         """How many votes, or terms of a sum, `rows` rows of one person can change, where an example is protected."""

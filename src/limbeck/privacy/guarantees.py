@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Literal
 
 from limbeck.errors import LimbeckError
-from limbeck.privacy.accountants import best_epsilon, epsilon_by
-from limbeck.privacy.events import Adjacency, DpEvent, UnknownEventError, check_rows_per_person
+from limbeck.privacy.accountants import every_epsilon, least
+from limbeck.privacy.events import Adjacency, DpEvent, check_rows_per_person
 from limbeck.privacy.losses import NoLoss, Subsampled, Unbounded
 from limbeck.privacy.mechanisms import PostProcessing, mechanism_from
 from limbeck.protocol.release import Release, Unit
@@ -186,8 +186,8 @@ def _cost(events: tuple[DpEvent | None, ...], delta: float) -> tuple[float, str 
         return _sampled(samples, delta) if len(samples) == len(known) else (math.inf, None, None)
     if not 0 < delta < 1:
         raise LimbeckError("noise was added, but no delta was named: the algorithm's effective_delta is 0")
-    epsilon, accountant = best_epsilon(known, delta)
-    return epsilon, accountant, _papers(known, delta)
+    found = every_epsilon(known, delta)
+    return *least(found), found.get("moments")
 
 
 def _sampled(samples: Sequence[tuple[int, Subsampled]], delta: float) -> tuple[float, str | None, float | None]:
@@ -195,10 +195,3 @@ def _sampled(samples: Sequence[tuple[int, Subsampled]], delta: float) -> tuple[f
     if (total := sum(times * loss.delta for times, loss in samples)) > delta * (1 + ROUNDING) or total >= 1:
         return math.inf, None, None
     return sum(times * loss.epsilon for times, loss in samples), "subsample", None
-
-
-def _papers(events: Sequence[DpEvent], delta: float) -> float | None:
-    try:
-        return epsilon_by("moments", events, delta)
-    except UnknownEventError:
-        return None

@@ -18,7 +18,6 @@ from limbeck.privacy.budget import check_tightens, in_force
 from limbeck.privacy.chain import Entry, Head
 from limbeck.privacy.mechanisms import MECHANISMS
 from limbeck.privacy.sites import check_site_names as check_site_names
-from limbeck.privacy.sites import numbered_parties as numbered_parties
 from limbeck.privacy.sites import over_runs as over_runs
 from limbeck.privacy.store import LedgerFile
 from limbeck.privacy.store import files_of as files_of
@@ -27,7 +26,6 @@ from limbeck.protocol.release import Release
 from limbeck.protocol.rows import Array
 
 IDENTIFIER = 16  # random bytes
-Recorded = tuple[str, Release]  # in which run, and what
 
 
 @dataclass(slots=True)
@@ -106,14 +104,11 @@ class LedgerStore:
     def of(self, site: str) -> "SiteLedger":
         return SiteLedger(self, site)
 
-    def releases(self, site: str | None = None, run: str | None = None, others: str | None = None) -> list[Release]:
-        """Every release in the order of writing; of one site, of one run, or of all runs but one."""
-        return [row for _, row in self._releases(run, others) if site in (None, row.site)]
-
-    def _releases(self, run: str | None = None, others: str | None = None) -> list[Recorded]:
+    def releases(self, site: str | None = None, run: str | None = None) -> list[Release]:
+        """Every release in the order of writing; of one site, or of one run."""
         with self._lock:
             known = self._store.catch_up().releases
-        return [each for each in known if run in (None, each[0]) and (others is None or each[0] != others)]
+        return [row for known_run, row in known if run in (None, known_run) and site in (None, row.site)]
 
     def check_plan(self, planned: Sequence[Release]) -> None:
         """Refuse a run that would exceed what may be spent, before any training."""
@@ -125,7 +120,8 @@ class LedgerStore:
         """Refuse what would exceed a budget, added to all that was released; `without` leaves out one run."""
         if not (budgets := self.budgets):
             return
-        spent = self._releases(others=without)
+        with self._lock:
+            spent = [each for each in self._store.catch_up().releases if each[0] != without]
         before, after = over_runs(spent), over_runs([*spent, *((self.run, row) for row in more)])
         for budget in budgets:
             budget.check(before, after, what)
@@ -165,13 +161,10 @@ class LedgerStore:
             own = self.releases(run=self.run)
             self.cap.check(own, [*own, row], what)
         self._check_budgets([row], what)
-        return [*self._new_budget(), self._entry("release", row, _text(row))]
-
-    def _new_budget(self) -> list[Entry]:
-        kept = self._store.contents.budgets
-        if self.budget is None or self.budget in kept:
-            return []
-        return [Entry(0, _now(), "budget", self.run, "", 0, len(kept), _text(self.budget), None)]
+        new, kept = [self._entry("release", row, _text(row))], self._store.contents.budgets
+        if self.budget is not None and self.budget not in kept:
+            new.insert(0, Entry(0, _now(), "budget", self.run, "", 0, len(kept), _text(self.budget), None))
+        return new
 
     def _drawn(self, row: Release, value: Array) -> Entry:
         secret = row.mechanism in MECHANISMS and MECHANISMS[row.mechanism].secret

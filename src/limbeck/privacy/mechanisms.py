@@ -7,7 +7,7 @@ noised once per query, never again.
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field as Range
@@ -30,14 +30,12 @@ from limbeck.privacy.losses import (
 )
 from limbeck.privacy.sampling import sampler_for
 from limbeck.protocol.release import Noise, NoiseSource, Unit
-from limbeck.protocol.rows import Array
+from limbeck.protocol.rows import UNANSWERED, Array
 from limbeck.tables import Above0, Positive, check_fields
 
-T = TypeVar("T")
 Gamma = Annotated[float, Range(gt=0)]  # infinite gamma, or sigma 0, is no noise at all: epsilon is then infinite
 Sigma = Annotated[float, Range(ge=0)]
 Share = Annotated[float, Range(gt=0, le=1)]
-UNANSWERED = -1  # the label of a query that Confident-GNMax does not answer
 
 
 def mechanism_from(name: str, parameters: dict[str, Any]) -> Mechanism:
@@ -57,7 +55,7 @@ class _Unchanged(Mechanism):
     unit = "any"
     adjacency = "any"
 
-    def protect(self, value: T, source: NoiseSource) -> T:
+    def protect(self, value: Any, source: NoiseSource) -> Any:
         return value
 
 

@@ -75,17 +75,16 @@ def account(query: AccountingQuery, accountant: str = BEST) -> AccountingResult:
         epsilon, name = least(plain)
         return AccountingResult(epsilon, query.delta, name, False, everything)
     epsilon = epsilon_by(accountant, [event], query.delta, query.orders, votes)
-    return AccountingResult(
-        epsilon, query.delta, accountant, votes is not None and accountant in WITH_VOTES, everything
-    )
+    is_dependent = votes is not None and accountant in WITH_VOTES
+    return AccountingResult(epsilon, query.delta, accountant, is_dependent, everything)
 
 
 def _event(query: AccountingQuery, votes: Array | None) -> DpEvent:
-    if query.queries is None and votes is None:
+    queries = query.queries if votes is None else len(votes)
+    if queries is None:
         raise LimbeckError("say how many --queries")
-    queries = query.queries or (0 if votes is None else len(votes))
-    if votes is not None and len(votes) != queries:
-        raise LimbeckError(f"{queries} queries, but {query.votes} has {len(votes)} rows of votes")
+    if query.queries not in (None, queries):
+        raise LimbeckError(f"{query.queries} queries, but {query.votes} has {queries} rows of votes")
     if votes is not None and query.classes not in (None, votes.shape[1]):
         raise LimbeckError(f"--classes {query.classes}, but {query.votes} has {votes.shape[1]} columns")
     known = (query.classes, query.voters, False, query.noise, query.rows_per_person)
@@ -98,7 +97,6 @@ def _repeated(query: AccountingQuery) -> int:
 
 
 def _mechanism(query: AccountingQuery) -> Mechanism:
-    weight = query.partitions if query.unit == "party" else 1
     if query.mechanism not in NAMES:
         raise LimbeckError(f"unknown mechanism {query.mechanism!r}; {did_you_mean(query.mechanism, NAMES)}")
     wanted, other = ("sigma", "gamma") if "gaussian" in query.mechanism else ("gamma", "sigma")
@@ -107,32 +105,33 @@ def _mechanism(query: AccountingQuery) -> Mechanism:
         raise LimbeckError(f"{query.mechanism} takes --{wanted}")
     if not 0 < scale < math.inf:
         raise LimbeckError(f"{wanted} must be above 0 and finite, not {scale:g}")
+    parameters: dict[str, Any] = {wanted: scale, "unit": query.unit}
     if query.mechanism in SCORES:
-        return _on_scores(query, {wanted: scale})
-    if query.bound is not None or query.share != 1:
+        _check_scores(query)
+        parameters |= {"bound": query.bound, "classes": query.classes, "share": query.share}
+    elif query.bound is not None or query.share != 1:
         raise LimbeckError(f"--bound and --share are for {' and '.join(SCORES)}, not for {query.mechanism}")
-    if query.mechanism != ConfidentGaussian.name:
-        return mechanism_from(query.mechanism, {wanted: scale, "unit": query.unit, "weight": weight})
-    check = CHECK * scale if query.check is None else query.check
-    return ConfidentGaussian(scale, check, query.threshold or 0.0, query.unit, weight)
+    else:
+        parameters["weight"] = query.partitions if query.unit == "party" else 1
+    if query.mechanism == ConfidentGaussian.name:
+        check = CHECK * scale if query.check is None else query.check
+        parameters |= {"check": check, "threshold": query.threshold or 0.0}
+    return mechanism_from(query.mechanism, parameters)
 
 
-def _on_scores(query: AccountingQuery, parameters: dict[str, Any]) -> Mechanism:
+def _check_scores(query: AccountingQuery) -> None:
     if query.bound is None or query.classes is None:
         raise LimbeckError(f"{query.mechanism} takes --bound and --classes: every score of a row can change")
     if query.partitions != 1 or query.votes is not None:
         raise LimbeckError(f"{query.mechanism} noises scores: it takes neither --partitions nor --votes")
     if query.unit == "party" and query.adjacency == "add-remove":
         raise LimbeckError(f"{query.mechanism}: no guarantee is available for a party that is added or removed")
-    parameters |= {"bound": query.bound, "classes": query.classes, "unit": query.unit, "share": query.share}
-    return mechanism_from(query.mechanism, parameters)
 
 
 def _read_votes(path: Path) -> Array:
     try:
-        votes = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            votes = np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise LimbeckError(f"{path} is not an NPY file of counts") from error
-    if not isinstance(votes, np.ndarray):
-        raise LimbeckError(f"{path} is not an NPY file of counts")
     return check_votes(votes, str(path))

@@ -7,6 +7,7 @@ figures for continuous noise are no theorems for discrete noise.
 
 import math
 import os
+import secrets
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -78,7 +79,7 @@ class Secure:
 
     def subset(self, size: int, count: int, replacement: bool) -> Array:
         if replacement:
-            return np.array([_below(size) for _ in range(count)], np.int64)
+            return np.array([secrets.randbelow(size) for _ in range(count)], np.int64)
         return np.argsort(_random(size), kind="stable")[:count]
 
 
@@ -113,13 +114,6 @@ def _leader_at_random(noisy: Array) -> Array:
 
 def _random(count: int) -> Array:
     return np.frombuffer(os.urandom(8 * count), np.uint64)
-
-
-def _below(bound: int) -> int:
-    """A whole number below the bound, every one alike likely."""
-    import secrets
-
-    return secrets.randbelow(bound)
 
 
 def _whole(votes: Array) -> Array:

@@ -1,15 +1,15 @@
 """Whose rows releases are about, where a ledger holds more than one run."""
 
+import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 
 from limbeck.errors import LimbeckError
 from limbeck.privacy.guarantees import SERVER
 from limbeck.protocol.release import Release
 
 NUMBERED = re.compile(r"party \d+")
-FIELDS = tuple(field.name for field in fields(Release) if field.name not in ("site", "parameters"))
 
 
 def check_site_names(names: Sequence[str]) -> None:
@@ -46,17 +46,13 @@ def numbered_parties(rows: Iterable[tuple[str, Release]]) -> bool:
 def _without_numbers(releases: Iterable[Release]) -> list[Release]:
     """One run's releases: of the numbered parties the different lists, each as if it was the server's."""
     kept: list[Release] = []
-    lists: dict[str, dict[tuple[object, ...], Release]] = {}
+    lists: dict[str, dict[str, Release]] = {}
     for row in releases:
         if NUMBERED.fullmatch(row.site):
-            lists.setdefault(row.site, {})[_content(row)] = replace(row, site=SERVER)
+            unnamed = replace(row, site=SERVER)
+            lists.setdefault(row.site, {})[json.dumps(asdict(unnamed), sort_keys=True)] = unnamed
         else:
             kept.append(row)
     different = {frozenset(each): each for each in lists.values()}
     largest = [each for keys, each in different.items() if not any(keys < others for others in different)]
     return [*kept, *(row for each in largest for row in each.values())]
-
-
-def _content(row: Release) -> tuple[object, ...]:
-    """All of a release but its site."""
-    return (*(getattr(row, name) for name in FIELDS), repr(sorted(row.parameters.items())))

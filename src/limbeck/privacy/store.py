@@ -109,9 +109,10 @@ class LedgerFile:
         """Chain new entries to the last one and write them."""
         last, digest = self.contents.head
         for number, entry in enumerate(new, last + 1):
-            chained = replace(entry, id=number).after(digest)
-            digest = chained.digest
-            self.execute(f"INSERT INTO entries ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *astuple(chained))
+            numbered = replace(entry, id=number)
+            digest = numbered.digest_after(digest)
+            values = astuple(replace(numbered, digest=digest))
+            self.execute(f"INSERT INTO entries ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *values)
         last += len(new)
         if new and self.execute("SELECT digest FROM entries WHERE id = ?", last) != [(digest,)]:
             raise LimbeckError(f"{self.where} does not take entry {last}; restore the ledger from a copy")

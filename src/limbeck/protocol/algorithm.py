@@ -36,6 +36,7 @@ class Algorithm(ABC):
     name: ClassVar[str]
     needs_public_rows: ClassVar[bool] = False
     is_one_shot: ClassVar[bool] = False  # a party that was silent can be added after the run
+    subsamples: ClassVar[bool] = False  # it learns from a secret random subset of the rows, a mechanism of its own
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -76,11 +77,6 @@ class Algorithm(ABC):
     def effective_delta(self) -> float:
         """The delta of the guarantee; 0 where no noise is added."""
         return 0.0
-
-    @property
-    def subsamples(self) -> bool:
-        """Whether it learns from a secret random subset of the rows, which is a mechanism of its own."""
-        return False
 
     @property
     def needs_population(self) -> bool:

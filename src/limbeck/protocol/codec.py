@@ -44,7 +44,9 @@ def encode(message: Message, header: Header) -> bytes:
         else:
             scalars[field.name] = value
     about = {"kind": kind_of(type(message)), "turn": header.turn, "public": header.public, "scalars": scalars}
-    return _compress(save(tensors, {"limbeck": json.dumps(about, sort_keys=True)}))
+    raw = save(tensors, {"limbeck": json.dumps(about, sort_keys=True)})
+    packed = zstandard.ZstdCompressor().compress(raw)
+    return packed if len(packed) < len(raw) else raw
 
 
 def decode(data: bytes, largest: int = LARGEST) -> tuple[Message, Header]:
@@ -55,8 +57,9 @@ def decode(data: bytes, largest: int = LARGEST) -> tuple[Message, Header]:
         kind = Message.kinds.get(about["kind"])
         if kind is None or not is_dataclass(kind):
             raise LimbeckError(f"a message of unknown kind {about['kind']!r}")
-        message = _build(kind, load(raw), about["scalars"])
-        return message, Header(int(about["turn"]), str(about["public"]))
+        tensors, hints = load(raw), get_type_hints(kind)
+        values = {each.name: _value(hints[each.name], each.name, tensors, about["scalars"]) for each in fields(kind)}
+        return kind(**values), Header(int(about["turn"]), str(about["public"]))
     except UNREADABLE as error:
         raise LimbeckError(f"not a Limbeck message: {error}") from error
 
@@ -71,15 +74,6 @@ def pack_memory(memory: Mapping[str, Array | bytes]) -> bytes:
 def unpack_memory(data: bytes) -> dict[str, Array | bytes]:
     texts = set(_about(data)["bytes"])
     return {name: value.tobytes() if name in texts else value for name, value in load(data).items()}
-
-
-def _build(kind: type[Message], tensors: dict[str, Array], scalars: dict[str, Any]) -> Message:
-    values = {
-        name: _value(hint, name, tensors, scalars)
-        for name, hint in get_type_hints(kind).items()
-        if name in {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    }
-    return kind(**values)
 
 
 def _value(hint: Any, name: str, tensors: dict[str, Array], scalars: dict[str, Any]) -> Any:
@@ -102,11 +96,6 @@ def _tensor(value: Array | bytes) -> Array:
 def _about(raw: bytes) -> Any:
     length = int.from_bytes(raw[:8], "little")
     return json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["limbeck"])
-
-
-def _compress(raw: bytes) -> bytes:
-    packed = zstandard.ZstdCompressor().compress(raw)
-    return packed if len(packed) < len(raw) else raw
 
 
 def _decompress(data: bytes, largest: int) -> bytes:

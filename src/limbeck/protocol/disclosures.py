@@ -6,7 +6,7 @@ itself and the row in the ledger. What is not declared cannot leave.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.release import Asked, Mechanism, Noise, Observer, Release, release_row
@@ -43,7 +43,7 @@ class Disclosure:
 
     origin: Origin
     what: str
-    mechanism: Mechanism[Any, Any]
+    mechanism: Mechanism
     observer: Observer
     queries: int = 1
     voters: int | None = None
@@ -65,10 +65,6 @@ class Disclosure:
         """The ledger's row of one release."""
         asked = run.asked(self.queries, self.voters, self.abstentions)
         return release_row(site, turn, number, self.what, self.mechanism, self.observer, asked)
-
-    def total(self, site: str, number: int, run: Facts) -> Release:
-        """All releases of a run in one row, for a plan."""
-        return replace(self.row(site, 0, number, run), queries=self.queries * self.times)
 
 
 Declare = Callable[[Facts], Sequence[Disclosure]]
@@ -95,5 +91,7 @@ def by_name(declared: Iterable[Disclosure], origin: Origin) -> dict[str, Disclos
 
 
 def _totals(declared: Iterable[Disclosure], origin: Origin, site: str, run: Facts) -> list[Release]:
+    """All that one site releases in a run, each disclosure in one row."""
     costly = [each for each in by_name(declared, origin).values() if not each.is_free]
-    return [each.total(site, number, run) for number, each in enumerate(costly)]
+    rows = [each.row(site, 0, number, run) for number, each in enumerate(costly)]
+    return [replace(row, queries=each.queries * each.times) for each, row in zip(costly, rows, strict=True)]

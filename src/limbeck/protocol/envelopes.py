@@ -6,9 +6,9 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from limbeck.errors import LimbeckError
 
@@ -18,7 +18,6 @@ MOST_PARTIES = 100_000
 LAST_TURN = 10**6
 LARGEST_HEADER = 16 * 2**20
 ENOUGH = 10**6  # rows, where a plan must not depend on how many a party has
-T = TypeVar("T", "Question", "Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +34,49 @@ class Terms:
     labelled: bool = False  # the public rows have labels that everybody may use
 
 
+class _Letter:
+    """A header of JSON, and the bytes of the field that `payload` names."""
+
+    __slots__ = ()
+    payload: ClassVar[str]
+
+    def encode(self) -> bytes:
+        table = asdict(self)  # type: ignore[call-overload]
+        data: bytes = table.pop(self.payload)
+        header = json.dumps(table, sort_keys=True).encode()
+        return MAGIC + struct.pack("<I", len(header)) + header + data
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        start = len(MAGIC) + 4
+        if data[: len(MAGIC)] != MAGIC or len(data) < start:
+            raise LimbeckError("not a letter of Limbeck's")
+        (length,) = struct.unpack("<I", data[len(MAGIC) : start])
+        if length > min(LARGEST_HEADER, len(data) - start):
+            raise LimbeckError("a letter whose heading is longer than itself")
+        try:
+            table = json.loads(data[start : start + length])
+            if not isinstance(table, dict):
+                raise LimbeckError("a letter whose heading is no table")
+            letter = TypeAdapter(cls).validate_python({**table, cls.payload: data[start + length :]}, extra="forbid")
+        except (ValueError, RecursionError) as error:
+            raise LimbeckError(f"a letter that cannot be read: {str(error).splitlines()[0][:200]}") from error
+        letter.check()
+        return letter
+
+    def check(self) -> None:
+        """Raise if the fields are out of range."""
+
+
 @dataclass(frozen=True, slots=True)
-class Question:
+class Question(_Letter):
     """A request to one party; `request` are its bytes on the wire.
 
     Where a server counts again with a late party, its answers are `counted` in another run than the one that it missed,
     and questions of that other run come `after` the one whose answers are counted again.
     """
 
+    payload: ClassVar[str] = "request"
     run: str
     turn: int
     party: int
@@ -69,28 +103,23 @@ class Question:
     def hash(self) -> str:
         return hash_of(self.request)
 
-    def encode(self) -> bytes:
-        return _encode(self, "request")
-
-    @staticmethod
-    def decode(data: bytes) -> "Question":
-        question = _decode(Question, data, "request")
-        for name in question.runs:
+    def check(self) -> None:
+        for name in self.runs:
             if not RUN.fullmatch(name):
                 raise LimbeckError(f"a letter of a run with the name {name[:40]!r}")
-        if not 0 <= question.turn <= LAST_TURN or not 0 < question.terms.parties <= MOST_PARTIES:
-            raise LimbeckError(f"a letter of turn {question.turn}, for {question.terms.parties} parties")
-        return question
+        if not 0 <= self.turn <= LAST_TURN or not 0 < self.terms.parties <= MOST_PARTIES:
+            raise LimbeckError(f"a letter of turn {self.turn}, for {self.terms.parties} parties")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(_Letter):
     """What a party says: `reply` are its reply's bytes, or there is a `refusal` that both sides can read.
 
     `question` is the hash of the request that is answered, `releases` are the rows that this answer wrote into the
     party's ledger.
     """
 
+    payload: ClassVar[str] = "reply"
     run: str
     turn: int
     party: int
@@ -98,13 +127,6 @@ class Answer:
     refusal: str | None = None
     releases: Sequence[Mapping[str, Any]] = ()
     reply: bytes = field(default=b"", repr=False)
-
-    def encode(self) -> bytes:
-        return _encode(self, "reply")
-
-    @staticmethod
-    def decode(data: bytes) -> "Answer":
-        return _decode(Answer, data, "reply")
 
     def check_belongs_to(self, question: Question) -> None:
         """Refuse what answers something else, or comes from somebody else than it says."""
@@ -120,28 +142,3 @@ class Answer:
 
 def hash_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def _encode(letter: Question | Answer, payload: str) -> bytes:
-    table = asdict(letter)
-    data: bytes = table.pop(payload)
-    header = json.dumps(table, sort_keys=True).encode()
-    return MAGIC + struct.pack("<I", len(header)) + header + data
-
-
-def _decode(kind: type[T], data: bytes, payload: str) -> T:
-    start = len(MAGIC) + 4
-    if data[: len(MAGIC)] != MAGIC or len(data) < start:
-        raise LimbeckError("not a letter of Limbeck's")
-    (length,) = struct.unpack("<I", data[len(MAGIC) : start])
-    if length > min(LARGEST_HEADER, len(data) - start):
-        raise LimbeckError("a letter whose heading is longer than itself")
-    try:
-        table = json.loads(data[start : start + length])
-        if not isinstance(table, dict):
-            raise LimbeckError("a letter whose heading is no table")
-        return TypeAdapter(kind).validate_python(
-            {**table, payload: data[start + length :]}, strict=False, extra="forbid"
-        )
-    except (ValueError, RecursionError, ValidationError) as error:
-        raise LimbeckError(f"a letter that cannot be read: {str(error).splitlines()[0][:200]}") from error

@@ -1,5 +1,10 @@
-"""What a site may ask of learning: kinds of models, fits to be done, and who does them."""
+"""What a site may ask of learning: kinds of models, fits to be done, and who does them.
 
+At a private level jobs are guarded: what training does with private rows never shows but in what it gives. A teacher
+that cannot be fitted, a network that diverges, a subset without rows: each job then gives its substitute.
+"""
+
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -10,6 +15,7 @@ from limbeck.protocol.rows import Array
 
 T = TypeVar("T", covariant=True)
 J = TypeVar("J")
+log = logging.getLogger("limbeck")
 
 
 class Fitted(Protocol):
@@ -70,6 +76,38 @@ class Guarded(Generic[J]):
             return work()
         except (Exception, SystemExit) as error:  # a model may raise anything
             return Failure(" ".join(str(error).split()) or type(error).__name__)
+
+
+def guarded_results(
+    jobs: Sequence[Job[J]], results: Sequence[Any], classes: int, seeds: Sequence[int], site: str
+) -> list[J]:
+    """The results, each failed or invalid one replaced; how many were is told in the site's own log.
+
+    A substitute is of the usual kind and shape, and goes on through the same mechanism, noise and ledger row. It
+    depends on public facts and the job's number alone, so that a row that makes one job fail changes the result of that
+    job only.
+    """
+    found, reasons = list(results), []
+    for number, (job, result) in enumerate(zip(jobs, results, strict=True)):
+        if (reason := _reason(job, result, classes)) is None:
+            continue
+        if not hasattr(job, "substitute"):  # it depends on no private row
+            raise LimbeckError(reason)
+        found[number] = job.substitute(classes, seeds[number], number)
+        reasons.append(reason)
+    if reasons:
+        log.warning(
+            "%s: %d of %d trainings were replaced by substitutes: %s", site, len(reasons), len(jobs), reasons[0]
+        )
+    return found
+
+
+def _reason(job: Any, result: Any, classes: int) -> str | None:
+    """Why a result cannot be used; None where it can."""
+    if isinstance(result, Failure):
+        return f"cannot fit {job}: {result.reason}"
+    valid = getattr(job, "is_valid", None)
+    return None if valid is None or valid(result, classes) else f"{job} gave an invalid result"
 
 
 class Trainer(Protocol):

@@ -1,13 +1,12 @@
 """The door out of a site: what a release is, and the row that it writes before anything leaves."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol
 
 from limbeck.protocol.rows import Array
 
-V = TypeVar("V")
-W = TypeVar("W")
 Observer = Literal["server", "parties", "public"]
 Unit = Literal["example", "party"]
 Noise = Literal["simulated", "secure"]
@@ -59,37 +58,37 @@ class NoiseSource:
     purpose: tuple[str | int, ...]
 
 
-class Mechanism(Protocol[V, W]):  # type: ignore[misc]
-    """How something is protected before it leaves; what one neighbour can change is part of it."""
+class Mechanism(ABC):
+    """How a value is protected before it leaves, and how much one neighbour can change it.
+
+    `unit` is the neighbour that is protected: one example or one party. `adjacency` is the neighbour relation that the
+    guarantee holds for: replace, add-remove, or any. What a `noisy` mechanism draws is recorded, and a retry returns
+    the same; what a `secret` one draws is never recorded.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str]
+    noisy: ClassVar[bool] = True
+    secret: ClassVar[bool] = False
+    unit: str = "example"
+    adjacency: str = "replace"
 
     @property
-    def name(self) -> str: ...
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """How much one neighbour can change the value, for the ledger."""
 
-    @property
-    def noisy(self) -> bool:
-        """Whether it adds noise; what was drawn is kept then, and a retry returns the same."""
+    @abstractmethod
+    def protect(self, value: Any, source: NoiseSource) -> Any:
+        """What leaves in place of `value`."""
 
-    @property
-    def secret(self) -> bool:
-        """Whether what is drawn may never be recorded."""
-
-    @property
-    def sensitivity(self) -> float: ...
-
-    @property
-    def unit(self) -> str: ...
-
-    @property
-    def adjacency(self) -> str: ...
-
-    def protect(self, value: V, source: NoiseSource) -> W: ...
-
-    def asked(self, value: V, classes: int) -> int:
-        """How many queries this value answers; or refuse one that the mechanism does not describe."""
+    def asked(self, value: Any, classes: int) -> int:
+        """The number of queries that a value answers. Raise if the mechanism does not describe the value."""
+        return 1
 
 
 def release_row(
-    site: str, turn: int, number: int, what: str, mechanism: Mechanism[Any, Any], observer: Observer, asked: Asked
+    site: str, turn: int, number: int, what: str, mechanism: Mechanism, observer: Observer, asked: Asked
 ) -> Release:
     """The row that a release writes, or is planned to write."""
     return Release(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-UNANSWERED = -1  # the label of a public row that nobody has labelled
+UNANSWERED = -1  # the label of a public row that nobody has labelled, or of a query without an answer
 
 
 @dataclass(frozen=True, slots=True)

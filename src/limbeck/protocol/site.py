@@ -11,8 +11,7 @@ import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.disclosures import Declare, Disclosure, Facts, Origin, by_name
-from limbeck.protocol.guard import guarded_results
-from limbeck.protocol.learning import FitError, Guarded, Job, Model, Trainer
+from limbeck.protocol.learning import FitError, Guarded, Job, Model, Trainer, guarded_results
 from limbeck.protocol.messages import Done, Message, is_private
 from limbeck.protocol.release import Ledger, MemoryLedger, Noise, NoiseSource, Release
 from limbeck.protocol.rows import Array, PublicRows, Rows
@@ -21,12 +20,6 @@ from limbeck.protocol.streams import stream
 T = TypeVar("T")
 V = TypeVar("V")
 DISCLOSED = "disclosed"  # in a site's memory: how often each thing has left
-
-
-def _make_read_only(message: Message) -> None:
-    for part in fields(message):  # type: ignore[arg-type]
-        if isinstance(value := getattr(message, part.name), np.ndarray):
-            value.setflags(write=False)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +62,7 @@ class Site:
 
     @property
     def origin(self) -> Origin:
-        return "server"
+        return "server" if self.name == "server" else "party"
 
     @property
     def facts(self) -> Facts:
@@ -114,7 +107,9 @@ class Site:
 
         The row is in the ledger before anything may leave. Asked again after a crash, noise is not drawn again.
         """
-        declared, times = self._declaration(what), self._times(what)
+        if what not in self._declarations:
+            raise LimbeckError(f"{self.name}: {what} was about to leave, but the algorithm does not declare it")
+        declared, times = self._declarations[what], self._times(what)
         mechanism = declared.mechanism
         if times >= declared.times:
             raise LimbeckError(f"{self.name}: {what} is declared to leave {declared.times} times, not more")
@@ -129,14 +124,11 @@ class Site:
         self.ledger.write(row)
         protected = mechanism.protect(value, source)
         if isinstance(protected, Message):
-            _make_read_only(protected)
+            for part in fields(protected):  # type: ignore[arg-type]
+                if isinstance(array := getattr(protected, part.name), np.ndarray):
+                    array.setflags(write=False)  # what was recorded cannot be changed afterwards
             self._released.append(protected)
         return cast(V, protected)
-
-    def _declaration(self, what: str) -> Disclosure:
-        if what not in self._declarations:
-            raise LimbeckError(f"{self.name}: {what} was about to leave, but the algorithm does not declare it")
-        return self._declarations[what]
 
     @property
     def _declarations(self) -> dict[str, Disclosure]:
@@ -179,7 +171,7 @@ class Site:
 
 def _is_secret(declared: Disclosure, noise: Noise) -> bool:
     """Whether what is drawn is written down nowhere."""
-    return noise == "secure" and bool(getattr(declared.mechanism, "secret", False))
+    return noise == "secure" and declared.mechanism.secret
 
 
 @dataclass(slots=True, kw_only=True)
@@ -194,10 +186,6 @@ class Silo(Site):
     @property
     def name(self) -> str:
         return self.title or f"party {self.party}"
-
-    @property
-    def origin(self) -> Origin:
-        return "server" if self.title == "server" else "party"
 
     @property
     def facts(self) -> Facts:

@@ -40,10 +40,7 @@ def epsilon_by(
         return 0.0
     if any(event.is_unprotected for event in events):
         return math.inf
-    special = {
-        "moments": partial(moments, orders=orders, votes=votes),
-        "rdp": partial(rdp, votes=votes),
-    }
+    special = {"moments": partial(moments, orders=orders, votes=votes), "rdp": partial(rdp, votes=votes)}
     try:
         return special.get(name, ACCOUNTANTS[name])(events, delta)
     except UnknownEventError as error:
@@ -66,9 +63,9 @@ def every_epsilon(
     return found
 
 
-def best_epsilon(events: Sequence[DpEvent], delta: float, orders: int = ORDERS) -> tuple[float, str]:
+def best_epsilon(events: Sequence[DpEvent], delta: float) -> tuple[float, str]:
     """The smallest data-independent epsilon, each of which is a theorem, and its accountant."""
-    return least(every_epsilon(events, delta, orders))
+    return least(every_epsilon(events, delta))
 
 
 def least(found: Mapping[str, float]) -> tuple[float, str]:

@@ -132,11 +132,15 @@ def binary_rdp(events: Sequence[DpEvent], delta: float) -> float:
 
 
 def _ranges(events: Sequence[DpEvent]) -> "Pairs":
-    """Equal queries of bounded range."""
+    """Equal queries whose losses fall into [t - width, t]: for each bin of t the pair that dominates all in the bin."""
     event = _alike(events)
-    if event.pure > LARGEST:
+    if (width := event.pure) > LARGEST:
         raise UnknownEventError("too little noise for the exact composition")
-    return Pairs(*_range_pairs(event.pure), event.queries)
+    edges = np.linspace(0, width, BINS + 1)
+    low, high = edges[:-1], edges[1:]
+    here = np.expm1(width - low) / (np.exp(-high) * np.expm1(width - low + high))
+    not_here = -np.expm1(-high) / -np.expm1(low - high - width) * np.exp(low - width)
+    return Pairs(here, here * np.exp(-high), not_here, not_here * np.exp(width - low), event.queries)
 
 
 def _alike(events: Sequence[DpEvent]) -> DpEvent:
@@ -163,12 +167,6 @@ class Pairs:
     queries: int
     slack: float = 0.0
 
-    @property
-    def loss(self) -> float:
-        """Of the answer in the case that tells most."""
-        clearest = int(np.abs(self.here - self.there).argmax())
-        return abs(float(_log_ratio(self.here, self.there)[clearest]))
-
 
 def optimal(family: Pairs, delta: float, ceiling: float) -> float:
     """The epsilon of the best that an adversary can do who picks each query's case by what he has seen.
@@ -187,7 +185,8 @@ def optimal(family: Pairs, delta: float, ceiling: float) -> float:
 
 def _values(family: Pairs, ceiling: float) -> tuple[Array, Array]:
     """What all queries make of every loss: the delta that is left at epsilon 0 where so much was lost before."""
-    loss = family.loss
+    clearest = int(np.abs(family.here - family.there).argmax())
+    loss = abs(float(_log_ratio(family.here, family.there)[clearest]))
     if loss < SMALLEST or not ceiling < LARGEST:
         raise UnknownEventError("too much or too little noise for the exact composition")
     low, high = -(1.1 * ceiling + 1), ceiling + 12
@@ -237,15 +236,6 @@ def _log_ratio(one: Array, other: Array) -> Array:
     """log(one / other); what never happens has no loss."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(one > 0, np.log(one) - np.log(other), -np.inf)
-
-
-def _range_pairs(width: float) -> tuple[Array, Array, Array, Array]:
-    """Losses that fall into [t - width, t]: for each bin of t the pair that dominates all in the bin."""
-    edges = np.linspace(0, width, BINS + 1)
-    low, high = edges[:-1], edges[1:]
-    here = np.expm1(width - low) / (np.exp(-high) * np.expm1(width - low + high))
-    not_here = -np.expm1(-high) / -np.expm1(low - high - width) * np.exp(low - width)
-    return here, here * np.exp(-high), not_here, not_here * np.exp(width - low)
 
 
 def _margin_pairs(event: DpEvent, delta: float) -> Pairs:

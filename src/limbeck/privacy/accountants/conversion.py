@@ -29,13 +29,3 @@ def epsilon_of_curve(divergence: Callable[[float], float], delta: float) -> floa
     low, high = places[max(best - 1, 0)], places[min(best + 1, len(places) - 1)]
     polished = optimize.minimize_scalar(at, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
     return max(0.0, min(float(polished.fun), float(coarse[best])))
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Of rho-zCDP, tight (Canonne, Kamath & Steinke 2020)."""
-    return epsilon_of_curve(lambda order: rho * order, delta)
-
-
-def classic_zcdp_epsilon(rho: float, delta: float) -> float:
-    """Of rho-zCDP by the closed formula (Bun & Steinke 2016, Proposition 1.3); never below the tight one."""
-    return rho + 2 * math.sqrt(rho * math.log(1 / delta))

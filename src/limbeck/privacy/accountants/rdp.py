@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from limbeck.privacy.accountants.conversion import ORDERS, epsilon_at, epsilon_of_curve, zcdp_epsilon
+from limbeck.privacy.accountants.conversion import ORDERS, epsilon_at, epsilon_of_curve
 from limbeck.privacy.accountants.votes import gaussian_data_dependent, pure_data_dependent
 from limbeck.privacy.events import DpEvent, UnknownEventError
 from limbeck.privacy.losses import BoundedRange, GaussianLoss, Pure
@@ -32,7 +32,8 @@ def bounded_range(events: Sequence[DpEvent], delta: float) -> float:
 
 def zcdp(events: Sequence[DpEvent], delta: float) -> float:
     """Concentrated privacy: pure e gives e^2/2, a bounded range e^2/8, Gaussian noise mu^2/2; they add up."""
-    return zcdp_epsilon(sum(event.queries * _rho(event) for event in events), delta)
+    rho = sum(event.queries * _rho(event) for event in events)
+    return epsilon_of_curve(lambda order: rho * order, delta)
 
 
 def _rho(event: DpEvent) -> float:

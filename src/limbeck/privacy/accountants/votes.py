@@ -47,12 +47,7 @@ def _theorem_6(logq: Array, rate: float, order: Array) -> Array:
         small = logq <= (high2 - 1) * at2 - high2 * (np.log1p(1 / (high1 - 1)) + np.log1p(1 / (high2 - 1)))
         applies = (high1 > order) & (high2 > 1) & (-logq > at2) & small
         stays = np.log1p(-np.exp(logq))
-        log_a = (order - 1) * (stays - _log1mexp((logq + at2) * (1 - 1 / high2)))
+        log_a = (order - 1) * (stays - np.log(-np.expm1((logq + at2) * (1 - 1 / high2))))
         log_b = (order - 1) * (at1 - logq / (high1 - 1))
         bound = np.logaddexp(stays + log_a, logq + log_b) / (order - 1)
     return np.where(applies, np.minimum(plain, bound), plain)
-
-
-def _log1mexp(x: Array) -> Array:
-    """log(1 - e^x) for x < 0."""
-    return np.log(-np.expm1(x))
