@@ -62,14 +62,12 @@ class ByzantineSilo(Silo):
                 return Scores(found.astype(np.float32))
             case Students(models) if not is_random:
                 return Students((self.student,) * len(models))
-            case Votes(votes, counts, prior) if is_random:
-                return Votes(
-                    self.rng.dirichlet(np.ones(self.classes), size=len(votes)).astype(np.float16), counts, prior
-                )
-            case Votes(votes, _, prior):
+            case Votes(votes, counts) if is_random:
+                return Votes(self.rng.dirichlet(np.ones(self.classes), size=len(votes)).astype(np.float16), counts)
+            case Votes(votes):
                 labels = PackedModel(self.student).vote(self.public.x[: len(votes)])
                 counts = np.where(np.arange(self.classes) < 2, LARGEST, 0.0)
-                return Votes(np.eye(self.classes)[labels].astype(np.float16), counts, prior)
+                return Votes(np.eye(self.classes)[labels].astype(np.float16), counts)
         return value
 
 

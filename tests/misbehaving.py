@@ -1,7 +1,6 @@
 """Algorithms that break one rule each, for check_algorithm to find; other processes know them by these names."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +87,7 @@ class Careless(Solo):
 class Undeclared(FedKT):
     """Its parties disclose what is not declared."""
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         return [each for each in FedKT.disclosures(self, run) if each.what != "students"]
 
 

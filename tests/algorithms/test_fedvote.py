@@ -18,6 +18,7 @@ from limbeck.data.splits import Dirichlet, Iid
 from limbeck.engines.respond import respond
 from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
+from limbeck.models.jobs import FitAndScore
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
 from limbeck.models.pool import PoolTrainer
@@ -31,7 +32,6 @@ from limbeck.protocol.streams import stream
 from unlike_parties import two_classes
 
 FOREST = model_from({"name": "random-forest", "n_estimators": 20})
-NOTHING = np.empty(0)
 NOISE = {"L0": L0, "L1": Privacy("L1", epsilon=20.0), "L2": Privacy("L2", epsilon=20.0)}
 SETTINGS: list[dict[str, Any]] = [{}, {"labels": "leader"}, {"weights": "equal"}, {"prior": "uniform"}]
 
@@ -242,7 +242,7 @@ class Odd(FedVote):
         rows = len(self.queried(silo))
         votes = {"nan": np.full((rows, 3), np.nan), "few": np.ones((2, 3)), "huge": np.full((rows, 3), 1e12)}
         silo.disclose("class counts", np.ones(3))
-        return silo.disclose("votes", Votes(votes[self.sent], np.ones(3), np.empty(0)))
+        return silo.disclose("votes", Votes(votes[self.sent], np.ones(3)))
 
 
 @pytest.mark.parametrize(
@@ -265,11 +265,9 @@ class Byzantine(FedVote):
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         if silo.party > 1 or not isinstance(request, VoteRequest):
             return FedVote.answer(self, request, silo)
-        votes, _ = self._train_and_vote(silo)
-        lie = Votes(
-            np.roll(votes[0], 1, axis=1), 1e9 * np.eye(silo.classes)[0] if self.uses_counts else NOTHING, NOTHING
-        )
-        return silo.disclose("votes", lie)
+        own = silo.private
+        [votes] = silo.train([FitAndScore(silo.model, own.x, own.y, self.queried(silo))])
+        return silo.disclose("votes", Votes(np.roll(votes, 1, axis=1), 1e9 * np.eye(silo.classes)[0]))
 
 
 def ten_parties(algorithm: FedVote) -> Federation:
@@ -313,7 +311,8 @@ def test_two_byzantine_parties_of_ten_end_a_vote_that_is_not_robust() -> None:
         (lambda: FedVote(privacy=Privacy("L1", gamma=0.1)), "give epsilon, or sigma with gaussian"),
         (lambda: FedVote(privacy=Privacy("L1", "laplace", epsilon=3.0)), "fedvote adds Gaussian noise"),
         (lambda: FedVote(consensus="median", privacy=Privacy("L1", epsilon=1.0)), 'consensus = "median" is for level'),
-        (lambda: FedVote(consensus="median", weights="contrast"), 'needs weights = "equal"'),
+        (lambda: FedVote(consensus="median", weights="contrast"), 'weights = "contrast" is for consensus = "mean"'),
+        (lambda: FedVote(consensus="median", trimmed=0.1), 'trimmed is for consensus = "trimmed"'),
         (lambda: FedVote(weights="contrast", privacy=Privacy("L1", epsilon=1.0)), 'weights = "contrast" is for'),
         (lambda: FedVote(labels="leader", prior="uniform"), 'prior is for labels = "matched"'),
         (lambda: FedVote(subsets=3), "partitions and subsets are for levels L1 and L2"),

@@ -71,10 +71,9 @@ def test_nor_where_parties_estimate_the_prior(monkeypatch: pytest.MonkeyPatch, m
     algorithm = replace(LEVELS["fedvote-L1"], privacy=Privacy("L1", epsilon=100.0))
     _check(monkeypatch, {"name": model, **SMALL.get(model, {})}, algorithm, ordinary(24), CASES, classes=2)
     plan = algorithm.plan(Facts(public=8, classes=2, parties=len(CASES) + 1))
-    assert plan is not None
     assert plan.median is not None
     [votes] = run_party(monkeypatch, algorithm, ordinary(24), {"name": "decision-tree"}, classes=2).replies[:1]
-    assert getattr(votes, "prior")[0] == 1, "ordinary rows are enough for an estimate"  # noqa: B009
+    assert getattr(votes, "counts").any(), "ordinary rows are enough for an estimate"  # noqa: B009
 
 
 def _check(

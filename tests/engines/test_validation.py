@@ -70,12 +70,12 @@ RIGHT: dict[str, Case] = {
     "scores": Case(ALIGNED, Scores(np.zeros((5, CLASSES), np.float32)), FedMD(alignment=5)),
     "labels": Case(ALIGNED, Scores(np.zeros(5, np.uint8)), FedMD(alignment=5, exchange="argmax")),
     "accuracy": Case(EvaluateRequest(), Accuracy(0.5), FedMD(weights="accuracy")),
-    "votes": Case(VoteRequest(NOTHING), Votes(VOTES, ONES, NOTHING), FedVote()),
-    "equal": Case(VoteRequest(NOTHING), Votes(VOTES, NOTHING, NOTHING), FedVote(weights="equal", labels="leader")),
-    "noisy": Case(VoteRequest(np.zeros((ROWS, 5))), Votes(np.full((5, CLASSES), -8.0), -ONES, NOTHING), NOISY),
+    "votes": Case(VoteRequest(NOTHING), Votes(VOTES, ONES), FedVote()),
+    "equal": Case(VoteRequest(NOTHING), Votes(VOTES, NOTHING), FedVote(weights="equal", labels="leader")),
+    "noisy": Case(VoteRequest(np.zeros((ROWS, 5))), Votes(np.full((5, CLASSES), -8.0), -ONES), NOISY),
     "prior": Case(
         VoteRequest(NOTHING),
-        Votes(TWO_VOTES, NOTHING, np.array([1.0, 0.25])),
+        Votes(TWO_VOTES, np.array([0.75, 0.25])),
         FedVote(privacy=Privacy("L1", epsilon=200.0)),
         classes=2,
     ),
@@ -98,7 +98,7 @@ def logits(value: float, shape: tuple[int, ...] = (ROWS, CLASSES), counts: Any =
 
 
 def votes(value: Any = 1 / 3, shape: tuple[int, ...] = (ROWS, CLASSES), counts: Any = ONES) -> Votes:
-    return Votes(np.full(shape, value), counts, NOTHING)
+    return Votes(np.full(shape, value), counts)
 
 
 WRONG: list[tuple[str, Reply]] = [
@@ -133,16 +133,16 @@ WRONG: list[tuple[str, Reply]] = [
     ("votes", votes(counts=np.full(CLASSES, np.nan))),
     ("votes", votes(counts=np.ones((CLASSES, 1)))),
     ("votes", votes(counts=NOTHING)),
-    ("votes", Votes(VOTES, ONES, np.array([1.0, 0.25]))),
+    ("votes", Votes(VOTES, np.array([0.75, 0.25]))),
     ("equal", votes()),
     ("noisy", votes()),
     ("noisy", votes(shape=(4, CLASSES))),
     ("noisy", votes(-1e300, (5, CLASSES))),
-    ("prior", Votes(TWO_VOTES, NOTHING, np.array([1.0, 1.25]))),
-    ("prior", Votes(TWO_VOTES, NOTHING, np.array([1.0, np.nan]))),
-    ("prior", Votes(TWO_VOTES, NOTHING, np.array([1.0, -0.25]))),
-    ("prior", Votes(TWO_VOTES, NOTHING, NOTHING)),
-    ("prior", Votes(TWO_VOTES, np.ones(2), np.array([1.0, 0.25]))),
+    ("prior", Votes(TWO_VOTES, np.array([0.75, 1.25]))),
+    ("prior", Votes(TWO_VOTES, np.array([0.75, np.nan]))),
+    ("prior", Votes(TWO_VOTES, np.array([0.75, -0.25]))),
+    ("prior", Votes(TWO_VOTES, NOTHING)),
+    ("prior", Votes(TWO_VOTES, np.array([0.5, 0.25, 0.25]))),
     ("views", levels(1, bits=2, rows=10_000)),
     ("views", levels(255, rows=50 * ROWS * CLASSES)),
     ("views", levels(0, least=-100)),

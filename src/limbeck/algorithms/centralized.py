@@ -1,6 +1,5 @@
 """Centralized: all rows in one place, the upper bound of what a federation can reach."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -54,7 +53,7 @@ class Centralized(Algorithm):
 
     name: ClassVar[str] = "centralized"
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         return [
             Disclosure("party", "rows", Unprotected(), "server"),
             Disclosure("server", "model", Unprotected(), "parties"),

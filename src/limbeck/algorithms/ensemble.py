@@ -1,6 +1,5 @@
 """Ensemble: the parties' own models vote on every new row; what a student of theirs could at best keep."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -40,7 +39,7 @@ class Ensemble(Algorithm):
 
     name: ClassVar[str] = "ensemble"
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         return [
             Disclosure("party", "model", Unprotected(), "server"),
             Disclosure("server", "model", Unprotected(), "parties"),

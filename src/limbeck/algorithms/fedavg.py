@@ -55,16 +55,13 @@ class FedAvg(Algorithm):
     """Rounds of local training and averaging, weighted by rows."""
 
     name: ClassVar[str] = "fedavg"
+    needs_one_network: ClassVar[bool] = True
 
     rounds: Positive = 50
     sampled: Annotated[float, Field(gt=0, le=1)] = 1.0  # share of the parties, drawn anew in every round
     local: Recipe = Recipe(epochs=10, batch=32, weight_decay=1e-6)
 
-    @property
-    def needs_one_network(self) -> bool:
-        return True
-
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         return [
             Disclosure("party", "update", Unprotected(), "server", times=self.rounds),
             Disclosure("server", "initial weights", PostProcessing(), "parties"),

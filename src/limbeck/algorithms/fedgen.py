@@ -86,12 +86,13 @@ class FedGEN(FedAvg):
 
     def _taught(self, asked: LatentTrainRequest, silo: Silo) -> bytes:
         """Training on own rows and on latents, half and half."""
-        from limbeck.models.latents import head_of, with_latents
+        from limbeck.models.latents import generator, head_of, with_latents
 
         model, (x, y), row = cast(Any, silo.model), (silo.private.x, silo.private.y), silo.private.x.shape[1:]
         head, faded = head_of(model, row, silo.classes), self.fade**asked.round
         drawn = silo.rng.choice(asked.held, len(y))
-        latents = self._latents(asked.generator, np.concatenate([y, drawn]), head.latents, silo)
+        wanted = asked_of(np.concatenate([y, drawn]), silo)
+        [latents] = silo.train([ForwardPass(generator(silo.classes, head.latents), asked.generator, wanted)])
         weights = values_of(asked.weights)
         bias = weights[head.bias] if head.bias else 0.0
         soft = softmax(latents[: len(y)] @ weights[head.weight].T + bias)
@@ -103,13 +104,6 @@ class FedGEN(FedAvg):
         rows = np.hstack([np.tile(values, (2, 1)), latents, sizes[:, None]])
         recipe = replace(self.local, batch=2 * self.local.batch, loss="soft-cross-entropy")
         [found] = silo.train([Refit(with_latents(model, row), rows, targets, asked.weights, recipe)])
-        return found
-
-    def _latents(self, weights: bytes, labels: Array, latents: int, site: Site) -> Array:
-        from limbeck.models.latents import generator
-
-        asked = asked_of(labels, site)
-        [found] = site.train([ForwardPass(generator(site.classes, latents), weights, asked)])
         return found
 
     def merge(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:

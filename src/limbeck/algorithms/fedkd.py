@@ -9,7 +9,6 @@ for each public row; the authors' code draws it in every batch and so averages i
 millions: one party can change every score. Sound: `noise = "gaussian"` with an epsilon, or `transfer = "labels"`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -47,8 +46,6 @@ class FedKD(LevelledAlgorithm):
     """Quantized and noised logits of completely trained models, weighted class by class, teach one central model."""
 
     name: ClassVar[str] = "fedkd"
-    needs_public_rows: ClassVar[bool] = True
-    is_one_shot: ClassVar[bool] = True
 
     queries: Queries = 1.0
     views: Positive = 1  # how often each row is predicted, augmented where more than once
@@ -103,7 +100,7 @@ class FedKD(LevelledAlgorithm):
             return self.privacy.effective_delta
         return self.delta if self.noise != "none" or self.weights_release == "noisy" else 0.0
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         k, found = self.views * number_of_queries(self.queries, run.public), list[Disclosure]()
         towards: Observer = "server" if self.tells_counts else "public"
         if self.uses_counts:
@@ -120,16 +117,10 @@ class FedKD(LevelledAlgorithm):
         if self.transfer == "labels" and self.level == "L1":
             noise = self.privacy.noisy_max("party", 1, run.asked(k, run.parties, abstentions=True))
             found.append(Disclosure("server", "labels", noise, "public", k, run.parties, abstentions=True))
-        if self.ends_unprotected:
-            return [*found, Disclosure("server", "model", Unprotected(), "parties")]
-        return [*found, Disclosure("server", "model", PostProcessing(), "public")]
-
-    @property
-    def ends_unprotected(self) -> bool:
-        """Whether the central model depends on anything that no noise covers."""
-        if self.transfer == "labels":
-            return self.level == "L0"
-        return self.noise == "none" or (self.adds_noise("party") and self.tells_counts)
+        by_noise = self.adds_noise("server") or (self.adds_noise("party") and not self.tells_counts)
+        if by_noise or self.level == "L1":  # then the central model depends on nothing that no noise covers
+            return [*found, Disclosure("server", "model", PostProcessing(), "public")]
+        return [*found, Disclosure("server", "model", Unprotected(), "parties")]
 
     def _noise(self, share: float, run: Facts, queries: int) -> Any:
         """Scores stay within the reach of Q, a level more where S is odd, whatever a party is replaced by."""

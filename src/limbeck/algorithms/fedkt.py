@@ -1,16 +1,13 @@
 """FedKT: one round, two tiers of voting (Li, He & Song 2021, Algorithm 1), at privacy levels L0, L1 and L2.
 
-Numbers in comments are lines of Algorithm 1. `queries` public rows are labelled, the same ones by all teachers and by
-all students. A tie, and a row on which no party's students agree, goes to the lowest class number; the paper leaves
-that open. Where a party is silent, the others go on.
+Numbers in comments are lines of Algorithm 1. All teachers and students label the same public rows, the first `queries`.
+A tie, and a row on which no party's students agree, goes to the lowest class number; the paper leaves that open.
 
 L1 protects a party: the server sees the unprotected students and adds noise to their votes. Replacing a party moves s
 votes (Theorem 1). L2 protects an example: each party adds noise to its teachers' votes. Replacing a row changes one
 teacher in each of the s partitions, so that s times the queries compose, a step that Theorems 3 and 4 do not write out.
-`privacy` gives gamma, or an epsilon that the noise is calibrated to by data-independent bounds.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -59,36 +56,27 @@ class FedKT(LevelledAlgorithm):
     """Parties distil teachers into students; the students' votes teach the final model."""
 
     name: ClassVar[str] = "fedkt"
-    needs_public_rows: ClassVar[bool] = True
-    is_one_shot: ClassVar[bool] = True
 
     partitions: Positive = 2  # s
     subsets: Positive = 5  # t
     consistent: bool = True  # a party votes only where its students agree (section 3; Table 11 compares)
     queries: Queries = 1.0  # a number, or a share, of the public rows
-    privacy: Privacy = L0
+    privacy: Privacy = L0  # gamma, or an epsilon that noise is calibrated to by data-independent bounds
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         s, t, q = self.partitions, self.subsets, number_of_queries(self.queries, run.public)
         check_enough(run, t, self.privacy)  # a party needs a row for each subset
-        if self.privacy.level == "L0":
-            return [
-                Disclosure("party", "students", Unprotected(), "server", queries=q),
-                Disclosure("server", "model", Unprotected(), "parties"),
-            ]
-        if self.privacy.level == "L1":  # parties that are silent, or whose students disagree, abstain
+        students = Disclosure("party", "students", Unprotected(), "server", queries=q)
+        model = Disclosure("server", "model", PostProcessing(), "public")
+        if self.level == "L0":
+            return [students, Disclosure("server", "model", Unprotected(), "parties")]
+        if self.level == "L1":  # parties that are silent, or whose students disagree, abstain
             noise = self.privacy.noisy_max("party", s, run.asked(q, run.parties, abstentions=True))
-            return [
-                Disclosure("party", "students", Unprotected(), "server", queries=q),
-                Disclosure("server", "labels", noise, "public", queries=q, voters=run.parties, abstentions=True),
-                Disclosure("server", "model", PostProcessing(), "public"),
-            ]
+            labels = Disclosure("server", "labels", noise, "public", queries=q, voters=run.parties, abstentions=True)
+            return [students, labels, model]
         noise = self.privacy.noisy_max("example", 1, run.asked(s * q, t))
-        return [
-            Disclosure("party", "labels", noise, "public", queries=s * q, voters=t),
-            Disclosure("party", "students", PostProcessing(), "server", queries=q),
-            Disclosure("server", "model", PostProcessing(), "public"),
-        ]
+        labels = Disclosure("party", "labels", noise, "public", queries=s * q, voters=t)
+        return [labels, Disclosure("party", "students", PostProcessing(), "server", queries=q), model]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         [final] = site.train([Fit(site.model, *self.labelled_rows(parties, site))])  # 23
@@ -96,14 +84,12 @@ class FedKT(LevelledAlgorithm):
 
     def labelled_rows(self, parties: Parties, site: Site) -> tuple[Array, Array]:
         """Public rows, and the labels that the students of all parties vote for."""
-        x, replies = self.queried(site), parties.ask(TrainStudents()).at_least(1)  # 1
+        x, replies = self.queried(site), parties.ask(TrainStudents()).at_least(1)  # 1; who is silent is left out
         predictions = np.stack([[predict(model, x, site)[0] for model in reply.models] for reply in replies])  # 17
-        if self.consistent:  # students that agree count s
-            votes = consistent_votes(predictions, site.classes)  # 14-19
-        else:
-            votes = tally(predictions.reshape(-1, len(x)), site.classes)
+        count = consistent_votes if self.consistent else tally
+        votes = count(predictions, site.classes)  # 14-19: students that agree count s
         # 20-22: at L1 `disclose` adds the declared noise to the votes and gives the winning classes
-        labels = site.disclose("labels", votes) if self.privacy.level == "L1" else winners(votes)
+        labels = site.disclose("labels", votes) if self.level == "L1" else winners(votes)
         return answered(x, labels)  # without rows that confident-gaussian noise leaves unanswered
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
@@ -111,12 +97,10 @@ class FedKT(LevelledAlgorithm):
             case TrainStudents():
                 x, s, t = self.queried(silo), self.partitions, self.subsets
                 subsets = [rows for j in range(s) for rows in cut(silo, t, self.privacy, j)]  # 2: all rows, cut anew
-                own = silo.private
-                teachers = [FitAndVote(silo.model, own.x[rows], own.y[rows], x) for rows in subsets]
+                teachers = [FitAndVote(silo.model, silo.private.x[rows], silo.private.y[rows], x) for rows in subsets]
                 predictions = np.stack(silo.train(teachers)).reshape(s, t, len(x))  # 3-5, and T(x) of 8
                 votes = np.concatenate([tally(each, silo.classes) for each in predictions])  # 6-8
-                labels = silo.disclose("labels", votes) if self.privacy.level == "L2" else winners(votes)  # 9-11
-                labelled = [answered(x, each) for each in labels.reshape(s, len(x))]
-                models = silo.train([Fit(silo.model, *rows) for rows in labelled])  # 12
+                labels = silo.disclose("labels", votes) if self.level == "L2" else winners(votes)  # 9-11
+                models = silo.train([Fit(silo.model, *answered(x, each)) for each in labels.reshape(s, len(x))])  # 12
                 return silo.disclose("students", Students(tuple(models)))  # 13
         return LevelledAlgorithm.answer(self, request, silo)

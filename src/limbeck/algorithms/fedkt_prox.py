@@ -3,7 +3,6 @@
 Its rounds come on top of FedKT's one. Weights leave unprotected in them, so that FedKT's level must be L0.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -26,6 +25,7 @@ class FedKTAvg(Algorithm):
 
     name: ClassVar[str] = "fedkt-avg"
     needs_public_rows: ClassVar[bool] = True
+    needs_one_network: ClassVar[bool] = True
 
     start: FedKT = field(default_factory=FedKT)
     then: FedAvg = field(default_factory=FedAvg)
@@ -35,17 +35,13 @@ class FedKTAvg(Algorithm):
             raise LimbeckError('start.privacy: weights leave unprotected in the rounds that follow; use level = "L0"')
 
     @property
-    def needs_one_network(self) -> bool:
-        return True
-
-    @property
     def partitions(self) -> int:
         return self.start.partitions
 
     def queried(self, site: Site) -> Array:
         return self.start.queried(site)
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         return [*(each for each in self.start.disclosures(run) if each.origin == "party"), *self.then.disclosures(run)]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:

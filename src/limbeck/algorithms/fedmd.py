@@ -5,7 +5,7 @@ revisit their own rows. The loss of logits is their mean absolute error. A silen
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -71,7 +71,7 @@ class FedMD(Algorithm):
     def has_messages(self) -> bool:
         return self.exchange != "none" and self.rounds > 0
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         return self.disclosed(run, Unprotected())
 
     def disclosed(self, run: Facts, how: Any, observer: Observer = "server") -> list[Disclosure]:

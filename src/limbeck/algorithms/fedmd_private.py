@@ -3,7 +3,6 @@
 -NFDP learns from one random subset of the private rows. -LDP adds noise to the clipped scores of all rounds.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -56,7 +55,7 @@ class FedMDNFDP(FedMDNP):
     def needs_population(self) -> bool:
         return self.population is None
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         if run.noise == "secure" and self.population is None:  # how many rows a party has is private
             raise LimbeckError("algorithm.population, the fewest rows that any party has, is missing: delta needs it")
         return [Disclosure("party", "rows", self._subset(run.rows), "public"), *self.disclosed(run, PostProcessing())]
@@ -99,7 +98,7 @@ class FedMDLDP(FedMDNP):
     def effective_delta(self) -> float:
         return 0.0 if self.sigma == 0 else self.delta
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         if not self.is_private or not self.has_messages:
             return self.disclosed(run, Unprotected())
         rows, bound = min(self.alignment, run.public), self._middle or self.bound

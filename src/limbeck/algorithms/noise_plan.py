@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from limbeck.knowledge.encodings import MOST, number_of_components
 from limbeck.privacy.accountants.composition import gaussian_epsilon
 from limbeck.privacy.calibration import Privacy, computed_once, gaussian_sums
-from limbeck.privacy.mechanisms import GaussianSum, NoisyMedian
+from limbeck.privacy.mechanisms import GaussianSum, NoisyMedian, Unprotected
 from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.release import Unit
 
-UNITS: dict[str, Unit] = {"L1": "party", "L2": "example"}
 COUNTS_SHARE = 0.05  # of what Gaussian noise may reveal, for class counts
 MEDIAN_RANGE = 60.0  # over the number of parties: the range of losses that it takes to find their median
 MEDIAN_SHARE = 0.5  # of epsilon, the most that goes to it
@@ -22,34 +21,35 @@ MEDIAN_SHARE = 0.5  # of epsilon, the most that goes to it
 
 @dataclass(frozen=True, slots=True)
 class NoisePlan:
-    """Noise on the sum of votes in so many `components`; on class counts, and on the median, where they are used."""
+    """What protects the sum of votes in so many `components`, class counts or estimates of the prior, and a median."""
 
-    votes: GaussianSum
-    components: int
-    counts: GaussianSum | None = None
+    votes: GaussianSum | Unprotected
+    components: int = 0  # none without noise
+    counts: GaussianSum | Unprotected | None = None
     median: NoisyMedian | None = None
 
 
 @computed_once
-def noise_plan(
-    privacy: Privacy, run: Facts, teachers: tuple[int, int], sensitivity: float, counts: bool, prior: bool
-) -> NoisePlan:
+def noise_plan(privacy: Privacy, run: Facts, teachers: tuple[int, int], sensitivity: float, counts: bool) -> NoisePlan:
     """For (partitions, subsets) of teachers whose encoded votes differ by at most `sensitivity`.
 
-    `counts`: class counts are used; `prior`: the prior is estimated.
+    `counts`: class counts are used, or at L1 the parties' estimates of the prior in their place.
     """
+    if privacy.level == "L0":
+        return NoisePlan(Unprotected(), counts=Unprotected() if counts else None)
     partitions, subsets = teachers
-    level, unit, relation = privacy.level, UNITS[privacy.level], "any" if privacy.level == "L1" else privacy.adjacency
-    of_one_neighbour = 1 if level == "L1" else partitions  # voters that change with it
-    votes = GaussianSum(sensitivity * of_one_neighbour, 1.0, run.classes * MOST, unit, relation)
-    parts = [(1.0, votes)]
-    if level == "L2" and counts:  # a replaced example moves two counts by one
+    unit: Unit = "party" if privacy.level == "L1" else "example"
+    relation = "any" if unit == "party" else privacy.adjacency
+    changed = 1 if unit == "party" else partitions  # voters that one neighbour changes
+    votes = GaussianSum(sensitivity * changed, 1.0, run.classes * MOST, unit, relation)
+    parts, median = [(1.0, votes)], _median(privacy, run) if counts and unit == "party" and subsets > 1 else None
+    if counts and unit == "example":  # a replaced example moves two counts by one
         parts = [(1 - COUNTS_SHARE, votes), (COUNTS_SHARE, GaussianSum(math.sqrt(2), 1.0, run.classes, unit, relation))]
-    median = _median(privacy, run) if level == "L1" and prior and subsets > 1 else None
     votes, *others = _calibrated(privacy, parts, median, run)
-    voters = run.parties if level == "L1" else subsets * math.sqrt(run.parties)
+    voters = run.parties if unit == "party" else subsets * math.sqrt(run.parties)
     number = number_of_components(voters, votes.l2_sensitivity / votes.sigma, run.classes)
-    return NoisePlan(replace(votes, size=run.classes * number), number, others[0] if others else None, median)
+    sent = Unprotected() if median else next(iter(others), None)
+    return NoisePlan(replace(votes, size=run.classes * number), number, sent, median)
 
 
 def _calibrated(

@@ -4,7 +4,6 @@ It is what a party does in FedKT, done by one party that holds everything: the F
 through public rows. With one party and one partition, FedKT's student is PATE's to the bit.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,7 +29,7 @@ class Pate(LevelledAlgorithm):
     """The server's teachers share everybody's rows; their majority teaches the final model."""
 
     name: ClassVar[str] = "pate"
-    needs_public_rows: ClassVar[bool] = True
+    is_one_shot: ClassVar[bool] = False
 
     teachers: Positive | None = None  # as many as parties
     queries: Queries = 1.0
@@ -40,7 +39,7 @@ class Pate(LevelledAlgorithm):
         if self.privacy.level == "L1":
             raise LimbeckError("privacy: pate has no parties that vote; noise on its teachers' votes is level L2")
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         k, t = number_of_queries(self.queries, run.public), self.teachers or run.parties
         rows = Disclosure("party", "rows", Unprotected(), "server")
         if self.privacy.level == "L0":

@@ -3,7 +3,6 @@
 A party starts on the public rows, as in FedMD and with the same randomness, when it sends its own.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -41,7 +40,7 @@ class Pooled(Algorithm):
     def needs_public_labels(self) -> bool:
         return self.start == "public"
 
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         return [
             Disclosure("party", "rows", Unprotected(), "server"),
             Disclosure("server", "rows", Unprotected(), "parties"),

@@ -1,6 +1,5 @@
 """Public-only: the labelled public rows alone; what the private rows add stands above it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,12 +18,9 @@ class PublicOnly(Algorithm):
 
     name: ClassVar[str] = "public-only"
     needs_public_rows: ClassVar[bool] = True
+    needs_public_labels: ClassVar[bool] = True
 
-    @property
-    def needs_public_labels(self) -> bool:
-        return True
-
-    def disclosures(self, run: Facts) -> Sequence[Disclosure]:
+    def disclosures(self, run: Facts) -> list[Disclosure]:
         return [Disclosure("server", "model", PostProcessing(), "parties")]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:

@@ -1,7 +1,7 @@
 """Algorithms with privacy levels: which public rows are labelled, and how a party cuts its rows into subsets."""
 
 from hashlib import blake2b
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -20,6 +20,8 @@ class LevelledAlgorithm(Algorithm):
     """An algorithm with a `privacy` table and a number of `queries`."""
 
     __slots__ = ()
+    needs_public_rows: ClassVar[bool] = True
+    is_one_shot: ClassVar[bool] = True
     privacy: Privacy
     queries: Queries
 

@@ -17,12 +17,9 @@ def values_of(weights: bytes) -> Values:
 
 def bytes_of(values: Mapping[str, Array], like: Mapping[str, Array]) -> bytes:
     """As safetensors, each array of the type that its like has; counts are whole."""
-    return save({name: _as(values[name], like[name].dtype) for name in like})
-
-
-def _as(values: Array, dtype: np.dtype[np.generic]) -> Array:
-    rounded = np.rint(values) if dtype.kind in "iu" else values
-    return np.asarray(rounded, dtype, order="C")
+    whole = {name: np.rint(values[name]) for name in like if like[name].dtype.kind in "iu"}
+    found = {**values, **whole}
+    return save({name: np.asarray(found[name], like[name].dtype, order="C") for name in like})
 
 
 def mean(many: Sequence[Mapping[str, Array]], shares: Sequence[float]) -> Values:

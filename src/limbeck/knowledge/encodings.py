@@ -5,7 +5,6 @@ principal components of the public rows do (`PrincipalComponents`): their column
 vote is no longer than the vote, and noise on so few numbers spreads over all rows.
 """
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -21,33 +20,10 @@ ROUNDING = 1e-9  # what is weaker than that beside the strongest may be rounding
 LONGEST = 1.001  # entry of an orthonormal basis, with room for rounding
 
 
-class Encoding(ABC):
-    """What one voter sends for [rows, classes] votes, and how the sum over voters becomes scores of all rows."""
+class PerRow:
+    """Votes as they are."""
 
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def sensitivity(self) -> float:
-        """The largest L2 distance between the encoded votes of two voters, or of one voter and none."""
-
-    @abstractmethod
-    def encode(self, votes: Array) -> Array: ...
-
-    @abstractmethod
-    def decode(self, total: Array) -> Array:
-        """[rows, classes] scores."""
-
-
-@dataclass(frozen=True, slots=True)
-class PerRow(Encoding):
-    """Votes as they are: at least 0, and of sum 1 at most in each of so many rows."""
-
-    rows: int
-
-    @property
-    def sensitivity(self) -> float:
-        return math.sqrt(2 * self.rows)
+    basis: ClassVar[Array] = np.empty(0)
 
     def encode(self, votes: Array) -> Array:
         return votes
@@ -57,8 +33,11 @@ class PerRow(Encoding):
 
 
 @dataclass(frozen=True, slots=True)
-class BasisEncoding(Encoding):
-    """Votes centred, projected onto an orthonormal basis [rows, components], and scaled to length 1."""
+class BasisEncoding(ABC):
+    """Votes centred, projected onto an orthonormal basis [rows, components], and scaled to length 1.
+
+    `sensitivity` is the largest L2 distance between the encoded votes of two voters, or of one voter and none.
+    """
 
     basis: Array
     sensitivity: ClassVar[float] = 2.0
@@ -101,7 +80,9 @@ class PrincipalComponents(BasisEncoding):
 
     @staticmethod
     def columns(x: Array, number: int) -> Array:
-        return directions(x, number)
+        linear = _of_length_one(components(x, number))
+        missing = number - linear.shape[1]
+        return np.hstack([linear, kernel_components(x, linear, missing)]) if missing and linear.shape[1] else linear
 
 
 def number_of_components(voters: float, mu: float, classes: int) -> int:
@@ -112,13 +93,6 @@ def number_of_components(voters: float, mu: float, classes: int) -> int:
 def components(x: Array, number: int) -> Array:
     """[rows, number]: the rows in their principal components, each as long as it is strong; fewer where no more are."""
     return _strongest(_standardised(x), number)
-
-
-def directions(x: Array, number: int) -> Array:
-    """[rows, number]: principal components of standardised rows, each of length 1, then kernel principal components."""
-    linear = _of_length_one(components(x, number))
-    missing = number - linear.shape[1]
-    return np.hstack([linear, kernel_components(x, linear, missing)]) if missing and linear.shape[1] else linear
 
 
 def kernel_components(x: Array, linear: Array, number: int) -> Array:

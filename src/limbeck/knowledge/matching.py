@@ -69,22 +69,24 @@ def check_prior(prior: Prior) -> None:
         raise LimbeckError(f"prior must be finite, not negative, and not all be 0: {prior}")
 
 
-def shares_of(prior: Prior, classes: int) -> Array:
-    """The shares of a prior that is given; equal ones where it is not."""
-    given = np.ones(classes) if isinstance(prior, str) else np.array(prior)
+def shares_of(prior: Prior | Array, classes: int) -> Array:
+    """The shares of a prior that is given, or of counts, where negative ones are none; equal shares without either."""
+    given = np.ones(classes) if isinstance(prior, str) else np.maximum(prior, 0.0)
     if len(given) != classes:
         raise LimbeckError(f"algorithm.prior has {len(given)} shares, but there are {classes} classes")
-    return np.asarray(given / given.sum())
+    return np.asarray(given / given.sum()) if given.any() else shares_of("uniform", classes)
 
 
-def estimated_share(scores: Sequence[Array], labels: Sequence[Array], public: int) -> Array:
-    """A voter's estimate of the share of the second of two classes: [1, share], or [0, 0] where it has none.
+def estimated_shares(scores: Sequence[Array], labels: Array, subsets: Sequence[Array]) -> Array:
+    """A voter's estimate of the shares of two classes among the public rows; [0, 0] where it has none.
 
-    The scores of each teacher are those of the `public` rows, then those of labelled rows that it has not learned.
+    The scores of each teacher are those of the public rows, then of all labelled rows: it has learned a subset of them.
     """
-    own = np.concatenate([each[public:, 1] for each in scores])
-    found = label_shift(own, np.concatenate(labels), np.concatenate([each[:public, 1] for each in scores]))
-    return np.array([0.0, 0.0] if found is None or not np.isfinite(found) else [1.0, found])
+    public = len(scores[0]) - len(labels)
+    own = [np.delete(each[public:, 1], rows) for each, rows in zip(scores, subsets, strict=True)]
+    unlearned = [np.delete(labels, rows) for rows in subsets]
+    found = label_shift(np.concatenate(own), np.concatenate(unlearned), np.concatenate([s[:public, 1] for s in scores]))
+    return np.array([0.0, 0.0] if found is None or not np.isfinite(found) else [1 - found, found])
 
 
 def label_shift(own: Array, labels: Array, public: Array) -> float | None:

@@ -6,8 +6,8 @@ from limbeck.protocol.rows import UNANSWERED, Array
 
 
 def tally(labels: Array, classes: int) -> Array:
-    """Count the votes: [voters, rows] class numbers become [rows, classes] counts."""
-    rows = labels.shape[1]
+    """Count the votes: [..., rows] class numbers of all voters become [rows, classes] counts."""
+    rows = labels.shape[-1]
     cell = np.arange(rows) * classes + labels
     return np.bincount(cell.ravel(), minlength=rows * classes).reshape(rows, classes)
 
@@ -27,11 +27,7 @@ def consistent_votes(labels: Array, classes: int) -> Array:
 
 
 def soft_vote(scores: Array) -> Array:
-    """A voter's probabilities [rows, classes], at least 0 and of sum 1 at most; what is not a number is no vote.
-
-    In a row two voters are at most sqrt(2) apart, a voter and silence 1, as for hard votes. A weight from 0 to 1
-    changes neither.
-    """
+    """A voter's probabilities [rows, classes], at least 0 and of sum 1 at most; what is not a number is no vote."""
     clipped = np.clip(np.nan_to_num(np.asarray(scores, np.float64), posinf=0.0), 0.0, 1.0)
     return np.asarray(clipped / np.maximum(clipped.sum(axis=1, keepdims=True), 1.0))
 
