@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
 from threading import RLock
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar, cast
 
 from scipy import optimize
 
@@ -96,7 +96,7 @@ def computed_once(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def locked(*arguments: P.args, **more: P.kwargs) -> T:
         with lock:
-            return cached(*arguments, **more)
+            return cast(Callable[P, T], cached)(*arguments, **more)
 
     return locked
 
