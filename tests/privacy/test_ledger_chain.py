@@ -260,7 +260,7 @@ def test_a_kill_between_the_commit_and_the_head_leaves_a_ledger_that_is_taken(tm
 def test_a_kill_at_any_time_leaves_a_ledger_that_is_taken(tmp_path: Path) -> None:
     """The head stands on the disk before the first entry does, so that a lost one is never the program's own doing."""
     child = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
+        "import sys; from pathlib import Path; sys.path[:0] = sys.argv[2:]\n"
         "from test_ledger_chain import LedgerStore, draws, row\n"
         "book = LedgerStore(Path(sys.argv[1]), 'run')\n"
         "print('ready', flush=True)\n"
@@ -268,9 +268,8 @@ def test_a_kill_at_any_time_leaves_a_ledger_that_is_taken(tmp_path: Path) -> Non
     )
     for attempt in range(5):
         path = tmp_path / f"{attempt}.sqlite"
-        running = subprocess.Popen(
-            [sys.executable, "-c", child, str(path), str(Path(__file__).parent)], stdout=subprocess.PIPE
-        )
+        folders = [str(Path(__file__).parents[n]) for n in (0, 1)]
+        running = subprocess.Popen([sys.executable, "-c", child, str(path), *folders], stdout=subprocess.PIPE)
         assert running.stdout
         running.stdout.readline()
         while not path.exists() or path.stat().st_size < 4096 * (9 + attempt):
