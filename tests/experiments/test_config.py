@@ -97,7 +97,7 @@ def test_a_group_split() -> None:
         (changed(data={"name": "iris", "split": {"kind": "dirichlt"}}), "e.toml: data.split: unknown kind 'dirichlt'; did you mean 'dirichlet'?"),
         (changed(data={"name": "iris", "split": {"kind": "dirichlet", "bta": 1}}), "e.toml: data.split: unknown key 'bta'; did you mean 'beta'?"),
         (changed(data={"name": "iris", "split": {"kind": "dirichlet", "beta": "x"}}), "e.toml: data.split: beta = 'x': Input should be a valid number"),
-        (changed(data={"name": "iris", "split": {"kind": "dirichlet", "beta": 0}}), "e.toml: data.split: beta must be above 0"),
+        (changed(data={"name": "iris", "split": {"kind": "dirichlet", "beta": 0}}), "e.toml: data.split: beta = 0: Input should be greater than 0"),
         (changed(data={"name": "iris", "split": {"kind": "by-group"}}), "e.toml: data.split: group is missing"),
         (changed(data={"name": "iris", "split": "iid"}), "e.toml: data.split: needs a table with a kind"),
         (changed(model={"name": "svmm"}), "e.toml: model: unknown model 'svmm'; did you mean 'svm'?"),
