@@ -31,19 +31,27 @@ def from_table(kind: type[T], table: Mapping[str, Any], default: T | None = None
     """
     if not is_dataclass(kind):
         raise LimbeckError(f"{kind!r} is not a dataclass of parameters")
-    check_keys(table, [field.name for field in fields(kind)])
-    for field in fields(kind):
-        if default is None and field.name not in table and _default(field) is MISSING:
-            raise LimbeckError(f"{field.name} is missing")
-    hints, known = _hints(kind), {field.name: field for field in fields(kind)}
+    known = {field.name: field for field in fields(kind)}
+    check_keys(table, known)
+    for key, field in known.items():
+        if default is None and key not in table and default_of(field) is MISSING:
+            raise LimbeckError(f"{key} is missing")
     found = {}
     for key, value in table.items():
-        usual = _default(known[key]) if default is None else getattr(default, key)
-        found[key] = _value(key, hints[key], _adapter(kind, key), value, usual)
+        within = dataclass_in(_hints(kind)[key])
+        if within is None or not isinstance(value, Mapping):
+            found[key] = _checked(kind, key, value)
+            continue
+        usual = default_of(known[key]) if default is None else getattr(default, key)
+        try:
+            found[key] = from_table(within, value, usual if isinstance(usual, within) else None)
+        except LimbeckError as error:
+            raise LimbeckError(f"{key}: {error}") from error
     return kind(**found) if default is None else cast(T, replace(cast(Any, default), **found))
 
 
-def _default(field: Field[Any]) -> Any:
+def default_of(field: Field[Any]) -> Any:
+    """A parameter's default value; MISSING where it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
@@ -53,12 +61,12 @@ def check_fields(parameters: Any) -> None:
     hints = _hints(kind_of_all)
     for field in fields(parameters):
         hint, value = hints[field.name], getattr(parameters, field.name)
-        if (kind := _dataclass_in(hint)) and (
+        if (kind := dataclass_in(hint)) and (
             isinstance(value, Mapping) or (hint is kind and not isinstance(value, kind))
         ):
             raise LimbeckError(f"{field.name} = {value!r}: in Python, say {kind.__name__}(...)")
         if hint is not kind:
-            _checked(field.name, _adapter(kind_of_all, field.name), value)
+            _checked(kind_of_all, field.name, value)
 
 
 @lru_cache
@@ -71,27 +79,30 @@ def _adapter(kind: type, name: str) -> TypeAdapter[Any]:
     return TypeAdapter(_hints(kind)[name])
 
 
-def _dataclass_in(hint: Any) -> type | None:
+def dataclass_in(hint: Any) -> type | None:
     """The dataclass that a hint allows, alone or as one of several."""
     found = (part for part in get_args(hint) or (hint,) if isinstance(part, type) and is_dataclass(part))
     return next(found, None)
 
 
-def _value(key: str, hint: Any, adapter: TypeAdapter[Any], value: Any, default: Any) -> Any:
-    if isinstance(value, Mapping) and (kind := _dataclass_in(hint)):
-        try:
-            return from_table(kind, value, default if isinstance(default, kind) else None)
-        except LimbeckError as error:
-            raise LimbeckError(f"{key}: {error}") from error
-    return _checked(key, adapter, value)
-
-
-def _checked(key: str, adapter: TypeAdapter[Any], value: Any) -> Any:
+def _checked(kind: type, key: str, value: Any) -> Any:
     try:
-        return adapter.validate_python(value, strict=True)
+        return _adapter(kind, key).validate_python(value, strict=True)
     except ValidationError as error:
         wanted = "; or ".join(dict.fromkeys(map(_wanted, error.errors())))
         raise LimbeckError(f"{key} = {value!r}: {wanted}") from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """The path of the first wrong key, through tables within tables, and what is wrong with it."""
+    path: list[str] = []
+    inner: Any = error
+    while isinstance(inner, ValidationError):
+        problem = inner.errors()[0]
+        path += map(str, problem["loc"])
+        inner = problem.get("ctx", {}).get("error")
+    told = "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
+    return ": ".join([*filter(None, [".".join(path)]), told])
 
 
 def _wanted(error: Any) -> str:

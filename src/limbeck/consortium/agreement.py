@@ -6,13 +6,13 @@ recipes) are compared key by key in the same way.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from typing import Any, Protocol, get_args, get_type_hints
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Protocol, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from limbeck.errors import LimbeckError
-from limbeck.tables import check_keys
+from limbeck.tables import check_keys, dataclass_in, default_of
 
 RANGE = ("least", "most")
 CHOICE = "one_of"
@@ -103,7 +103,7 @@ def _bound(key: str, hint: Any, value: Any) -> Bound:
         if least is not None and most is not None and least > most:
             raise LimbeckError(f"{key}: least = {least} is more than most = {most}")
         return Range(least, most)
-    if (kind := _dataclass_in(hint)) is None:
+    if (kind := dataclass_in(hint)) is None:
         raise LimbeckError(f"{key}: write a value, {{ least = .., most = .. }} or {{ one_of = [..] }}")
     return read_parameters(kind, value, f"{key}.")
 
@@ -119,16 +119,6 @@ def _checked(key: str, hint: Any, value: Any) -> Any:
         return TypeAdapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
         raise LimbeckError(f"{key} = {value!r}: {error.errors()[0]['msg']}") from error
-
-
-def _dataclass_in(hint: Any) -> type | None:
-    found = (part for part in get_args(hint) or (hint,) if isinstance(part, type) and is_dataclass(part))
-    return next(found, None)
-
-
-def default_of(field: Field[Any]) -> Any:
-    """A parameter's default value; MISSING where it has none."""
-    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def same(one: Any, other: Any) -> bool:

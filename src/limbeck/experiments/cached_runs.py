@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import fmean
@@ -20,6 +20,7 @@ from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord, finite
 from limbeck.imports import code_beside, is_own, name_of, source_of
 from limbeck.protocol.learning import Model
+from limbeck.tables import default_of
 
 FORMAT = 3  # of kept results: raised when the same configuration would give another result
 
@@ -166,12 +167,8 @@ def key_of(said: Mapping[str, Any]) -> str:
 def _chosen(parameters: Any) -> dict[str, Any]:
     """The fields of a dataclass that differ from their defaults."""
     values = {part: getattr(parameters, part.name) for part in fields(parameters)}
-    chosen = {part.name: value for part, value in values.items() if value != _default(part)}
+    chosen = {part.name: value for part, value in values.items() if value != default_of(part)}
     return {name: _chosen(value) if is_dataclass(value) else value for name, value in chosen.items()}
-
-
-def _default(part: Field[Any]) -> Any:
-    return part.default if part.default_factory is MISSING else part.default_factory()
 
 
 def _contents(data: Data) -> list[Any] | None:

@@ -28,7 +28,7 @@ from limbeck.privacy.ledger import Budget, check_site_names
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model
 from limbeck.protocol.release import Noise
-from limbeck.tables import check_keys, from_table
+from limbeck.tables import check_keys, first_problem, from_table
 
 T = TypeVar("T", bound="Table")
 
@@ -276,19 +276,7 @@ def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     try:
         return kind.model_validate(dict(table))
     except ValidationError as error:
-        path, told = _first(error)
-        raise LimbeckError(": ".join([where, *filter(None, [".".join(path)]), told])) from error
-
-
-def _first(error: ValidationError) -> tuple[list[str], str]:
-    """The path of the first wrong key, through tables within tables, and what is wrong with it."""
-    problem = error.errors()[0]
-    path = [str(part) for part in problem["loc"]]
-    inner = problem.get("ctx", {}).get("error")
-    if isinstance(inner, ValidationError):
-        deeper, told = _first(inner)
-        return path + deeper, told
-    return path, "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
+        raise LimbeckError(f"{where}: {first_problem(error)}") from error
 
 
 def _apart(value: Any, key: str, example: str) -> tuple[str, dict[str, Any]]:
