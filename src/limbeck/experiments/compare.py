@@ -11,10 +11,11 @@ from typing import Any
 
 from joblib import Parallel, cpu_count, delayed
 
+from limbeck.data.own import PartitionedRows
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.cached_runs import CachedResult, CachedRun, kept_of
 from limbeck.experiments.config import Experiment, check_table
-from limbeck.experiments.partition import PartitionedRows, deal
+from limbeck.experiments.partition import deal
 from limbeck.experiments.plan import ComparedMethod, Plan
 from limbeck.experiments.results import Results
 from limbeck.experiments.run import federation_of

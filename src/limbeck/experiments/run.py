@@ -10,13 +10,14 @@ from typing import Any, cast
 import numpy as np
 
 from limbeck.data.draw import Draw
+from limbeck.data.own import PartitionedRows
 from limbeck.data.sets import as_float, check_finite
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import PartitionedRows, deal
+from limbeck.experiments.partition import deal
 from limbeck.experiments.result import Result
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
