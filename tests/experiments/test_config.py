@@ -123,7 +123,7 @@ def test_what_is_wrong_is_told_in_one_line(table: dict[str, Any], line: str) -> 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("a = ")
     (tmp_path / "noise.toml").write_bytes(b"\xff\xfe\x00")
-    for name, line in [("none.toml", "No such file"), ("bad.toml", "is not TOML"), ("noise.toml", "not a text file")]:
+    for name, line in [("none.toml", "No such file"), ("bad.toml", "is not TOML"), ("noise.toml", "not UTF-8 text")]:
         with pytest.raises(LimbeckError, match=line) as refusal:
             read_toml(tmp_path / name)
         assert name in str(refusal.value)

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from limbeck.data.files import Table
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, reading
 from limbeck.protocol.rows import Array
 from limbeck.tables import first_problem
 
@@ -143,12 +143,8 @@ def classes_of(tables: Sequence[Table], label: str) -> tuple[str, ...]:
 
 
 def read_schema(path: Path) -> Schema:
-    try:
+    with reading(path):
         return Schema.from_json(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise LimbeckError(f"{path} is not UTF-8 text") from error
-    except OSError as error:
-        raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _learned(where: str, name: str, values: Array) -> Number | Category:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from limbeck.atomic_files import AtomicFile
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, reading
 from limbeck.experiments.cached_runs import CachedResult
 from limbeck.locks import locked
 
@@ -31,12 +31,10 @@ class Results:
 
     def find(self, key: str) -> CachedResult | None:
         path = self.runs / f"{key}.json"
-        try:
-            return CachedResult.from_json(path.read_text(encoding="utf-8"), key, str(path))
-        except FileNotFoundError:
+        if not path.exists():
             return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise LimbeckError(f"cannot read {path}: {error}") from error
+        with reading(path):
+            return CachedResult.from_json(path.read_text(encoding="utf-8"), key, str(path))
 
     def keep(self, kept: CachedResult) -> None:
         path = self.runs / f"{kept.key}.json"
