@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 from statistics import fmean, stdev
 
+from limbeck.data.own import PartitionedRows
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import PartitionedRows, deal
+from limbeck.experiments.partition import deal
 from limbeck.experiments.run import federation_of
 from limbeck.models.device import Device
 from limbeck.models.jobs import Fit

@@ -2,55 +2,36 @@
 
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 OWNER_ONLY = 0o600
 
 
-class AtomicFile:
+@contextmanager
+def AtomicFile(target: Path, private: bool = False) -> Iterator[IO[bytes]]:  # noqa: N802
     """`with AtomicFile(path) as file:` writes bytes beside the path; the file takes its name only when all went well.
 
-    A `private` file is readable by its owner only, and is on the disk before it takes its name.
+    Until then only its owner may read it. A `private` file stays so, and is on the disk before it takes its name.
     """
-
-    def __init__(self, target: Path, private: bool = False) -> None:
-        self.target = target
-        self.private = private
-
-    def __enter__(self) -> IO[bytes]:
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        handle, self._path = tempfile.mkstemp(prefix=f".{self.target.name}-", dir=self.target.parent)
-        self._file = os.fdopen(handle, "wb")
-        return self._file
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            with suppress(OSError):
-                self._file.close()
-            os.unlink(self._path)
-            return
-        try:
-            self._finish()
-            os.replace(self._path, self.target)
-        except OSError:
-            os.unlink(self._path)
-            raise
-
-    def _finish(self) -> None:
-        """Close the file and give it its mode; until then only its owner may read it."""
-        with self._file:
-            if self.private:
-                self._file.flush()
-                os.fsync(self._file.fileno())
-        if not self.private:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, path = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            if private:
+                file.flush()
+                os.fsync(file.fileno())
+        if not private:
             umask = os.umask(0)
             os.umask(umask)
-            os.chmod(self._path, 0o666 & ~umask)
+            os.chmod(path, 0o666 & ~umask)
+        os.replace(path, target)
+    except BaseException:
+        os.unlink(path)
+        raise
 
 
 def make_private(path: Path) -> None:

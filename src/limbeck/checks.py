@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +30,6 @@ SILENT = 1
 
 class AlgorithmError(AssertionError):
     """An algorithm breaks a rule; the message says which."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Trace:
-    """All that a run leaves behind, but for times."""
-
-    model: bytes | None
-    memories: Any
-    ledgers: Any
-    traffic: Any
 
 
 def check_algorithm(algorithm: Algorithm, seed: int = 0, federation: Federation | None = None) -> None:
@@ -97,14 +87,14 @@ def _in_process(
     return kind(federation.algorithm, server, silos[::-1] if backwards else silos, trainer, silent)
 
 
-def _trace(engine: Engine) -> _Trace:
-    outcome = engine.run()
-    return _Trace(
-        model=outcome.model,
-        memories=[{name: bytes(value) for name, value in silo.memory.items()} for silo in engine.silos],
-        ledgers=[site.ledger.rows for site in (*engine.silos, engine.server)],
-        traffic=[(e.request, e.down, e.up, e.missing) for e in engine.traffic.exchanges],
-    )
+def _trace(engine: Engine) -> dict[str, Any]:
+    """All that a run leaves behind, but for times."""
+    return {
+        "model": engine.run().model,
+        "memories": [{name: bytes(value) for name, value in silo.memory.items()} for silo in engine.silos],
+        "ledgers": [site.ledger.rows for site in (*engine.silos, engine.server)],
+        "traffic": [(e.request, e.down, e.up, e.missing) for e in engine.traffic.exchanges],
+    }
 
 
 def _check_ledger(engine: InProcess) -> None:

@@ -1,7 +1,9 @@
 """What can go wrong in a way that a person can put right."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class LimbeckError(ValueError):
@@ -10,6 +12,17 @@ class LimbeckError(ValueError):
 
 class LimbeckWarning(UserWarning):
     """One line about something that is allowed but probably not meant."""
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Within it, a file that cannot be read, or is not the text it should be, is told in one line."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise LimbeckError(f"{path} is not UTF-8 text") from error
+    except OSError as error:
+        raise LimbeckError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

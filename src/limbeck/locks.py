@@ -12,7 +12,10 @@ from limbeck.errors import LimbeckError
 @contextmanager
 def locked(path: Path, told: str, wait: bool = False) -> Iterator[None]:
     """Hold the lock; where another program does, say `told`, or wait for it."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise LimbeckError(f"cannot write to {path.parent}: {error.strerror}") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:

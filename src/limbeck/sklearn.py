@@ -13,15 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from limbeck.algorithms.fedkt import FedKT
-from limbeck.data.splits import SPLITS, Iid, Split
+from limbeck.data.splits import Iid, Split
 from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
+from limbeck.experiments.config import split_in
 from limbeck.experiments.run import run
 from limbeck.models.trainers import Training
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
-from limbeck.tables import from_table
 
 PART = "algorithm__"
 
@@ -186,12 +186,8 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not hasattr(self.split, "deal"):
                 raise LimbeckError(f'split must be a table such as {{"kind": "dirichlet"}}, not {self.split!r}')
             return self.split
-        table = dict(self.split)
-        kind = table.pop("kind", None)
-        if kind not in SPLITS:
-            raise LimbeckError(f"split: unknown kind {kind!r}; {did_you_mean(str(kind), SPLITS)}")
         try:
-            return from_table(SPLITS[kind], table)
+            return split_in(dict(self.split))
         except LimbeckError as error:
             raise LimbeckError(f"split: {error}") from error
 

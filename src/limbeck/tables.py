@@ -31,15 +31,22 @@ def from_table(kind: type[T], table: Mapping[str, Any], default: T | None = None
     """
     if not is_dataclass(kind):
         raise LimbeckError(f"{kind!r} is not a dataclass of parameters")
-    check_keys(table, [field.name for field in fields(kind)])
-    for field in fields(kind):
-        if default is None and field.name not in table and default_of(field) is MISSING:
-            raise LimbeckError(f"{field.name} is missing")
-    hints, known = _hints(kind), {field.name: field for field in fields(kind)}
+    known = {field.name: field for field in fields(kind)}
+    check_keys(table, known)
+    for key, field in known.items():
+        if default is None and key not in table and default_of(field) is MISSING:
+            raise LimbeckError(f"{key} is missing")
     found = {}
     for key, value in table.items():
+        within = dataclass_in(_hints(kind)[key])
+        if within is None or not isinstance(value, Mapping):
+            found[key] = checked(key, _adapter(kind, key), value)
+            continue
         usual = default_of(known[key]) if default is None else getattr(default, key)
-        found[key] = _value(key, hints[key], _adapter(kind, key), value, usual)
+        try:
+            found[key] = from_table(within, value, usual if isinstance(usual, within) else None)
+        except LimbeckError as error:
+            raise LimbeckError(f"{key}: {error}") from error
     return kind(**found) if default is None else cast(T, replace(cast(Any, default), **found))
 
 
@@ -78,15 +85,6 @@ def dataclass_in(hint: Any) -> type | None:
     return next(found, None)
 
 
-def _value(key: str, hint: Any, adapter: TypeAdapter[Any], value: Any, default: Any) -> Any:
-    if isinstance(value, Mapping) and (kind := dataclass_in(hint)):
-        try:
-            return from_table(kind, value, default if isinstance(default, kind) else None)
-        except LimbeckError as error:
-            raise LimbeckError(f"{key}: {error}") from error
-    return checked(key, adapter, value)
-
-
 def checked(key: str, adapter: TypeAdapter[Any], value: Any) -> Any:
     """The value of a key, strictly of its type."""
     try:
@@ -94,6 +92,18 @@ def checked(key: str, adapter: TypeAdapter[Any], value: Any) -> Any:
     except ValidationError as error:
         wanted = "; or ".join(dict.fromkeys(map(_wanted, error.errors())))
         raise LimbeckError(f"{key} = {value!r}: {wanted}") from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """The path of the first wrong key, through tables within tables, and what is wrong with it."""
+    path: list[str] = []
+    inner: Any = error
+    while isinstance(inner, ValidationError):
+        problem = inner.errors()[0]
+        path += map(str, problem["loc"])
+        inner = problem.get("ctx", {}).get("error")
+    told = "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
+    return ": ".join([*filter(None, [".".join(path)]), told])
 
 
 def _wanted(error: Any) -> str:

@@ -132,5 +132,5 @@ def test_shared_classes_get_the_numbers_that_they_have_here(monkeypatch: pytest.
     assert parts.public is not None
     assert sorted(parts.public.y.tolist()) == [0] * 15 + [1] * 15
     monkeypatch.setattr("limbeck.data.draw.load", lambda name: other())
-    with pytest.raises(LimbeckError, match="numbered has no class 'c' as other has: say labels"):
+    with pytest.raises(LimbeckError, match="other holds the class 'c', which numbered does not: say"):
         draw_parts(data, Draw(12, name="other", labels="shared"), None, 0)

@@ -186,12 +186,18 @@ def test_the_schema_of_public_rows_from_the_test_file_holds_nothing_private(tmp_
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"columns": [{"kind": "nomber", "name": "a", "missing": 0}]}, "kind must be 'number' or 'category'"),
-        ({"columns": [{"kind": "category", "name": "a", "values": "abc"}]}, "must be a list of texts"),
-        ({"classes": "ab"}, "classes must be a list of texts"),
+        (
+            {"columns": [{"kind": "nomber", "name": "a", "missing": 0}]},
+            "columns.0: .* expected tags: 'number', 'category'",
+        ),
+        ({"columns": [{"kind": "category", "name": "a", "values": "abc"}]}, "values: Input should be a valid"),
+        ({"columns": [{"kind": "category", "name": "a", "values": ["b", "b"]}]}, "values of a hold 'b' twice"),
+        ({"columns": [{"kind": "number", "name": "a", "missing": 1e300}]}, "missing: Input should be less"),
+        ({"columns": [{"kind": "number", "name": "a", "missing": float("nan")}]}, "missing: Input should be a finite"),
+        ({"classes": "ab"}, "classes: Input should be a valid"),
         ({"columns": []}, "has no column beside the label"),
         ({"columns": [{"kind": "number", "name": "a", "missing": 0}] * 2}, "hold 'a' twice"),
-        ({"columns": [{"kind": "number", "name": "a"}]}, "'missing' is missing"),
+        ({"columns": [{"kind": "number", "name": "a"}]}, "missing: is missing"),
     ],
 )
 def test_a_wrong_schema_is_told(tmp_path: Path, change: dict[str, Any], line: str) -> None:

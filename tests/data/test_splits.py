@@ -88,7 +88,7 @@ def test_the_impossible_is_told(split: Split, parties: int, complaint: str) -> N
 def test_wrong_parameters_are_told(wrong: dict[str, float]) -> None:
     with pytest.raises(LimbeckError, match=next(iter(wrong))):
         Dirichlet(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(LimbeckError, match="classes must be at least 1"):
+    with pytest.raises(LimbeckError, match="classes = 0: Input should be greater than or equal to 1"):
         ByClass(0)
 
 
@@ -145,5 +145,5 @@ def test_splits_that_cannot_be(split: Split, told: str) -> None:
     with pytest.raises(LimbeckError, match=told):
         split.deal(y, {"writer": np.array([0, 1, 2, 3, 3])}, 4, RNG(0))
     for wrong in (lambda: PerClass(0), lambda: ByGroup("writer", 0)):
-        with pytest.raises(LimbeckError, match="must be at least 1"):
+        with pytest.raises(LimbeckError, match="Input should be greater than or equal to 1"):
             wrong()

@@ -97,7 +97,7 @@ def test_a_group_split() -> None:
         (changed(data={"name": "iris", "split": {"kind": "dirichlt"}}), "e.toml: data.split: unknown kind 'dirichlt'; did you mean 'dirichlet'?"),
         (changed(data={"name": "iris", "split": {"kind": "dirichlet", "bta": 1}}), "e.toml: data.split: unknown key 'bta'; did you mean 'beta'?"),
         (changed(data={"name": "iris", "split": {"kind": "dirichlet", "beta": "x"}}), "e.toml: data.split: beta = 'x': Input should be a valid number"),
-        (changed(data={"name": "iris", "split": {"kind": "dirichlet", "beta": 0}}), "e.toml: data.split: beta must be above 0"),
+        (changed(data={"name": "iris", "split": {"kind": "dirichlet", "beta": 0}}), "e.toml: data.split: beta = 0: Input should be greater than 0"),
         (changed(data={"name": "iris", "split": {"kind": "by-group"}}), "e.toml: data.split: group is missing"),
         (changed(data={"name": "iris", "split": "iid"}), "e.toml: data.split: needs a table with a kind"),
         (changed(model={"name": "svmm"}), "e.toml: model: unknown model 'svmm'; did you mean 'svm'?"),
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_told_in_one_line(table: dict[str, Any], line: str) -> 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("a = ")
     (tmp_path / "noise.toml").write_bytes(b"\xff\xfe\x00")
-    for name, line in [("none.toml", "No such file"), ("bad.toml", "is not TOML"), ("noise.toml", "not a text file")]:
+    for name, line in [("none.toml", "No such file"), ("bad.toml", "is not TOML"), ("noise.toml", "not UTF-8 text")]:
         with pytest.raises(LimbeckError, match=line) as refusal:
             read_toml(tmp_path / name)
         assert name in str(refusal.value)

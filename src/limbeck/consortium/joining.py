@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from limbeck.errors import LimbeckError
+from limbeck.tables import first_problem
 
 FORMAT = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # of a party: it is the name of files, too
@@ -42,9 +43,7 @@ def read_join(path: Path) -> Join:
     except OSError as error:
         raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise LimbeckError(f"{path} is not a join file: {key}: {first['msg']}") from error
+        raise LimbeckError(f"{path} is not a join file: {first_problem(error)}") from error
     except ValueError as error:
         raise LimbeckError(f"{path} is not a join file: {error}") from error
     if join.format != FORMAT:

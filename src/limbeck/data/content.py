@@ -6,7 +6,7 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from limbeck.data.sets import EMBEDDED, VIEWS, path_of
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, reading
 
 
 def content_of_set(name: str) -> str:
@@ -21,22 +21,18 @@ def content_of_set(name: str) -> str:
 def content_of_file(path: Path) -> str:
     """Of an NPZ file by the checksums of its arrays, however they were compressed; else of the bytes."""
     try:
-        state = path.stat()
-    except OSError as error:
-        raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
-    return _content(path, state.st_mtime_ns, state.st_size)
+        with reading(path):
+            state = path.stat()
+            return _content(path, state.st_mtime_ns, state.st_size)
+    except BadZipFile as error:
+        raise LimbeckError(f"{path} is not an NPZ file of plain arrays") from error
 
 
 @lru_cache(maxsize=256)
 def _content(path: Path, changed: int, size: int) -> str:
-    try:
-        if path.suffix.lower() == ".npz":
-            with ZipFile(path) as archive:
-                members = sorted((member.filename, member.file_size, member.CRC) for member in archive.infolist())
-            return hashlib.sha256(repr(members).encode()).hexdigest()
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except BadZipFile as error:
-        raise LimbeckError(f"{path} is not an NPZ file of plain arrays") from error
-    except OSError as error:
-        raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
+    if path.suffix.lower() == ".npz":
+        with ZipFile(path) as archive:
+            members = sorted((member.filename, member.file_size, member.CRC) for member in archive.infolist())
+        return hashlib.sha256(repr(members).encode()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,6 @@
 """Data sets from their public homes, checked and turned into NAME.npz in the data folder."""
 
 import gzip
-import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping
@@ -46,26 +45,24 @@ def fetch(
     if not home.startswith(("http://", "https://")):
         raise LimbeckError(f"{home} is not an address: write http://... or https://...")
     try:
-        return _fetch(name, download, folder, home, patience)
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as draft:
+            files = {file: _fetched(home, file, md5, Path(draft), patience) for file, md5 in download.files.items()}
+            arrays = _converted(name, download, files, home)
+            np.savez(Path(draft) / "whole.npz", allow_pickle=False, **arrays)
+            return (Path(draft) / "whole.npz").replace(folder / f"{name}.npz")
     except OSError as error:
         raise LimbeckError(f"cannot write to {folder}: {error.strerror}") from error
 
 
-def _fetch(name: str, download: Download, folder: Path, home: str, patience: float) -> Path:
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as draft:
-        files = {file: _fetched(home, file, md5, Path(draft), patience) for file, md5 in download.files.items()}
-        try:
-            arrays = download.convert(files)
-        except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:
-            raise LimbeckError(f"{name}: what {home} sent is not the data set: {error}") from error
-        for part, count in download.rows.items():
-            if len(arrays[f"x_{part}"]) != count:
-                found = len(arrays[f"x_{part}"])
-                raise LimbeckError(f"{name}: {home} sent {found} {part} rows, the data set has {count}")
-        target = folder / f"{name}.npz"
-        np.savez(Path(draft) / "whole.npz", allow_pickle=False, **arrays)
-        os.replace(Path(draft) / "whole.npz", target)
-    return target
+def _converted(name: str, download: Download, files: Mapping[str, Path], home: str) -> dict[str, Array]:
+    try:
+        arrays = download.convert(files)
+    except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:
+        raise LimbeckError(f"{name}: what {home} sent is not the data set: {error}") from error
+    for part, count in download.rows.items():
+        if (found := len(arrays[f"x_{part}"])) != count:
+            raise LimbeckError(f"{name}: {home} sent {found} {part} rows, the data set has {count}")
+    return arrays
 
 
 def _fetched(home: str, file: str, md5: str | None, folder: Path, patience: float) -> Path:

@@ -92,6 +92,8 @@ def draw_parts(data: DataSet, public: Draw | None, test: Draw | None, seed: int)
 
     def pool(draw: Draw, key: str) -> _Pool:
         source = data if draw.name in (None, data.name) else _fitting(load(str(draw.name)), data, key)
+        if draw.labels == "shared":
+            source = source.numbered(data.classes, f', which {data.name} does not: say data.{key}.labels = "own"')
         return pools.setdefault((source.name, draw.part), _Pool(source, draw.part, seed))
 
     public_rows = pool(public, "public").take(public.amount, "public") if public else None
@@ -100,24 +102,11 @@ def draw_parts(data: DataSet, public: Draw | None, test: Draw | None, seed: int)
     if not len(private):
         raise LimbeckError(f"data.public and data.test take all {len(data.x)} rows of {data.name}; none is private")
     classes = data.classes
-    if public and public_rows and public.labels == "shared":
-        public_rows = _renumbered(public_rows, pool(public, "public").data, data)
     if public and public.labels == "own":
         other = pool(public, "public").data
         classes = (*(f"{other.name} {name}" for name in other.classes), *classes)
         test_rows = test_rows and Rows(test_rows.x, test_rows.y + len(other.classes))
     return DrawnParts(np.sort(private), public_rows, test_rows, classes)
-
-
-def _renumbered(rows: Rows, other: DataSet, data: DataSet) -> Rows:
-    """Another set's rows with the numbers that its classes have here."""
-    for name in other.classes:
-        if name not in data.classes:
-            raise LimbeckError(
-                f'data.public.labels = "shared", but {data.name} has no class {name!r} as {other.name} has: '
-                'say labels = "own"'
-            )
-    return Rows(rows.x, np.array([data.classes.index(name) for name in other.classes])[rows.y])
 
 
 def _fitting(other: DataSet, data: DataSet, key: str) -> DataSet:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.errors import LimbeckError, did_you_mean, reading
 from limbeck.protocol.rows import Array
 
 SUFFIXES = (".csv", ".parquet")
@@ -56,14 +56,11 @@ def read_table(path: Path) -> Table:
     except ImportError as error:
         raise LimbeckError("reading CSV and Parquet files needs: pip install 'limbeck[tables]'") from error
     try:
-        arrow = _read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)
-        names = list(arrow.column_names)
-    except OSError as error:
-        raise LimbeckError(f"cannot read {path}: {error.strerror or error}") from error
+        with reading(path):
+            arrow = _read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)
+            names = list(arrow.column_names)
     except pyarrow.ArrowException as error:
         raise LimbeckError(f"{path} is not readable: {str(error).splitlines()[0]}") from error
-    except UnicodeDecodeError as error:
-        raise LimbeckError(f"{path} is not UTF-8 text") from error
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
         raise LimbeckError(f"{path}: the column {repeated[0]!r} stands twice")

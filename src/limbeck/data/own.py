@@ -13,11 +13,12 @@ import numpy as np
 from limbeck.data.draw import Draw, count_of, order
 from limbeck.data.files import Table, read_table
 from limbeck.data.schema import Schema, classes_of, labels_of, read_schema, schema_of
-from limbeck.data.sets import DataSet, as_float, load_file
+from limbeck.data.sets import as_float, load_file
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Rows
 
 ARRAYS = (".npz", ".npy")
+UNNAMED = ", which data.classes does not name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +41,32 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnRows:
-    """What the files hold: rows by file, the names of their classes, and the schema of tables."""
+class PartitionedRows:
+    """Who holds what: each party's rows, the public rows and the test rows; and the schema of tables."""
 
+    classes: tuple[str, ...]
     private: list[Rows]
     public: Rows | None
     test: Rows | None
-    classes: tuple[str, ...]
-    schema: Schema | None
+    schema: Schema | None = None
+    classes_are_private: bool = False  # read off the labels of private rows
+    public_is_labelled: bool = False
 
 
-def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> OwnRows:
+def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> PartitionedRows:
     """All rows as numbers; `public` says which rows of a single private file will be public."""
     return _arrays(files) if files.are_arrays else _tables(files, public, seed)
 
 
-def _tables(files: Files, public: Draw | None, seed: int) -> OwnRows:
-    label = files.label or (read_schema(files.schema).label if files.schema else None)
+def _tables(files: Files, public: Draw | None, seed: int) -> PartitionedRows:
+    schema = read_schema(files.schema) if files.schema else None
+    label = files.label or (schema.label if schema else None)
     if label is None:
         raise LimbeckError("data.label is missing: name the column that holds the classes")
     private = [read_table(path) for path in files.private]
     test = read_table(files.test) if files.test else None
     whole = test if public and public.part == "test" else private[0]
     open_rows = read_table(files.public) if files.public else _drawn(whole, files.private[0].name, public, seed)
-    schema = read_schema(files.schema) if files.schema else None
     if schema and schema.label != label:
         raise LimbeckError(f"data.label is {label!r}, but {files.schema} names {schema.label!r}")
     if schema is None:
@@ -71,12 +74,13 @@ def _tables(files: Files, public: Draw | None, seed: int) -> OwnRows:
             raise LimbeckError("data.public is missing: categories come from the public rows, or from data.schema")
         classes = files.classes or classes_of([*private, *([test] if test else [])], label)
         schema = schema_of(open_rows, label, classes)
-    return OwnRows(
+    return PartitionedRows(
         private=[_labelled(table, schema) for table in private],
         public=_unlabelled(open_rows, schema) if open_rows and files.public else None,
         test=_labelled(test, schema) if test else None,
         classes=schema.classes,
         schema=schema,
+        classes_are_private=not (files.classes or files.schema),
     )
 
 
@@ -109,11 +113,7 @@ def private_rows(path: Path, classes: Sequence[str], schema: Schema | None, labe
         return _labelled(table.renamed(label, schema.label) if label else table, schema)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium's rows are arrays: give an NPZ file with x_train and y_train")
-    data = load_file(path)
-    for name in data.classes:
-        if name not in classes:
-            raise LimbeckError(f"{path} holds the class {name!r}; the consortium's are {', '.join(classes)}")
-    return _renumbered(data, tuple(classes))
+    return load_file(path).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
 
 
 def _labelled(table: Table, schema: Schema) -> Rows:
@@ -124,37 +124,24 @@ def _unlabelled(table: Table, schema: Schema) -> Rows:
     return Rows(schema.encode(table), np.zeros(len(table), np.int64))
 
 
-def _arrays(files: Files) -> OwnRows:
+def _arrays(files: Files) -> PartitionedRows:
     sets = [load_file(path) for path in files.private]
     public, test = (load_file(path) if path else None for path in (files.public, files.test))
     every = [*sets, *filter(None, [public, test])]
     for data in every:
         if data.x.shape[1:] != sets[0].x.shape[1:]:
             raise LimbeckError(f"{data.name} has rows of {data.x.shape[1:]}, {sets[0].name} of {sets[0].x.shape[1:]}")
-    found = {name: data.name for data in every if data is not public for name in data.classes}
+    found = {name for data in every if data is not public for name in data.classes}
     classes = files.classes or tuple(sorted(found, key=_by_number))
-    for name, where in found.items():
-        if name not in classes:
-            raise LimbeckError(f"{where} holds the class {name!r}, which data.classes does not name")
-    return OwnRows(
-        private=[_renumbered(data, classes) for data in sets],
+    sets = [data.numbered(classes, UNNAMED) for data in sets]
+    test = test.numbered(classes, UNNAMED) if test else None
+    return PartitionedRows(
+        private=[data.rows() for data in sets],
         public=Rows(as_float(public.x), np.zeros(len(public.x), np.int64)) if public else None,
-        test=_renumbered(_official(test), classes) if test else None,
+        test=(test.test_rows() if test.official_test else test.rows()) if test else None,
         classes=classes,
-        schema=None,
+        classes_are_private=files.classes is None,
     )
-
-
-def _official(data: DataSet) -> DataSet:
-    """The official test rows of a file that has them; else all its rows."""
-    if data.test_x is None or data.test_y is None:
-        return data
-    return DataSet(data.name, data.test_x, data.test_y, data.classes)
-
-
-def _renumbered(data: DataSet, classes: tuple[str, ...]) -> Rows:
-    numbers = np.array([classes.index(name) for name in data.classes])
-    return Rows(as_float(data.x), numbers[data.y])
 
 
 def _by_number(name: str) -> tuple[bool, float, str]:

@@ -6,16 +6,19 @@ and missing ones are zeros.
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
 
 from limbeck.data.files import Table
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, reading
 from limbeck.protocol.rows import Array
+from limbeck.tables import first_problem
 
 MOST_CATEGORIES = 1000
 LARGEST = float(np.finfo(np.float32).max)
@@ -26,7 +29,8 @@ class Number:
     """A column of numbers; `missing` stands where there is none."""
 
     name: str
-    missing: float
+    missing: Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+    kind: Literal["number"] = "number"
 
     def encode(self, table: Table) -> Array:
         values = _numbers(table.column(self.name))
@@ -45,6 +49,7 @@ class Category:
 
     name: str
     values: tuple[str, ...]
+    kind: Literal["category"] = "category"
 
     def encode(self, table: Table) -> Array:
         text = _text(table.column(self.name))
@@ -59,15 +64,15 @@ class Category:
 class Schema:
     """The columns in order, the label's name and its classes in order."""
 
-    columns: tuple[Number | Category, ...]
+    columns: tuple[Annotated[Number | Category, Field(discriminator="kind")], ...]
     label: str
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
-        for kind, given in (("columns", names), ("classes", list(self.classes))):
-            repeated = [name for name in given if given.count(name) > 1]
-            if repeated:
+        values = {f"values of {column.name}": column.values for column in self.columns if column.kind == "category"}
+        for kind, given in {"columns": names, "classes": self.classes, **values}.items():
+            if repeated := [name for name, times in Counter(given).items() if times > 1]:
                 raise LimbeckError(f"the schema's {kind} hold {repeated[0]!r} twice")
         if not names:
             raise LimbeckError(f"the schema has no column beside the label {self.label!r}")
@@ -94,19 +99,15 @@ class Schema:
         return np.array([number[name] for name in labels], np.int64)
 
     def to_json(self) -> str:
-        columns = [{"kind": type(column).__name__.lower(), **asdict(column)} for column in self.columns]
+        columns = [{"kind": column.kind, **asdict(column)} for column in self.columns]
         return json.dumps({"label": self.label, "classes": self.classes, "columns": columns}, indent=1)
 
     @staticmethod
     def from_json(text: str, where: str) -> "Schema":
         try:
-            raw = json.loads(text)
-            columns = tuple(_column(column) for column in raw["columns"])
-            return Schema(columns, str(raw["label"]), tuple(_texts(raw["classes"], "classes")))
-        except KeyError as error:
-            raise LimbeckError(f"{where} is not a schema: {error} is missing") from error
-        except (ValueError, TypeError, AttributeError) as error:
-            raise LimbeckError(f"{where} is not a schema: {error}") from error
+            return TypeAdapter(Schema).validate_json(text)
+        except ValidationError as error:
+            raise LimbeckError(f"{where} is not a schema: {first_problem(error)}") from error
 
 
 def schema_of(public: Table, label: str, classes: Sequence[str]) -> Schema:
@@ -142,12 +143,8 @@ def classes_of(tables: Sequence[Table], label: str) -> tuple[str, ...]:
 
 
 def read_schema(path: Path) -> Schema:
-    try:
+    with reading(path):
         return Schema.from_json(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise LimbeckError(f"{path} is not UTF-8 text") from error
-    except OSError as error:
-        raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _learned(where: str, name: str, values: Array) -> Number | Category:
@@ -159,27 +156,6 @@ def _learned(where: str, name: str, values: Array) -> Number | Category:
     if len(categories) > MOST_CATEGORIES:
         raise LimbeckError(f"{where}: the column {name!r} holds {len(categories)} different texts; is it a category?")
     return Category(name, tuple(categories))
-
-
-def _column(raw: dict[str, Any]) -> Number | Category:
-    kind, name = raw["kind"], str(raw["name"])
-    if kind == "number":
-        missing = float(raw["missing"])
-        if not abs(missing) <= LARGEST:
-            raise LimbeckError(f"{name}: missing = {missing}")
-        return Number(name, missing)
-    if kind != "category":
-        raise LimbeckError(f"{name}: kind must be 'number' or 'category', not {kind!r}")
-    values = tuple(_texts(raw["values"], name))
-    if len(set(values)) < len(values):
-        raise LimbeckError(f"{name}: a value stands twice")
-    return Category(name, values)
-
-
-def _texts(raw: Any, where: str) -> list[str]:
-    if not isinstance(raw, list) or not all(isinstance(value, str) for value in raw):
-        raise LimbeckError(f"{where} must be a list of texts")
-    return raw
 
 
 def _numbers(values: Array) -> Array | str:

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from zipfile import BadZipFile
 
 import numpy as np
@@ -52,10 +52,19 @@ class DataSet:
             return False
         return self.parts is None or other.parts is None or bool(self.parts & other.parts)
 
-    def rows(self, index: Array) -> Rows:
+    def numbered(self, classes: Sequence[str], lack: str = "") -> "DataSet":
+        """The same rows, numbered by classes that hold their own; where they do not, `lack` ends the complaint."""
+        for name in self.classes:
+            if name not in classes:
+                raise LimbeckError(f"{self.name} holds the class {name!r}{lack}")
+        numbers = np.array([classes.index(name) for name in self.classes])
+        test_y = None if self.test_y is None else numbers[self.test_y]
+        return replace(self, classes=tuple(classes), y=numbers[self.y], test_y=test_y)
+
+    def rows(self, index: Any = ...) -> Rows:
         return Rows(as_float(self.x[index]), self.y[index])
 
-    def test_rows(self, index: Array) -> Rows:
+    def test_rows(self, index: Any = ...) -> Rows:
         assert self.test_x is not None
         assert self.test_y is not None
         return Rows(as_float(self.test_x[index]), self.test_y[index])
@@ -166,17 +175,18 @@ def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
             raise LimbeckError(f"data.name: rows of {other.name} {shapes}")
         if other.shares_rows_with(one):
             raise LimbeckError(f"data.name: rows of {other.name} are rows of {one.name} too")
-    named = [[c if labels == "shared" else f"{data.name} {c}" for c in data.classes] for data in sets]
-    classes = tuple(dict.fromkeys(name for names in named for name in names))
-    numbers = [np.array([classes.index(name) for name in names]) for names in named]
-    tested = [(data, number) for data, number in zip(sets, numbers, strict=True) if data.test_x is not None]
+    if labels == "own":
+        sets = [replace(data, classes=tuple(f"{data.name} {name}" for name in data.classes)) for data in sets]
+    classes = tuple(dict.fromkeys(name for data in sets for name in data.classes))
+    sets = [data.numbered(classes) for data in sets]
+    tested = [data.test_rows() for data in sets if data.official_test]
     return DataSet(
         name=" and ".join(data.name for data in sets),
         x=np.concatenate([as_float(data.x) for data in sets]),
-        y=np.concatenate([number[data.y] for data, number in zip(sets, numbers, strict=True)]),
+        y=np.concatenate([data.y for data in sets]),
         classes=classes,
-        test_x=np.concatenate([as_float(cast(Array, data.test_x)) for data, _ in tested]) if tested else None,
-        test_y=np.concatenate([number[data.test_y] for data, number in tested]) if tested else None,
+        test_x=np.concatenate([rows.x for rows in tested]) if tested else None,
+        test_y=np.concatenate([rows.y for rows in tested]) if tested else None,
         groups={"domain": np.repeat(np.arange(len(sets)), [len(data.x) for data in sets])},
         joined=tuple(sets),
     )

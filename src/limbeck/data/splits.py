@@ -9,6 +9,7 @@ import numpy as np
 
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.rows import Array
+from limbeck.tables import Above0, Positive, check_fields
 
 MOST_DRAWS = 1000
 
@@ -20,6 +21,15 @@ class Split(Protocol):
 
     def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         """The row numbers of each party; `y` and `groups` speak of the rows to be dealt."""
+
+
+class _Checked:
+    """Checks the parameters of a split that is made in Python as those of a table are checked."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +44,13 @@ class Iid:
 
 
 @dataclass(frozen=True, slots=True)
-class Dirichlet:
+class Dirichlet(_Checked):
     """Each class is shared out by proportions from Dir(beta); drawn again until everyone has `least` rows."""
 
     kind: ClassVar[str] = "dirichlet"
 
-    beta: float = 0.5
-    least: int = 10
-
-    def __post_init__(self) -> None:
-        if not 0 < self.beta < math.inf:
-            raise LimbeckError(f"beta must be above 0 and finite, not {self.beta}")
-        if self.least < 1:
-            raise LimbeckError(f"least must be at least 1, not {self.least}")
+    beta: Above0 = 0.5
+    least: Positive = 10
 
     def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         _check_enough(len(y), parties, self.least)
@@ -73,16 +77,12 @@ class Dirichlet:
 
 
 @dataclass(frozen=True, slots=True)
-class ByClass:
+class ByClass(_Checked):
     """Each party holds `classes` of the classes; by default just enough that every class has a holder."""
 
     kind: ClassVar[str] = "by-class"
 
-    classes: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.classes is not None and self.classes < 1:
-            raise LimbeckError(f"classes must be at least 1, not {self.classes}")
+    classes: Positive | None = None
 
     def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         present = rng.permutation(np.unique(y))
@@ -102,7 +102,7 @@ class ByClass:
 
 
 @dataclass(frozen=True, slots=True)
-class ByGroup:
+class ByGroup(_Checked):
     """Whole groups (all rows of a writer, say) go to one party; parties get equally many groups.
 
     With `each` a party gets so many groups, the largest ones, and the other groups are nobody's.
@@ -111,11 +111,7 @@ class ByGroup:
     kind: ClassVar[str] = "by-group"
 
     group: str
-    each: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.each is not None and self.each < 1:
-            raise LimbeckError(f"each must be at least 1, not {self.each}")
+    each: Positive | None = None
 
     def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         members, member, sizes = np.unique(_group(groups, self.group), return_inverse=True, return_counts=True)
@@ -129,7 +125,7 @@ class ByGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class PerClass:
+class PerClass(_Checked):
     """Every party gets `rows` rows of every class at random; the rest is nobody's.
 
     With `group` (a class's subclasses, say) a party's rows of a class are all of one group, in turn from party to
@@ -138,12 +134,8 @@ class PerClass:
 
     kind: ClassVar[str] = "per-class"
 
-    rows: int = 3
+    rows: Positive = 3
     group: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.rows < 1:
-            raise LimbeckError(f"rows must be at least 1, not {self.rows}")
 
     def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         member = np.zeros(len(y), np.int64) if self.group is None else _group(groups, self.group)

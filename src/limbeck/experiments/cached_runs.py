@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import fmean
@@ -15,11 +15,12 @@ from limbeck.data.content import content_of_file, content_of_set
 from limbeck.data.draw import Draw, FromFile
 from limbeck.data.splits import Split, Within
 from limbeck.errors import LimbeckError
-from limbeck.experiments.config import Data, Experiment
+from limbeck.experiments.config import Experiment
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord, finite
 from limbeck.imports import code_beside, is_own, name_of, source_of
 from limbeck.protocol.learning import Model
+from limbeck.tables import default_of
 
 FORMAT = 3  # of kept results: raised when the same configuration would give another result
 
@@ -66,10 +67,11 @@ class CachedRun:
     def _data(self) -> dict[str, Any]:
         data = self.experiment.data
         files = [*self.experiment.files, *filter(None, [data.path, data.schema_file])]
+        several = [data.labels, *map(content_of_set, data.name)] if isinstance(data.name, list) else None
         drawn = {"public": data.public, "test": data.test}
         return {
             "name": data.name or (Path(data.path).name if data.path else None),
-            "content": content_of_set(data.name) if isinstance(data.name, str) else _contents(data),
+            "content": content_of_set(data.name) if isinstance(data.name, str) else several,
             "files": [content_of_file(self.base / file) for file in files],
             "label": data.label,
             "parties": self.experiment.parties,
@@ -166,17 +168,8 @@ def key_of(said: Mapping[str, Any]) -> str:
 def _chosen(parameters: Any) -> dict[str, Any]:
     """The fields of a dataclass that differ from their defaults."""
     values = {part: getattr(parameters, part.name) for part in fields(parameters)}
-    chosen = {part.name: value for part, value in values.items() if value != _default(part)}
+    chosen = {part.name: value for part, value in values.items() if value != default_of(part)}
     return {name: _chosen(value) if is_dataclass(value) else value for name, value in chosen.items()}
-
-
-def _default(part: Field[Any]) -> Any:
-    return part.default if part.default_factory is MISSING else part.default_factory()
-
-
-def _contents(data: Data) -> list[Any] | None:
-    """Of several sets, and how their classes are joined; None where rows come from files."""
-    return [data.labels, *map(content_of_set, data.name)] if data.name else None
 
 
 def _split(split: Split) -> dict[str, Any]:

@@ -5,16 +5,18 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from joblib import Parallel, cpu_count, delayed
 
+from limbeck.data.own import PartitionedRows
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.cached_runs import CachedResult, CachedRun, kept_of
 from limbeck.experiments.config import Experiment, check_table
-from limbeck.experiments.partition import PartitionedRows, deal
+from limbeck.experiments.partition import deal
 from limbeck.experiments.plan import ComparedMethod, Plan
 from limbeck.experiments.results import Results
 from limbeck.experiments.run import federation_of
@@ -22,6 +24,9 @@ from limbeck.models.caching import CachingTrainer, Done
 from limbeck.models.pool import PoolTrainer, Watch, end_with, unwatched
 from limbeck.models.trainers import Training, finish, is_network, trainer_for
 from limbeck.protocol.learning import Trainer
+
+METRICS = ("accuracy", "balanced_accuracy", "roc_auc")
+COSTS = ("constant", "rounds", "up", "down", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +62,14 @@ def compare(plan: Plan, results: Results, processes: int | None = None, watch: W
     """The summary of every line; cells that are kept already are not run."""
     with results.alone():
         missing = [cached for key, cached in plan.runs.items() if results.find(key) is None]
-        groups = [list(group) for _, group in groupby(sorted(missing, key=_rows_key), _rows_key)]
+        same_rows = attrgetter("rows_key")
+        groups = [list(group) for _, group in groupby(sorted(missing, key=same_rows), same_rows)]
         refused: dict[str, str] = {}
         for ran in watch(_ran(groups, results, processes), len(missing)) if missing else ():
             refused |= ran.refused
             for text in ran.warned:
                 warnings.warn(text, LimbeckWarning, stacklevel=2)
         return [_summary(line, results, refused) for line in plan.lines]
-
-
-def _rows_key(cached: CachedRun) -> str:
-    return cached.rows_key
 
 
 def _ran(groups: list[list[CachedRun]], results: Results, processes: int | None) -> Iterator[Ran]:
@@ -191,9 +193,8 @@ def _note(reasons: Mapping[str, list[int]], all_seeds: int) -> str:
 def _figures(kept: Sequence[CachedResult]) -> dict[str, Spread]:
     """Every figure that all cells have."""
     columns = {
-        **{name: [k.metrics and getattr(k.metrics, name) for k in kept] for name in ("accuracy", "balanced_accuracy")},
-        "roc_auc": [k.metrics and k.metrics.roc_auc for k in kept],
-        **{name: [getattr(k, name) for k in kept] for name in ("constant", "rounds", "up", "down", "seconds")},
+        **{name: [k.metrics and getattr(k.metrics, name) for k in kept] for name in METRICS},
+        **{name: [getattr(k, name) for k in kept] for name in COSTS},
     }
     return {name: _spread(values) for name, values in columns.items() if kept and None not in values}
 

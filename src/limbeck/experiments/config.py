@@ -21,14 +21,14 @@ from limbeck.algorithms import algorithm_named
 from limbeck.data.draw import Draw, FromFile
 from limbeck.data.sets import Labels
 from limbeck.data.splits import SPLITS, Iid, Split, Within
-from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.errors import LimbeckError, did_you_mean, reading
 from limbeck.models.named import model_from
 from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget, check_site_names
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model
 from limbeck.protocol.release import Noise
-from limbeck.tables import check_keys, from_table
+from limbeck.tables import check_keys, first_problem, from_table
 
 T = TypeVar("T", bound="Table")
 
@@ -60,13 +60,7 @@ class FromOther(Table):
     name: str
     share: StrictFloat | None = None
     rows: StrictInt | None = None
-    labels: Literal["own", "shared"] | None = None
-
-
-class AllOfFile(Table):
-    """All rows of a file."""
-
-    path: str
+    labels: Labels | None = None
 
 
 def _draw(value: Any) -> Draw | FromFile:
@@ -78,7 +72,7 @@ def _draw(value: Any) -> Draw | FromFile:
             '{ name = "other", rows = 5000 } or { path = "public.csv" }'
         )
     if "path" in value:
-        return FromFile(AllOfFile.model_validate(value).path)
+        return from_table(FromFile, value)
     form = FromTest.model_validate(value) if "from" in value else FromOther.model_validate(value)
     amount = form.rows if form.share is None else form.share
     if amount is None or (form.share is not None and form.rows is not None):
@@ -86,7 +80,7 @@ def _draw(value: Any) -> Draw | FromFile:
     return Draw(amount, "test") if isinstance(form, FromTest) else Draw(amount, "train", form.name, form.labels)
 
 
-def _split(value: Any) -> Split:
+def split_in(value: Any) -> Split:
     kind, parameters = _apart(value, "kind", 'split = { kind = "dirichlet", beta = 0.5 }')
     if kind not in SPLITS:
         raise LimbeckError(f"unknown kind {kind!r}; {did_you_mean(kind, SPLITS)}")
@@ -149,7 +143,7 @@ class Data(Table):
     classes: list[str] | None = Field(None, min_length=2)
     schema_file: str | None = Field(None, alias="schema")
     parties: StrictInt = Field(10, ge=1)
-    split: Annotated[Split, PlainValidator(_split)] = Iid()
+    split: Annotated[Split, PlainValidator(split_in)] = Iid()
     public: Annotated[Draw | FromFile | None, PlainValidator(_draw)] = None
     test: Annotated[Draw | FromFile | None, PlainValidator(_draw)] = None
 
@@ -259,16 +253,14 @@ class Experiment(Source):
 
 
 def read_toml(path: Path) -> dict[str, Any]:
+    with reading(path):
+        text = path.read_text(encoding="utf-8")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise LimbeckError(f"{path} is not TOML: {error}") from error
     except RecursionError as error:
         raise LimbeckError(f"{path} is not TOML: it nests too deeply") from error
-    except UnicodeDecodeError as error:
-        raise LimbeckError(f"{path} is not a text file") from error
-    except OSError as error:
-        raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
 
 
 def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
@@ -276,19 +268,7 @@ def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     try:
         return kind.model_validate(dict(table))
     except ValidationError as error:
-        path, told = _first(error)
-        raise LimbeckError(": ".join([where, *filter(None, [".".join(path)]), told])) from error
-
-
-def _first(error: ValidationError) -> tuple[list[str], str]:
-    """The path of the first wrong key, through tables within tables, and what is wrong with it."""
-    problem = error.errors()[0]
-    path = [str(part) for part in problem["loc"]]
-    inner = problem.get("ctx", {}).get("error")
-    if isinstance(inner, ValidationError):
-        deeper, told = _first(inner)
-        return path + deeper, told
-    return path, "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
+        raise LimbeckError(f"{where}: {first_problem(error)}") from error
 
 
 def _apart(value: Any, key: str, example: str) -> tuple[str, dict[str, Any]]:

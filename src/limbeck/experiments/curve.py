@@ -10,14 +10,14 @@ from limbeck.engines.engine import Engine
 from limbeck.experiments.metrics import Metrics, score
 from limbeck.models.jobs import ForwardPass
 from limbeck.models.onnx import PackedModel
-from limbeck.protocol.rows import Rows
+from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Site
 
 
 class Curve:
     """Scores models on test rows as they come; the same model is scored once."""
 
-    def __init__(self, test: Rows | None) -> None:
+    def __init__(self, test: Rows) -> None:
         self.test = test
         self.points: list[dict[str, Any]] = []
         self._known: dict[bytes, Metrics] = {}
@@ -26,24 +26,22 @@ class Curve:
 
     def look(self, engine: Engine) -> None:
         """After an exchange: a point of the curve, where there is another model than before."""
-        if self.test is not None and engine.server.progress != self._progress:
+        if engine.server.progress != self._progress:
             self._look_at_server(engine.server)
         if engine.server.progress is None:
             self._look_at_parties(engine)
 
     def _look_at_server(self, server: Site) -> None:
         """The network that all train, as it was before the exchange; asked where it is trained."""
-        assert self.test is not None
         self._progress = server.progress
         ask = ForwardPass(cast(Any, server.model), cast(bytes, server.progress), self.test.x)
         [logits] = server.trainer.run([ask], server.classes, [0])
-        accuracy = float((logits.argmax(axis=1) == self.test.y).mean())
-        self.points.append({"round": len(self.points), "server": accuracy})
+        self.points.append({"round": len(self.points), "server": self._accuracy(logits)})
 
     def _look_at_parties(self, engine: Engine) -> None:
         models = [silo.installed for silo in engine.silos]
         new = set(models) - self._seen - {None}
-        if self.test is None or not new:
+        if not new:
             return
         self._seen = set(models)
         on_a_gpu = engine.server.trainer.said.get("device") == "cuda"
@@ -54,16 +52,16 @@ class Curve:
 
     def _asked(self, engine: Engine) -> dict[int, float]:
         """By party that has a network: where those are trained, they answer far sooner than packed ones do."""
-        assert self.test is not None
         asks = {
             silo.party: ForwardPass(cast(Any, silo.model), cast(bytes, silo.memory[WEIGHTS]), self.test.x)
             for silo in engine.silos
             if WEIGHTS in silo.memory
         }
         answers = engine.server.trainer.run(list(asks.values()), engine.server.classes, [0] * len(asks))
-        return {
-            p: float((logits.argmax(axis=1) == self.test.y).mean()) for p, logits in zip(asks, answers, strict=True)
-        }
+        return {party: self._accuracy(logits) for party, logits in zip(asks, answers, strict=True)}
+
+    def _accuracy(self, logits: Array) -> float:
+        return float((logits.argmax(axis=1) == self.test.y).mean())
 
     def _scored(self, models: dict[int, bytes]) -> dict[int, float]:
         there = list(dict.fromkeys(models.values()))
@@ -72,5 +70,4 @@ class Curve:
         return {party: self._known[model].accuracy for party, model in models.items()}
 
     def metrics(self, model: bytes) -> Metrics:
-        assert self.test is not None
         return self._known.get(model) or score(PackedModel(model), self.test)

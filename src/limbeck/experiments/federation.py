@@ -177,19 +177,20 @@ class Federation:
 
     def finish(self, engine: Engine, clock: Clock) -> Result:
         """Run under any engine, score what came of it and write it down."""
-        curve = Curve(self.test)
-        engine.watch = curve.look
+        curve = Curve(self.test) if self.test else None
+        if curve:
+            engine.watch = curve.look
         with clock.phase("learn"):
             outcome = engine.run()
         kept = {silo.party: silo.installed for silo in engine.silos if silo.installed and not outcome.model}
         with clock.phase("score"):
-            by_party = {party: curve.metrics(onnx) for party, onnx in kept.items() if self.test}
-            metrics = curve.metrics(outcome.model) if outcome.model and self.test else None
+            by_party = {party: curve.metrics(onnx) for party, onnx in kept.items()} if curve else {}
+            metrics = curve.metrics(outcome.model) if outcome.model and curve else None
         if by_party:
             metrics = mean_metrics(list(by_party.values()))
         model = self._classifier(outcome.model) if outcome.model else None
         models = {party: self._classifier(onnx) for party, onnx in kept.items()}
-        whole = self._record(engine, outcome, metrics, by_party, clock, curve)
+        whole = self._record(engine, outcome, metrics, by_party, clock, curve.points if curve else [])
         if not self.is_real:
             return Result(model, models, whole)
         return Result(model, models, published(whole, self.tests_private_rows), owner_part(whole, engine.rejections))
@@ -225,7 +226,7 @@ class Federation:
         metrics: Metrics | None,
         by_party: Mapping[int, Metrics],
         clock: Clock,
-        curve: Curve,
+        curve: Sequence[Mapping[str, Any]],
     ) -> RunRecord:
         traffic = engine.traffic
         parties = [
@@ -265,7 +266,7 @@ class Federation:
                 "training": dict(engine.server.trainer.said),
                 "requests": [{"request": e.request, "seconds": e.seconds} for e in traffic.exchanges],
             },
-            curve=curve.points,
+            curve=curve,
         )
 
 

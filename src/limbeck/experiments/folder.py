@@ -42,20 +42,16 @@ class RunFolder:
         """Where the folder is now: another run may have taken the name meanwhile, then a number is added."""
         try:
             for name, data in files.items():
-                self._write(name, data)
+                target = self._draft / name
+                target.parent.mkdir(0o700 if self.private else 0o777, exist_ok=True)
+                mode = 0o600 if self.private or name.startswith(LEDGER) else 0o666
+                with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                    file.write(data)
             if not self.private:
                 self._draft.chmod(0o755)
             return self._named()
         except OSError as error:
             raise LimbeckError(f"cannot write {self.path}: {error.strerror}; nothing was kept") from error
-
-    def _write(self, name: str, data: bytes) -> None:
-        target = self._draft / name
-        target.parent.mkdir(0o700 if self.private else 0o777, exist_ok=True)
-        mode = 0o600 if self.private or name.startswith(LEDGER) else 0o666
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
 
     def _named(self) -> Path:
         for number in count(1):

@@ -10,10 +10,8 @@ from limbeck.algorithms import algorithm_named
 from limbeck.errors import LimbeckError
 from limbeck.models.named import parameters_of
 
-Overridden = tuple[dict[str, Any], list[str]]
 
-
-def override(table: dict[str, Any], settings: Sequence[str]) -> Overridden:
+def override(table: dict[str, Any], settings: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The changed table, and what was dropped from it.
 
     Setting the `name` of an algorithm or a model drops the keys beside it that the new one lacks.

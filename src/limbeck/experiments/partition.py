@@ -1,31 +1,15 @@
 """Who holds what: an experiment's rows, dealt to parties."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from limbeck.data.draw import Draw, FromFile, draw_parts
-from limbeck.data.own import Files, read_files
-from limbeck.data.schema import Schema
+from limbeck.data.own import UNNAMED, Files, PartitionedRows, read_files
 from limbeck.data.sets import DataSet, as_float, joined, load, load_file
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Data, Source
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.streams import stream
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionedRows:
-    """Who holds what: each party's rows, the public rows and the test rows."""
-
-    classes: tuple[str, ...]
-    private: list[Rows]
-    public: Rows | None
-    test: Rows | None
-    schema: Schema | None = None
-    classes_are_private: bool = False  # read off the labels of private rows
-    public_is_labelled: bool = False
 
 
 def deal(experiment: Source, base: Path = Path()) -> PartitionedRows:
@@ -38,7 +22,9 @@ def deal(experiment: Source, base: Path = Path()) -> PartitionedRows:
         return _data_set(load(config.name), config, seed, base)
     if config.path is not None and Path(config.path).suffix.lower() == ".npz":
         data = replace(load_file(base / config.path), name=Path(config.path).name)
-        dealt = _data_set(_named_classes(data, config.classes), config, seed, base)
+        if config.classes is not None:
+            data = data.numbered(config.classes, UNNAMED)
+        dealt = _data_set(data, config, seed, base)
         return replace(dealt, classes_are_private=config.classes is None)
     files = Files(
         private=[base / path for path in experiment.files or [str(config.path)]],
@@ -50,29 +36,17 @@ def deal(experiment: Source, base: Path = Path()) -> PartitionedRows:
     )
     drawn = config.public if isinstance(config.public, Draw) else None
     own = read_files(files, drawn, seed)
-    unnamed = not (config.classes or config.schema_file)
     if experiment.files:
         for key, source in (("public", config.public), ("test", config.test)):
             if isinstance(source, Draw):
                 raise LimbeckError(f'data.{key}: with a file a party it must be a file too, {{ path = "{key}.csv" }}')
-        return PartitionedRows(own.classes, own.private, own.public, own.test, own.schema, unnamed)
+        return own
     [rows] = own.private
     test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
     data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y)
     dealt = _split(data, config, seed)
-    return replace(dealt, public=own.public or dealt.public, schema=own.schema, classes_are_private=unnamed)
-
-
-def _named_classes(data: DataSet, classes: list[str] | None) -> DataSet:
-    """The same rows, numbered by the classes that the experiment names."""
-    if classes is None:
-        return data
-    for name in data.classes:
-        if name not in classes:
-            raise LimbeckError(f"{data.name} holds the class {name!r}, which data.classes does not name")
-    numbers = np.array([classes.index(name) for name in data.classes])
-    test_y = None if data.test_y is None else numbers[data.test_y]
-    return replace(data, classes=tuple(classes), y=numbers[data.y], test_y=test_y)
+    public = own.public or dealt.public
+    return replace(dealt, public=public, schema=own.schema, classes_are_private=own.classes_are_private)
 
 
 def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> PartitionedRows:

@@ -43,7 +43,15 @@ class PartyRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RunRecord:
+class Record:
+    """What is kept of a run, as JSON."""
+
+    def to_json(self) -> str:
+        return json.dumps(finite(asdict(self)), indent=2, allow_nan=False, default=str) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord(Record):
     """A finished run. All that depends on the clock or the machine's width is in `timing`.
 
     `curve` has the accuracy of each party's own model after each exchange that changed one, or of the network that all
@@ -83,9 +91,6 @@ class RunRecord:
         """Epsilon towards whoever sees most; 0 when nobody sees anything."""
         return max(self.epsilon.values(), default=0.0)
 
-    def to_json(self) -> str:
-        return to_json(self)
-
     def summary(self, folder: str | None) -> dict[str, Any]:
         """What `--json` prints; None is what is withheld, or does not exist."""
         return {
@@ -115,7 +120,7 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerRecord:
+class OwnerRecord(Record):
     """What a real run's record withholds: for those who hold the rows, and for nobody else.
 
     `private` is the number of all private rows; `parties`, `bytes`, `exchanges`, `metrics`, `constant`, `curve` and
@@ -132,9 +137,6 @@ class OwnerRecord:
     timing: Mapping[str, Any]
     remarks: Sequence[str] = ()
     format: int = FORMAT
-
-    def to_json(self) -> str:
-        return to_json(self)
 
 
 def record_of(
@@ -210,7 +212,10 @@ def published(record: RunRecord, tests_private_rows: bool = False) -> RunRecord:
     return replace(
         record,
         data={**record.data, "private": None, **({"test": None} if tests_private_rows else {})},
-        parties=[_published_party(party, hidden) for party in record.parties],
+        parties=[
+            replace(party, rows=None, classes=(), metrics=None, bytes=_without(party.bytes, hidden))
+            for party in record.parties
+        ],
         bytes=_without(record.bytes, hidden),
         exchanges=[
             _without(exchange, {way: turn in turns[way] for way in turns})
@@ -222,10 +227,6 @@ def published(record: RunRecord, tests_private_rows: bool = False) -> RunRecord:
         timing={"engine": record.timing["engine"]},
         real=True,
     )
-
-
-def _published_party(party: PartyRecord, hidden: Mapping[str, bool]) -> PartyRecord:
-    return replace(party, rows=None, classes=(), metrics=None, bytes=_without(party.bytes, hidden))
 
 
 def _unprotected_turns(ledger: Sequence[Mapping[str, Any]], turns: int) -> dict[str, set[int]]:
@@ -260,10 +261,6 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def to_json(record: RunRecord | OwnerRecord) -> str:
-    return json.dumps(finite(asdict(record)), indent=2, allow_nan=False, default=str) + "\n"
 
 
 def finite(value: Any) -> Any:

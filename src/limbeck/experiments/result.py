@@ -13,7 +13,7 @@ from limbeck.data.files import read_table
 from limbeck.data.own import ARRAYS
 from limbeck.data.schema import Number, Schema
 from limbeck.data.sets import as_float, check_finite, rows_in
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, reading
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import OwnerRecord, RunRecord
 from limbeck.models.onnx import PackedModel, with_metadata
@@ -77,10 +77,8 @@ class Classifier:
 
 def load(path: str | Path) -> Classifier:
     """The model in a file that a run wrote."""
-    try:
+    with reading(Path(path)):
         onnx = Path(path).read_bytes()
-    except OSError as error:
-        raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
     try:
         said = PackedModel(onnx).metadata
     except LimbeckError as error:

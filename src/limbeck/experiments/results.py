@@ -1,14 +1,13 @@
 """The results folder: finished cells, one small JSON file each, never run twice."""
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from limbeck.atomic_files import AtomicFile
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, reading
 from limbeck.experiments.cached_runs import CachedResult
+from limbeck.locks import locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +31,10 @@ class Results:
 
     def find(self, key: str) -> CachedResult | None:
         path = self.runs / f"{key}.json"
-        try:
-            return CachedResult.from_json(path.read_text(encoding="utf-8"), key, str(path))
-        except FileNotFoundError:
+        if not path.exists():
             return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise LimbeckError(f"cannot read {path}: {error}") from error
+        with reading(path):
+            return CachedResult.from_json(path.read_text(encoding="utf-8"), key, str(path))
 
     def keep(self, kept: CachedResult) -> None:
         path = self.runs / f"{kept.key}.json"
@@ -49,22 +46,14 @@ class Results:
         except OSError as error:
             raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """Nobody else runs cells into this folder meanwhile; the lock goes with the process, however it ends."""
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
-            lock = (self.folder / ".lock").open("w")
         except OSError as error:
             raise LimbeckError(f"cannot write to {self.folder}: {error.strerror}") from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise LimbeckError(
-                    f"another comparison runs into {self.folder}: wait for it, or name another folder with --out"
-                ) from error
-            yield
+        told = f"another comparison runs into {self.folder}: wait for it, or name another folder with --out"
+        return locked(self.folder / ".lock", told)
 
     def merge(self, other: "Results") -> Merged:
         """Take in cells that were made elsewhere; all are read and checked before the first is taken."""

@@ -10,13 +10,14 @@ from typing import Any, cast
 import numpy as np
 
 from limbeck.data.draw import Draw
+from limbeck.data.own import PartitionedRows
 from limbeck.data.sets import as_float, check_finite
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import PartitionedRows, deal
+from limbeck.experiments.partition import deal
 from limbeck.experiments.result import Result
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
@@ -179,12 +180,12 @@ def run(
     sides += [("public", public)] if isinstance(public, tuple) else []
     names = _class_names(sides, classes)
     private = [_rows(x, y, names, title) for title, (x, y) in zip(titles, pairs, strict=True)]
-    shape = private[0].x.shape[1:]
-    for title, rows in zip(titles, private, strict=True):
-        _check_shape(rows.x, shape, title, titles[0])
     tested = None if test is None else _rows(*test, names, "test")
-    if tested is not None:
-        _check_shape(tested.x, shape, "test", titles[0])
+    opened = None if public is None else _public(public, names)
+    shape = private[0].x.shape[1:]
+    for title, rows in (*zip(titles, private, strict=True), ("test", tested), ("public", opened)):
+        if rows is not None and rows.x.shape[1:] != shape:
+            raise LimbeckError(f"{title}: rows of shape {rows.x.shape[1:]}, but {titles[0]} has rows of shape {shape}")
     chosen = _models(models, len(pairs))
     server = chosen[0] if server_model is None else _model(server_model)
     federation = Federation(
@@ -195,7 +196,7 @@ def run(
         private=private,
         models=chosen,
         server_model=server,
-        public=None if public is None else _public(public, shape, names, titles[0]),
+        public=opened,
         public_is_labelled=isinstance(public, tuple),
         test=tested,
         config={
@@ -289,14 +290,11 @@ def _rows(x: Any, y: Any, classes: Array, where: str) -> Rows:
     return Rows(rows, order[np.searchsorted(classes, labels, sorter=order)])
 
 
-def _public(given: Any, shape: tuple[int, ...], classes: Array, first: str) -> Rows:
+def _public(given: Any, classes: Array) -> Rows:
     if isinstance(given, tuple):
         x, y = given
-        labelled = _rows(x, y, classes, "public")
-        _check_shape(labelled.x, shape, "public", first)
-        return labelled
+        return _rows(x, y, classes, "public")
     rows = _floats(given, "public")
-    _check_shape(rows, shape, "public", first)
     return Rows(rows, np.zeros(len(rows), np.int64))
 
 
@@ -313,8 +311,3 @@ def _floats(x: Any, where: str) -> Array:
         raise LimbeckError(f"{where}: rows must have at least two dimensions, not the shape {rows.shape}")
     check_finite(rows, where)
     return rows
-
-
-def _check_shape(x: Array, shape: tuple[int, ...], where: str, first: str) -> None:
-    if x.shape[1:] != shape:
-        raise LimbeckError(f"{where}: rows of shape {x.shape[1:]}, but {first} has rows of shape {shape}")

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
@@ -11,11 +11,11 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from limbeck.experiments.compare import Spread, Summary
+from limbeck.experiments.compare import COSTS, METRICS, Spread, Summary
 from limbeck.experiments.plan import Plan
 from limbeck.report.tables import framed, weight
 
-CSV_FIGURES = ("accuracy", "balanced_accuracy", "roc_auc", "constant", "rounds", "up", "down", "seconds")
+CSV_FIGURES = (*METRICS, *COSTS)
 COLUMNS = ("accuracy %", "balanced %", "rounds", "up", "down", "seconds", "epsilon")
 
 
@@ -92,10 +92,10 @@ def _cells(summary: Summary) -> list[str]:
     return [
         _shares(figure("accuracy")),
         _shares(figure("balanced_accuracy")),
-        _mean(figure("rounds"), "{:g}"),
-        _weight(figure("up")),
-        _weight(figure("down")),
-        _mean(figure("seconds"), "{:.1f}"),
+        _mean(figure("rounds"), "{:g}".format),
+        _mean(figure("up"), weight),
+        _mean(figure("down"), weight),
+        _mean(figure("seconds"), "{:.1f}".format),
         _epsilon(summary) if summary.seeds else "–",
     ]
 
@@ -108,12 +108,8 @@ def _shares(figure: Spread | None) -> str:
     return f"{100 * figure.mean:.1f}{spread}"
 
 
-def _mean(figure: Spread | None, form: str) -> str:
-    return "–" if figure is None else form.format(figure.mean)
-
-
-def _weight(figure: Spread | None) -> str:
-    return "–" if figure is None else weight(figure.mean)
+def _mean(figure: Spread | None, shown: Callable[[float], str]) -> str:
+    return "–" if figure is None else shown(figure.mean)
 
 
 def _epsilon(summary: Summary) -> str:

@@ -10,9 +10,7 @@ MOST_EVENTS = 8
 
 def member_table(seen: Overview) -> Table:
     """Every party: whether it is admitted, and there."""
-    table = framed("parties")
-    for column in ("number", "party", "admitted", "there"):
-        table.add_column(column)
+    table = framed("parties", "number", "party", "admitted", "there")
     for member in seen.members:
         there = "the SuperLink does not answer"
         if seen.there is not None:
@@ -25,9 +23,8 @@ def run_tables(seen: Overview) -> list[tuple[Table, list[str]]]:
     """Every run: its requests, who answered them and what was released; and lines on what went wrong."""
     tables = []
     for run in seen.runs:
-        table = framed(f"{run.name}: {'ended' if run.ended else 'not ended'}")
-        for column in ("turn", "request", "answered", "silent", "released"):
-            table.add_column(column)
+        title = f"{run.name}: {'ended' if run.ended else 'not ended'}"
+        table = framed(title, "turn", "request", "answered", "silent", "released")
         for number, turn in enumerate(run.turns):
             silent = [name for name in turn.asked if name not in turn.answered]
             silence = ", ".join(silent) if turn.closed else f"waiting for {', '.join(silent) or 'nobody'}"

@@ -1,17 +1,17 @@
 """Pictures: a run's learning curves; a comparison's accuracy against rounds, bytes and what was swept."""
 
-import io
 import math
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from limbeck.errors import LimbeckError
 from limbeck.experiments.compare import Summary
 from limbeck.experiments.plan import Plan, split_outside
 from limbeck.experiments.record import RunRecord
+from limbeck.report.pictures import new_figure, save_figure
 
 SIZE = (7, 4.2)
 LONG = 40  # letters in a name
@@ -34,20 +34,15 @@ def save_pictures(plan: Plan, summaries: Sequence[Summary], stem: Path) -> list[
         **({"epsilon": lambda axes: _private(axes, shown)} if any(map(_towards_public, shown)) else {}),
         **{key: lambda axes, key=key: _swept(axes, shown, key) for key in plan.swept},  # type: ignore[misc]
     }
-    return [_saved(draw, stem.with_name(f"{stem.name}-{name}.png")) for name, draw in pictures.items()]
+    paths = {stem.with_name(f"{stem.name}-{name}.png"): draw for name, draw in pictures.items()}
+    for path, draw in paths.items():
+        _save(draw, path)
+    return list(paths)
 
 
 def _against(axes: Any, summaries: Sequence[Summary], cost: Sequence[str], label: str) -> None:
     for summary in summaries:
-        accuracy = summary.figures["accuracy"]
-        axes.errorbar(
-            sum(summary.figures[part].mean for part in cost),
-            100 * accuracy.mean,
-            100 * (accuracy.deviation or 0),
-            fmt="o",
-            capsize=3,
-            label=_name(summary),
-        )
+        _accuracies(axes, [sum(summary.figures[part].mean for part in cost)], [summary], _name(summary))
     if "up" in cost:
         spent = [sum(summary.figures[part].mean for part in cost) for summary in summaries]
         if max(spent) > DECADE * min(spent):
@@ -86,10 +81,7 @@ def _private(axes: Any, summaries: Sequence[Summary]) -> None:
     for name, family in families.items():
         known = sorted((s for s in family if _towards_public(s)), key=_towards_public)
         if known:
-            figures = [s.figures["accuracy"] for s in known]
-            deviations = [100 * (f.deviation or 0) for f in figures]
-            places = [_towards_public(s) for s in known]
-            axes.errorbar(places, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
+            _accuracies(axes, list(map(_towards_public, known)), known, name)
         for summary in family:
             if not _towards_public(summary):
                 height = 100 * summary.figures["accuracy"].mean
@@ -130,13 +122,18 @@ def _swept(axes: Any, summaries: Sequence[Summary], key: str) -> None:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     for name, curve in curves.items():
         places = [s.swept[key] if numbers else str(s.swept[key]).lower() for s in curve]
-        figures = [s.figures["accuracy"] for s in curve]
-        deviations = [100 * (f.deviation or 0) for f in figures]
-        axes.errorbar(places, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
+        _accuracies(axes, places, curve, name)
     if numbers and len(set(values)) <= MOST_TICKS:
         axes.set_xticks(sorted(set(values)), [f"{value:g}" for value in sorted(set(values))])
     axes.set(xlabel=key)
     _constant(axes, summaries)
+
+
+def _accuracies(axes: Any, places: Sequence[Any], summaries: Sequence[Summary], name: str) -> None:
+    """A curve of accuracies and their deviations; a lone one is a point."""
+    figures = [summary.figures["accuracy"] for summary in summaries]
+    deviations = [100 * (f.deviation or 0) for f in figures]
+    axes.errorbar(places, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
 
 
 def _constant(axes: Any, summaries: Sequence[Summary]) -> None:
@@ -157,7 +154,10 @@ def learning_curves(record: RunRecord) -> bytes | None:
     None where there is but one point. Dashed on the left is where a party's model started, dash-dotted on the right
     what it would reach with all rows.
     """
-    return None if len(record.curve) < FEWEST_POINTS else _drawn(lambda axes: _curves(axes, record))
+    if len(record.curve) < FEWEST_POINTS:
+        return None
+    _save(lambda axes: _curves(axes, record), file := BytesIO())
+    return file.getvalue()
 
 
 def _curves(axes: Any, record: RunRecord) -> None:
@@ -184,29 +184,15 @@ def _curves(axes: Any, record: RunRecord) -> None:
     axes.set_xticks(range(0, last + 1, math.ceil((last + 1) / MOST_TICKS)))
 
 
-def _saved(draw: Callable[[Any], None], path: Path) -> Path:
-    try:
-        path.write_bytes(_drawn(draw))
-    except OSError as error:
-        raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
-    return path
-
-
-def _drawn(draw: Callable[[Any], None]) -> bytes:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise LimbeckError("pictures need: pip install 'limbeck[plot]'") from error
-    figure, file = Figure(figsize=SIZE, layout="constrained"), io.BytesIO()
-    axes = figure.subplots()
+def _save(draw: Callable[[Any], None], file: Path | BytesIO) -> None:
+    figure, axes = new_figure(*SIZE)
     axes.set_prop_cycle(color=_colours())
     draw(axes)
     axes.set(ylabel="accuracy, %")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     _explain(figure, *axes.get_legend_handles_labels())
-    figure.savefig(file, dpi=110, format="png")
-    return file.getvalue()
+    save_figure(figure, file, dpi=110)
 
 
 def _colours() -> list[Any]:

@@ -23,8 +23,7 @@ def list_table(names: Sequence[str]) -> Table:
         except LimbeckError as error:
             table.add_row(name, "", "", "", "", f"not usable: {error}")
             continue
-        shape = "x".join(map(str, data.x.shape[1:]))
-        table.add_row(name, str(len(data.x)), str(data.official_test), shape, str(len(data.classes)), source)
+        table.add_row(name, str(len(data.x)), str(data.official_test), _shape(data), str(len(data.classes)), source)
     return table
 
 
@@ -38,9 +37,10 @@ def show(data: DataSet) -> Group:
     for name, count, test in zip(data.classes, counts, tests, strict=True):
         table.add_row(name, str(count), percent(count / len(data.y)), str(test))
     groups = [f"{name}: {len(np.unique(members))}" for name, members in data.groups.items()]
-    return Group(f"{data.name}: {_about(data)}", *([f"groups: {', '.join(groups)}"] if groups else []), table)
+    held = f"{len(data.x)} training and {data.official_test} official test rows"
+    about = f"{data.name}: {held} of {_shape(data)} {data.x.dtype} values"
+    return Group(about, *([f"groups: {', '.join(groups)}"] if groups else []), table)
 
 
-def _about(data: DataSet) -> str:
-    shape = "x".join(map(str, data.x.shape[1:]))
-    return f"{len(data.x)} training and {data.official_test} official test rows of {shape} {data.x.dtype} values"
+def _shape(data: DataSet) -> str:
+    return "x".join(map(str, data.x.shape[1:]))

@@ -1,7 +1,9 @@
 """Who holds what, as a picture: in the terminal, or as a PNG file."""
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -41,22 +43,32 @@ def split_table(counts: Array, names: Sequence[str], width: int = 80) -> Table:
 
 def save_split_picture(counts: Array, names: Sequence[str], path: Path) -> None:
     """The same as a heat map in a PNG file."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise LimbeckError("pictures need: pip install 'limbeck[plot]'") from error
     parties, classes = counts.shape
-    figure = Figure(figsize=(2 + 0.4 * min(classes, 40), 1.5 + 0.3 * min(parties, 60)), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure(2 + 0.4 * min(classes, 40), 1.5 + 0.3 * min(parties, 60))
     image = axes.imshow(counts, aspect="auto", cmap="Blues")
     axes.set(xlabel="class", ylabel="party", title="Rows per party and class")
     axes.set_xticks(range(classes), list(names), rotation=90 if classes > 12 else 0)
     axes.set_yticks(range(0, parties, max(1, parties // 25)))
     figure.colorbar(image, label="rows")
+    save_figure(figure, path)
+
+
+def new_figure(width: float, height: float) -> tuple[Any, Any]:
+    """A figure of that size in inches, and its axes."""
     try:
-        figure.savefig(path, dpi=120, format="png")
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise LimbeckError("pictures need: pip install 'limbeck[plot]'") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def save_figure(figure: Any, file: Path | BytesIO, dpi: int = 120) -> None:
+    """As PNG."""
+    try:
+        figure.savefig(file, dpi=dpi, format="png")
     except OSError as error:
-        raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
+        raise LimbeckError(f"cannot write {file}: {error.strerror}") from error
 
 
 def _cell(count: int, most: int) -> Text:

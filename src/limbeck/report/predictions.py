@@ -18,8 +18,6 @@ def write_predictions(model: Classifier, rows: Path, out: Path | None) -> None:
             sys.stdout.write(text)
             sys.stdout.flush()
         elif out.exists() and not out.is_file():
-            if out.is_dir():
-                raise LimbeckError(f"cannot write {out}: it is a folder")
             out.write_text(text, encoding="utf-8")
         elif not out.parent.is_dir():
             raise LimbeckError(f"cannot write {out}: there is no folder {out.parent}")

@@ -1,27 +1,25 @@
 """Epsilons and ledgers as tables for a terminal."""
 
-import math
 from collections.abc import Mapping, Sequence
 
-from rich.table import Table
+from rich.table import Column, Table
 
-from limbeck.privacy.budget import Budget, in_force
+from limbeck.privacy.budget import in_force
 from limbeck.privacy.chain import Contents
 from limbeck.privacy.guarantees import PrivacyGuarantee, delta_of_subsets
 from limbeck.privacy.sites import numbered_parties, over_runs
 from limbeck.protocol.release import Release
-from limbeck.report.tables import framed
+from limbeck.report.tables import framed, number
+
+FORM = ".4f"  # of an epsilon
 
 
 def epsilon_table(title: str, epsilons: Mapping[str, float], chosen: str, private: Sequence[str]) -> Table:
     """Each applicable accountant; what depends on private votes is marked."""
-    table = framed(title)
-    table.add_column("accountant")
-    table.add_column("epsilon", justify="right")
-    table.add_column("")
+    table = framed(title, "accountant", Column("epsilon", justify="right"), "")
     for name, epsilon in sorted(epsilons.items(), key=lambda item: item[1]):
         marks = ["←"] * (name == chosen) + ["depends on the votes: as private as they are"] * (name in private)
-        table.add_row(name, _number(epsilon), " ".join(marks))
+        table.add_row(name, number(epsilon, FORM), " ".join(marks))
     return table
 
 
@@ -38,20 +36,17 @@ def ledger_table(rows: Sequence[tuple[str, str, Release]]) -> Table:
 
 def ledger_lines(contents: Contents, anchored: bool, rows_per_person: int = 1) -> list[str]:
     """Below the tables: the head, the budgets in force, and what could not be verified or attributed."""
-    number, digest = contents.head
-    lines = [f"head: {number} entries, the last {digest}" if number else "head: no entries"]
+    entries, digest = contents.head
+    lines = [f"head: {entries} entries, the last {digest}" if entries else "head: no entries"]
     if not anchored:
         lines.append("the head is not kept beside the ledger: removed last entries could not be noticed")
-    lines += [f"budget: {budget}; spent {_spent(budget, contents)}" for budget in in_force(contents.budgets)]
-    if subsets := delta_of_subsets(over_runs(contents.releases), rows_per_person):
+    releases = over_runs(contents.releases)
+    lines += [f"budget: {each}; spent {number(each.spent(releases), FORM)}" for each in in_force(contents.budgets)]
+    if subsets := delta_of_subsets(releases, rows_per_person):
         lines.append(f"subsets of private rows: their own delta is {subsets:.4g}, below which no epsilon holds")
     if numbered_parties(contents.releases):
         lines.append("parties without a name count as everybody in every run: name them for smaller figures")
     return lines
-
-
-def _spent(budget: Budget, contents: Contents) -> str:
-    return _number(budget.spent(over_runs(contents.releases)))
 
 
 def figures_table(found: Sequence[PrivacyGuarantee], delta: float) -> Table:
@@ -62,14 +57,10 @@ def figures_table(found: Sequence[PrivacyGuarantee], delta: float) -> Table:
     for figure in found:
         told = figure.accountant or "no guarantee available"
         rows = [str(figure.rows) if figure.unit == "example" else "all"] * people
-        table.add_row(figure.observer, figure.unit, *rows, figure.adjacency, _number(figure.epsilon), told)
+        table.add_row(figure.observer, figure.unit, *rows, figure.adjacency, number(figure.epsilon, FORM), told)
     return table
 
 
 def _short(run: str) -> str:
     """A run that nobody named is told by the beginning of its number."""
     return run[:8] if set(run) <= set("0123456789abcdef") else run
-
-
-def _number(epsilon: float) -> str:
-    return "∞" if math.isinf(epsilon) else f"{epsilon:.4f}"

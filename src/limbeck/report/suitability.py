@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Group
 
 from limbeck.data.suitability import Suitability
-from limbeck.errors import LimbeckError
+from limbeck.report.pictures import new_figure, save_figure
 from limbeck.report.tables import percent
 
 WORDS = {
@@ -30,21 +30,13 @@ def told(fit: Suitability) -> Group:
 
 def save_suitability_picture(fit: Suitability, path: Path) -> None:
     """How far rows lie from the nearest public row, as a PNG file."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise LimbeckError("pictures need: pip install 'limbeck[plot]'") from error
-    figure = Figure(figsize=(7, 3.5), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure(7, 3.5)
     both = [fit.public_distances, fit.private_distances]
     axes.hist(both, bins=40, density=True, histtype="stepfilled", alpha=0.6, label=["public rows", "private rows"])
     axes.axvline(fit.near, color="black", linestyle=":", label="still near")
     axes.set(xlabel="distance to the nearest public row", ylabel="density", title=f"Public rows: {fit.verdict}")
     axes.legend()
-    try:
-        figure.savefig(path, dpi=120, format="png")
-    except OSError as error:
-        raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
+    save_figure(figure, path)
 
 
 def _bar(share: float) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich import box
-from rich.table import Table
+from rich.table import Column, Table
 
 from limbeck.experiments.record import RunRecord
 
@@ -16,9 +16,8 @@ MOST_REMARKS = 3
 
 def run_table(record: RunRecord) -> Table:
     """One run: how good, against what, at what price."""
-    table = framed(f"{record.algorithm}, {len(record.parties)} parties, seed {record.seed}")
-    table.add_column("")
-    table.add_column("", justify="right")
+    title = f"{record.algorithm}, {len(record.parties)} parties, seed {record.seed}"
+    table = framed(title, "", Column(justify="right"))
     if record.metrics:
         own = any(party.metrics for party in record.parties)
         table.add_row("accuracy" + (" (mean over parties)" if own else ""), percent(record.metrics.accuracy))
@@ -44,13 +43,11 @@ def run_table(record: RunRecord) -> Table:
 
 def party_table(record: RunRecord) -> Table:
     """Each party: what it holds, what it learns with, and how good its own model is where it has one."""
-    table = framed("parties")
     learned = len(record.curve) > 1 and "accuracy" in record.curve[0]
     heading = ("at the start", "accuracy") if learned else ("accuracy alone",)
-    heading = (*heading, *(name for name in record.bounds))
-    own = heading if any(party.metrics for party in record.parties) else ()
-    for column in ("party", "model", "rows", "classes", *own):
-        table.add_column(column, justify="left" if column == "model" else "right")
+    own = (*heading, *record.bounds) if any(party.metrics for party in record.parties) else ()
+    numbers = (Column(name, justify="right") for name in ("rows", "classes", *own))
+    table = framed("parties", Column("party", justify="right"), "model", *numbers)
     for place, party in enumerate(record.parties):
         counts = [_told(record, party.rows, str), _told(record, party.classes or None, _held)]
         reached = percent(party.metrics.accuracy if party.metrics else None)
@@ -80,9 +77,9 @@ def _start(record: RunRecord, place: int) -> float | None:
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:
     """Several runs on the same rows, and the constant predictor that learning must beat."""
-    table = framed("on the same test rows")
-    for column in ("method", "accuracy", "balanced", "rounds", "up", "down", "epsilon", "seconds"):
-        table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
+    numbers = ("accuracy", "balanced", "rounds", "up", "down", "epsilon", "seconds")
+    columns = (Column(name, justify="right", no_wrap=True) for name in numbers)
+    table = framed("on the same test rows", Column("method", no_wrap=True), *columns)
     for record in records:
         assert record.metrics
         table.add_row(
@@ -92,7 +89,7 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
             str(record.rounds),
             weight(record.bytes["up"]),
             weight(record.bytes["down"]),
-            _number(record.worst_epsilon),
+            number(record.worst_epsilon),
             _told(record, record.timing.get("seconds"), lambda seconds: f"{seconds:.1f}"),
         )
     table.add_row("constant", _told(records[0], records[0].constant, percent))
@@ -116,7 +113,7 @@ def weight(count: float | None) -> str:
 
 def _epsilons(record: RunRecord) -> str:
     """Who sees what, in one cell, and what the finite figures are about."""
-    told = ", ".join(f"{_number(epsilon)} to {observer}" for observer, epsilon in record.epsilon.items()) or "0"
+    told = ", ".join(f"{number(epsilon)} to {observer}" for observer, epsilon in record.epsilon.items()) or "0"
     about = next((f for f in record.privacy if 0 < f["epsilon"] < math.inf), None)
     if about is None:
         return told
@@ -126,12 +123,13 @@ def _epsilons(record: RunRecord) -> str:
     return f"{told}\n({unit}, {about['adjacency']}, delta {record.delta:g}{simulated})"
 
 
-def _number(epsilon: float) -> str:
-    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"
+def number(epsilon: float, form: str = ".3g") -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:{form}}"
 
 
-def framed(title: str) -> Table:
+def framed(title: str, *headings: str | Column) -> Table:
     return Table(
+        *headings,
         title=title,
         title_justify="left",
         title_style="bold",
