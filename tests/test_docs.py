@@ -91,6 +91,14 @@ def test_the_privacy_of_the_readme_keeps_to_its_epsilon(tmp_path: Path) -> None:
     assert "at delta 1e-05 means" in (tmp_path / "run/privacy.md").read_text()
 
 
+def test_the_page_on_fedkt_runs(tmp_path: Path) -> None:
+    [experiment], [program] = code("docs/fedkt.md", "toml"), code("docs/fedkt.md", "python")
+    (tmp_path / "fedkt.toml").write_text(experiment)
+    for command in (["-m", "limbeck", "run", "fedkt.toml", "--json"], ["-c", program]):
+        done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
 def test_the_files_of_the_readme_federate(tmp_path: Path) -> None:
     *_, experiment = code("README.md", "toml")
     (tmp_path / "sites.toml").write_text(experiment)
@@ -150,9 +158,11 @@ def test_every_link_of_the_documents_leads_somewhere() -> None:
 
 
 def anchors(document: Path) -> set[str]:
-    """The headings of a document, as GitHub links to them."""
-    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """The headings of a document, as GitHub links to them, and the anchors that it names itself."""
+    text = document.read_text()
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    named = set(re.findall(r'<a id="([\w-]+)">', text))
+    return named | {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_every_test_that_the_threats_name_is_there() -> None:
