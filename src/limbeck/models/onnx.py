@@ -15,7 +15,6 @@ from joblib import cpu_count
 from onnx import TensorProto, helper, numpy_helper
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.messages import check_array
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Site
 
@@ -33,12 +32,19 @@ def predict(model: bytes, x: Array, site: Site) -> tuple[Array, Array]:
     key = sha256(model).digest(), len(x)
     if key not in site.predicted:
         labels, scores = PackedModel(model).run(x)
-        check_array(labels, (len(x),), 0, site.classes - 1, "iu")
-        check_array(scores, (len(x), site.classes))
-        if not np.isfinite(scores).all():
-            raise LimbeckError("scores that are not finite")
+        check_answers(labels, scores, len(x), site.classes)
         site.predicted[key] = labels, scores
     return site.predicted[key]
+
+
+def check_answers(labels: Array, scores: Array, rows: int, classes: int) -> None:
+    """Raise unless these are class numbers and finite scores of so many rows."""
+    if labels.shape != (rows,) or scores.shape != (rows, classes):
+        raise LimbeckError(f"it says {scores.shape} scores and {labels.shape} labels of {rows} rows")
+    if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < classes)).all():
+        raise LimbeckError(f"it names other classes than 0 to {classes - 1}")
+    if scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
+        raise LimbeckError("its scores are not finite")
 
 
 class PackedModel:
