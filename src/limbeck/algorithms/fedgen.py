@@ -109,7 +109,7 @@ class FedGEN(FedAvg):
         from limbeck.models.latents import generator
 
         asked = asked_of(labels, site)
-        [found] = site.train([ForwardPass(generator(site.classes, latents), weights, asked)])
+        [found] = site.train([ForwardPass(generator(latents), weights, asked)])
         return found
 
     def merge(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
@@ -126,7 +126,7 @@ class FedGEN(FedAvg):
         counts = np.stack([update.counts for update in updates])
         held = np.flatnonzero(counts.sum(axis=0))
         memory["held"] = held if len(held) else np.arange(site.classes)
-        model = taught_generator(site.classes, head.latents, len(parties), self.eta)
+        model = taught_generator(head.latents, len(parties), self.eta)
         rows = asked_of(labels := site.rng.choice(memory["held"], self.drawn), site)
         [first] = site.train([InitialWeights(model, rows.shape[1:])])
         start = values_of(first)

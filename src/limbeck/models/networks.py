@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from limbeck.errors import LimbeckError
-from limbeck.models.norms import NormByRows
 
 Shape = tuple[int, ...]
 
@@ -143,6 +142,23 @@ def conv_net(
     return nn.Sequential(*layers, nn.Flatten(), Shrunk(filters[-1] * height * width, classes, strength=2e-3))
 
 
+class NormByRows(nn.BatchNorm2d):
+    """Batch norm whose averages go by rows, not by batches: each row takes the place of a share of what is known.
+
+    A batch of a few private rows moves them little, one of many public rows much. With one share for every batch,
+    either a few rows make it forget all others, or the averages lag behind weights that change quickly.
+    """
+
+    def __init__(self, channels: int, eps: float, forgets: float) -> None:
+        super().__init__(channels, eps=eps)
+        self.forgets = forgets
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.momentum = 1 - (1 - self.forgets) ** len(x)
+        return super().forward(x)
+
+
 class EdgeTwice(nn.Module):
     """The last row and column of pixels once more, so that a mean over 2x2 keeps an image's size.
 
@@ -165,13 +181,17 @@ class Shrunk(nn.Linear):
         return F.linear(x, _Shrinking.apply(self.weight, self.strength) if self.training else self.weight)  # type: ignore[no-untyped-call]
 
 
-class _Shrinking(torch.autograd.Function):
+class WithGradient(torch.autograd.Function):
+    """The first of its inputs as it is: kinds of it say what gradient that gets."""
+
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(weight: Tensor, strength: float) -> Tensor:
-        return weight.view_as(weight)
+    def forward(values: Tensor, *others: Any) -> Tensor:
+        return values.view_as(values)
 
+
+class _Shrinking(WithGradient):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
         weight, ctx.strength = inputs

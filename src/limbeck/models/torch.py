@@ -66,7 +66,7 @@ class TorchModel:
         if isinstance(self.architecture, int) or " at 0x" in repr(self.description):
             return None
         if kind.__module__.split(".")[0] in ("limbeck", "torch"):
-            return kind.__qualname__
+            return getattr(kind, "__qualname__", None)
         file = sys.modules[kind.__module__].__file__ if kind.__module__ in sys.modules else None
         return code_beside(Path(file)) if file else None
 

@@ -13,8 +13,7 @@ from torch import nn
 from limbeck.models.descent import LOSSES, train
 from limbeck.models.device import Device
 from limbeck.models.jobs import Fit
-from limbeck.models.networks import cnn, resnet_8, torch_mlp
-from limbeck.models.norms import NormByRows
+from limbeck.models.networks import NormByRows, cnn, resnet_8, torch_mlp
 from limbeck.models.schedule import BatchSchedule
 from limbeck.models.stacked.deduplication import piled
 from limbeck.models.stacked.scheduler import take
