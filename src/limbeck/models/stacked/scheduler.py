@@ -32,10 +32,8 @@ def take(
             training.done += steps
             _look(stack, slot, training)
             if not training.remaining:
-                training.state, training.best = (
-                    {**stack.read(slot, training.moments is not None), **training.best},
-                    {},
-                )
+                training.state = {**stack.read(slot, training.moments is not None), **training.best}
+                training.best = {}
                 slots[slot] = None
         if is_due():
             for slot, training in active:

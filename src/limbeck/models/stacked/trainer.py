@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from limbeck.errors import LimbeckError, LimbeckWarning
-from limbeck.models.caching import Timed, key_of_job
+from limbeck.models.caching import Timed, address, key_of_job
 from limbeck.models.device import Device
 from limbeck.models.jobs import FitAndScore, FitAndVote, FitJob
 from limbeck.models.packing import channels_first
@@ -23,7 +23,7 @@ from limbeck.models.pool import Watch, completed, failed, unwatched
 from limbeck.models.schedule import BatchSchedule
 from limbeck.models.sequential import fits_network, plain
 from limbeck.models.stacked.checkpoint import Checkpoints
-from limbeck.models.stacked.deduplication import Piled, address, piled
+from limbeck.models.stacked.deduplication import Piled, piled
 from limbeck.models.stacked.layers import check_own_buffers
 from limbeck.models.stacked.scheduler import take
 from limbeck.models.stacked.stack import Stack, State
@@ -307,7 +307,9 @@ def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Gro
     found: dict[Hashable, list[Member]] = {}
     for index, (job, seed) in enumerate(zip(jobs, seeds, strict=True)):
         fit = plain(job)
-        if fits_network(fit) and _can_learn(fit):
+        if not fits_network(fit) or len(fit.rows) < 2:
+            continue
+        if fit.start is not None or only_class(fit.targets) is None:
             recipe = fit.recipe or fit.model.recipe
             shapes = (fit.rows.shape[1:], fit.targets.shape[1:])
             kind = (fit.model.architecture, recipe, shapes, fit.correction is not None)
@@ -315,8 +317,3 @@ def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Gro
             member = Member(index, fit, seed, isinstance(job, Timed), isinstance(inner, Guarded))
             found.setdefault(kind, []).append(member)
     return [Group(kind, members, classes) for kind, members in found.items()]
-
-
-def _can_learn(fit: FitJob[Any]) -> bool:
-    """One row or one class is not for a stack."""
-    return len(fit.rows) > 1 and (fit.start is not None or only_class(fit.targets) is None)

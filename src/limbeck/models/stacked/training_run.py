@@ -1,12 +1,10 @@
 """A training: one network's way through its training, which can be interrupted anywhere and go on elsewhere."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import load
-from torch import Tensor
 
 from limbeck.models.schedule import ABSENT, ADAM_BETAS, BatchSchedule, Patience
 from limbeck.models.stacked.stack import CORRECTION, State, Window
@@ -67,22 +65,14 @@ class TrainingRun:
     def begin(self, model: TorchModel, row: tuple[int, ...], classes: int) -> State:
         """Its weights of the moment: fresh ones, made as for a network that is trained alone, if it has none."""
         if not self.state:
-            correction = (
-                {f"{name}{CORRECTION}": values for name, values in load(self.correction).items()}
-                if self.correction
-                else {}
-            )
+            correction = load(self.correction) if self.correction else {}
             with alone(self.seed):
                 self.state = {
                     **model.started(row, classes, self.start).state_dict(),
                     **(self.moments or {}),
-                    **correction,
+                    **{f"{name}{CORRECTION}": values for name, values in correction.items()},
                 }
         return self.state
-
-    def told(self) -> dict[str, Any]:
-        """What a checkpoint says of it beside its tensors."""
-        return {"done": self.done, "best": self.patience.best, "waited": self.patience.waited}
 
 
 def window(trainings: list[TrainingRun | None], steps: int, recipe: Recipe, dtype: torch.dtype) -> Window:
@@ -108,7 +98,3 @@ def corrected(rates: Array, first: int, recipe: Recipe) -> tuple[Array, Array]:
         return rates, np.ones_like(rates)
     steps = np.arange(first + 1, first + 1 + len(rates))
     return rates / (1 - ADAM_BETAS[0] ** steps), 1 / np.sqrt(1 - ADAM_BETAS[1] ** steps)
-
-
-def cpu(state: State) -> dict[str, Tensor]:
-    return {name: values.cpu().contiguous() for name, values in state.items()}
