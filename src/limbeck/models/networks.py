@@ -119,16 +119,10 @@ def conv_net(
     if not (2 <= len(numbers) <= 4 and all(isinstance(number, int) and number >= 1 for number in numbers)):
         raise LimbeckError(f"conv-net takes two to four numbers of filters, not {filters}")
     channels, height, width = _image(shape, "conv-net", least=8 if len(filters) == 2 else 12)
-    kinds = [
-        (3, 1, 1),
-        *([(2, 2, 0)] if len(filters) > 2 else []),
-        *([(3, 1, 1)] if len(filters) > 3 else []),
-        (3, 2, 0),
-    ]
+    kinds = [(3, 1, 1), *[(2, 2, 0), (3, 1, 1)][: len(filters) - 2], (3, 2, 0)]
     layers: list[nn.Module] = [Normalise(mean, 1.0)]
-    for i, (before, after, (size, stride, padding)) in enumerate(
-        zip([channels, *filters], filters, kinds, strict=False)
-    ):
+    pairs = pairwise([channels, *filters])
+    for i, ((before, after), (size, stride, padding)) in enumerate(zip(pairs, kinds, strict=True)):
         layers += [
             nn.Conv2d(before, after, size, stride, padding),
             NormByRows(after, eps=1e-3, forgets=1e-3),

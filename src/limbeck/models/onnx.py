@@ -153,15 +153,14 @@ def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: boo
     graph = model.graph
     _rename(graph, {graph.input[0].name: "rows"})
     label, *rest = [output.name for output in graph.output]
-    table = numpy_helper.from_array(np.asarray(seen, np.int64), "seen")
     place = np.eye(classes, dtype=np.float32)
     nodes = [*graph.node, helper.make_node("Gather", ["seen", label], ["label"])]
     if probabilities:
-        weights = [table, numpy_helper.from_array(place[seen], "place")]
+        place = place[seen]
         nodes.append(helper.make_node("MatMul", [rest[0], "place"], ["scores"]))
     else:
-        weights = [table, numpy_helper.from_array(place, "place")]
         nodes.append(helper.make_node("Gather", ["place", "label"], ["scores"]))
+    weights = [numpy_helper.from_array(np.asarray(seen, np.int64), "seen"), numpy_helper.from_array(place, "place")]
     opsets = OPSETS | {o.domain: o.version for o in model.opset_import if o.domain not in OPSETS}
     row = [dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim][1:]
     return packed(nodes, [*graph.initializer, *weights], row, classes, probabilities, opsets)
