@@ -159,8 +159,20 @@ class Pack:
         return constant_model(number, classes, self.row)
 
 
+class Asking:
+    """A job that asks what is there already: finite scores [rows, classes] come back."""
+
+    __slots__ = ()
+
+    asked: Array
+
+    def is_valid(self, result: Any, classes: int) -> bool:
+        right = isinstance(result, np.ndarray) and result.shape == (len(self.asked), classes)
+        return right and bool(np.isfinite(result).all())
+
+
 @dataclass(frozen=True, slots=True)
-class ForwardPass:
+class ForwardPass(Asking):
     """A network's logits for rows, by its weights: [rows, classes], before the softmax."""
 
     model: "TorchModel"
@@ -176,12 +188,9 @@ class ForwardPass:
     def substitute(self, classes: int, seed: int, number: int) -> Array:
         return np.zeros((len(self.asked), classes), np.float32)
 
-    def is_valid(self, result: Any, classes: int) -> bool:
-        return are_scores(result, len(self.asked), classes)
-
 
 @dataclass(frozen=True, slots=True)
-class PredictPacked:
+class PredictPacked(Asking):
     """A packed model's scores for rows: [rows, classes]."""
 
     packed: bytes
@@ -198,20 +207,12 @@ class PredictPacked:
     def substitute(self, classes: int, seed: int, number: int) -> Array:
         return np.full((len(self.asked), classes), 1 / classes, np.float32)
 
-    def is_valid(self, result: Any, classes: int) -> bool:
-        return are_scores(result, len(self.asked), classes)
-
 
 def constant_model(number: int, classes: int, row: tuple[int, ...]) -> bytes:
     """A packed model that gives every row the class that a number chooses."""
     from limbeck.models.constant import Constant
 
     return Constant(number % classes, classes, math.prod(row)).pack()
-
-
-def are_scores(result: Any, rows: int, classes: int) -> bool:
-    """Whether a result is finite scores [rows, classes]."""
-    return isinstance(result, np.ndarray) and result.shape == (rows, classes) and bool(np.isfinite(result).all())
 
 
 def answers(packed: Any, rows: Array, classes: int, largest: int | None = None) -> bool:

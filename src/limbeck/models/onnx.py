@@ -108,9 +108,6 @@ class PackedModel:
         with ThreadPoolExecutor(min(cpu_count(), len(parts))) as pool:
             return list(pool.map(answer, parts))
 
-    def pack(self) -> bytes:
-        return self.data
-
 
 def packed(
     nodes: Sequence[onnx.NodeProto],

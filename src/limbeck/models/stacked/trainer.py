@@ -25,16 +25,14 @@ from limbeck.models.sequential import fits_network, plain
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.deduplication import Piled, piled
 from limbeck.models.stacked.layers import check_own_buffers
-from limbeck.models.stacked.scheduler import take
 from limbeck.models.stacked.stack import Stack, State
-from limbeck.models.stacked.training_run import TrainingRun
+from limbeck.models.stacked.training_run import TrainingRun, take
 from limbeck.models.torch import TorchModel, alone, check_finite, on, only_class
 from limbeck.protocol.learning import Failure, FitError, Guarded, Job, Trainer
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 T = TypeVar("T")
-Compiling = Literal["auto", "always", "never"]
 PAYS_FROM = 80_000  # steps: compiling takes some 20 s and saves some 0.25 ms a step
 KEPT_STACKS = 32  # as many as ten architectures need for three recipes
 
@@ -79,7 +77,7 @@ class StackedTrainer:
 
     place: Device
     others: Trainer
-    compiling: Compiling = "auto"
+    compiling: Literal["auto", "always", "never"] = "auto"
     checkpoints: Checkpoints | None = None
     most: int | None = None
     watch: Watch = unwatched
