@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from limbeck.models.norms import NormByRows
+from limbeck.models.networks import NormByRows
 
 
 def test_averages_go_by_rows_however_they_are_batched() -> None:

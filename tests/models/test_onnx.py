@@ -27,8 +27,3 @@ def test_rows_of_another_width_are_refused() -> None:
     model = PackedModel(Constant(0, 2, features=3).pack())
     with pytest.raises(LimbeckError, match="rows of 3 values, not 4"):
         model.vote(np.zeros((1, 4), np.float32))
-
-
-def test_packing_again_keeps_the_bytes() -> None:
-    data = Constant(0, 2, 3).pack()
-    assert PackedModel(data).pack() == data

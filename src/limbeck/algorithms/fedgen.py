@@ -92,7 +92,7 @@ class FedGEN(FedAvg):
         head, faded = head_of(model, row, silo.classes), self.fade**asked.round
         drawn = silo.rng.choice(asked.held, len(y))
         wanted = asked_of(np.concatenate([y, drawn]), silo)
-        [latents] = silo.train([ForwardPass(generator(silo.classes, head.latents), asked.generator, wanted)])
+        [latents] = silo.train([ForwardPass(generator(head.latents), asked.generator, wanted)])
         weights = values_of(asked.weights)
         bias = weights[head.bias] if head.bias else 0.0
         soft = softmax(latents[: len(y)] @ weights[head.weight].T + bias)
@@ -120,7 +120,7 @@ class FedGEN(FedAvg):
         counts = np.stack([update.counts for update in updates])
         held = np.flatnonzero(counts.sum(axis=0))
         memory["held"] = held if len(held) else np.arange(site.classes)
-        model = taught_generator(site.classes, head.latents, len(parties), self.eta)
+        model = taught_generator(head.latents, len(parties), self.eta)
         rows = asked_of(labels := site.rng.choice(memory["held"], self.drawn), site)
         [first] = site.train([InitialWeights(model, rows.shape[1:])])
         start = values_of(first)

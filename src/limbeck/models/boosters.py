@@ -4,17 +4,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-BOOSTERS = {  # package: classifier, skl2onnx's alias, onnxmltools' converter
-    "xgboost": (
-        "XGBClassifier",
-        "XGBoostXGBClassifier",
-        "xgboost.operator_converters.XGBoost:convert_xgboost",
-    ),
-    "lightgbm": (
-        "LGBMClassifier",
-        "LightGbmLGBMClassifier",
-        "lightgbm.operator_converters.LightGbm:convert_lightgbm",
-    ),
+BOOSTERS = {  # package: classifier, skl2onnx's alias, the name of onnxmltools' module
+    "xgboost": ("XGBClassifier", "XGBoostXGBClassifier", "XGBoost"),
+    "lightgbm": ("LGBMClassifier", "LightGbmLGBMClassifier", "LightGbm"),
 }
 
 
@@ -31,8 +23,8 @@ def _register(package: str) -> None:
     from skl2onnx import update_registered_converter
     from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes as shapes
 
-    classifier, alias, converter = BOOSTERS[package]
-    module, function = converter.split(":")
-    convert = getattr(import_module(f"onnxmltools.convert.{module}"), function)
+    classifier, alias, name = BOOSTERS[package]
+    module = import_module(f"onnxmltools.convert.{package}.operator_converters.{name}")
+    convert = getattr(module, f"convert_{package}")
     options = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
     update_registered_converter(getattr(import_module(package), classifier), alias, shapes, convert, options=options)

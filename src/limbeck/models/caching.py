@@ -100,7 +100,10 @@ def key_of_job(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], s
 
 def _told(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
     if isinstance(value, np.ndarray):
-        return _hash(value, known)
+        place = address(value)
+        if place not in known:
+            known[place] = content_hash(value)
+        return known[place]
     if isinstance(value, bytes):
         return f"bytes {hashlib.sha256(value).hexdigest()}"
     if isinstance(value, Recipe | str | int | float | None):
@@ -111,8 +114,6 @@ def _told(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
     return None if description is None else json.dumps(dict(description), sort_keys=True, default=repr)
 
 
-def _hash(array: Array, known: dict[tuple[Any, ...], str]) -> str:
-    place = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
-    if place not in known:
-        known[place] = content_hash(array)
-    return known[place]
+def address(array: Array) -> Any:
+    """The same for the same values in the same memory."""
+    return (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)

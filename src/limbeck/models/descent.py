@@ -74,10 +74,11 @@ def _outputs(network: nn.Module, x: Tensor, recipe: Recipe, key: int, place: Dev
 def keyed_dropout(network: nn.Module) -> None:
     """Replace every dropout by one that draws by key."""
     number = 0
+    device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
     for parent in list(network.modules()):
         for name, child in parent.named_children():
             if type(child) is nn.Dropout:
-                setattr(parent, name, Dropout(child.p, number).to(_device(network)))
+                setattr(parent, name, Dropout(child.p, number).to(device))
                 number += 1
 
 
@@ -99,10 +100,6 @@ def loss_on(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> float:
     with torch.no_grad():
         parts = [network(part) for part in x.split(ASK_AT_ONCE)]
         return float(LOSSES[recipe.loss](torch.cat(parts), y, recipe.temperature).mean())
-
-
-def _device(network: nn.Module) -> torch.device:
-    return next((weight.device for weight in network.parameters()), torch.device("cpu"))
 
 
 class _Optimiser:

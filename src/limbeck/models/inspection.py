@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, TensorProto
 
 from limbeck.errors import LimbeckError
-from limbeck.models.onnx import PackedModel
+from limbeck.models.onnx import PackedModel, check_answers
 from limbeck.protocol.rows import Array
 
 DOMAINS = {"": (13, 21), "ai.onnx.ml": (1, 3)}  # lowest and highest version
@@ -137,13 +137,7 @@ def _trial(folder: Path, classes: int, limits: Limits) -> None:
     for path in sorted(folder.glob("*.onnx")):
         data = path.read_bytes()
         inspect(data, limits)
-        labels, scores = PackedModel(data).run(rows)
-        if labels.shape != (len(rows),) or scores.shape != (len(rows), classes):
-            raise LimbeckError(f"it says {scores.shape} scores and {labels.shape} labels of {len(rows)} rows")
-        if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < classes)).all():
-            raise LimbeckError(f"it names other classes than 0 to {classes - 1}")
-        if not np.isfinite(scores).all():
-            raise LimbeckError("its scores are not finite")
+        check_answers(*PackedModel(data).run(rows), len(rows), classes)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -17,44 +17,45 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-class FitJob(Protocol[T_co]):
-    """A job that is one fit and a question to what was fitted: a trainer may fit many such together."""
+class FitJob(Generic[T_co]):
+    """A job that is one fit and a question to what was fitted: a trainer may fit many such together.
 
-    @property
-    def model(self) -> Model: ...
-    @property
-    def rows(self) -> Array: ...
-    @property
-    def targets(self) -> Array: ...
-    @property
-    def recipe(self) -> Recipe | None: ...
-    @property
-    def start(self) -> bytes | None: ...
-    @property
-    def correction(self) -> bytes | None: ...
+    `start` holds weights to train on from; `correction` is added to every gradient: both for networks alone.
+    """
 
-    def run(self, classes: int, seed: int) -> T_co: ...
+    __slots__ = ()
 
-    def finish(self, fitted: Any) -> T_co: ...
+    model: Model
+    rows: Array
+    targets: Array
+    recipe: Recipe | None = None
+    start: bytes | None = None
+    correction: bytes | None = None
+
+    def __str__(self) -> str:
+        return f"{self.model.name} to {len(self.rows)} rows"
+
+    def run(self, classes: int, seed: int) -> T_co:
+        if not len(self.rows):
+            raise LimbeckError("no row has a label (with confident-gaussian, lower the threshold or use more queries)")
+        return self.finish(self.fit(classes, seed))
+
+    def fit(self, classes: int, seed: int) -> Any:
+        return self.model.fit(self.rows, self.targets, classes, seed, self.recipe)
+
+    def finish(self, fitted: Any) -> T_co:
+        """What is asked of what was fitted."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(FitJob[bytes]):
     """Fit a model, by its own recipe unless another is given; the packed model comes back."""
 
     model: Model
     rows: Array
     targets: Array
     recipe: Recipe | None = None
-    start: ClassVar[bytes | None] = None
-    correction: ClassVar[bytes | None] = None
-
-    def __str__(self) -> str:
-        return _told(self)
-
-    def run(self, classes: int, seed: int) -> bytes:
-        _check_rows(self)
-        return self.finish(self.model.fit(self.rows, self.targets, classes, seed, self.recipe))
 
     def finish(self, fitted: Fitted) -> bytes:
         return fitted.pack()
@@ -69,23 +70,13 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class FitAndScore:
+class FitAndScore(FitJob[Array]):
     """Fit a model and ask it once; only its scores [rows, classes] come back, the model stays where it was fitted."""
 
     model: Model
     rows: Array
     targets: Array
     asked: Array
-    recipe: Recipe | None = None
-    start: ClassVar[bytes | None] = None
-    correction: ClassVar[bytes | None] = None
-
-    def __str__(self) -> str:
-        return _told(self)
-
-    def run(self, classes: int, seed: int) -> Array:
-        _check_rows(self)
-        return self.finish(self.model.fit(self.rows, self.targets, classes, seed, self.recipe))
 
     def finish(self, fitted: Fitted) -> Array:
         return np.asarray(fitted.scores(self.asked), np.float32)
@@ -115,7 +106,7 @@ class FitAndVote(FitAndScore):
 
 
 @dataclass(frozen=True, slots=True)
-class Refit:
+class Refit(FitJob[bytes]):
     """Train a network on from given weights (safetensors), or from fresh ones as `Fit` does; its weights come back.
 
     `correction` is added to every gradient: by the names of the weights, as safetensors (SCAFFOLD).
@@ -128,21 +119,9 @@ class Refit:
     recipe: Recipe | None = None
     correction: bytes | None = None
 
-    def __str__(self) -> str:
-        return _told(self)
-
-    def run(self, classes: int, seed: int) -> bytes:
-        _check_rows(self)
-        fitted = self.model.fit(
-            self.rows,
-            self.targets,
-            classes,
-            seed,
-            self.recipe,
-            self.start,
-            correction=self.correction,
-        )
-        return self.finish(cast("FittedTorch", fitted))
+    def fit(self, classes: int, seed: int) -> Fitted:
+        given = (self.rows, self.targets, classes, seed, self.recipe, self.start)
+        return self.model.fit(*given, correction=self.correction)
 
     def finish(self, fitted: "FittedTorch") -> bytes:
         if not hasattr(fitted, "weights"):
@@ -180,8 +159,20 @@ class Pack:
         return constant_model(number, classes, self.row)
 
 
+class Asking:
+    """A job that asks what is there already: finite scores [rows, classes] come back."""
+
+    __slots__ = ()
+
+    asked: Array
+
+    def is_valid(self, result: Any, classes: int) -> bool:
+        right = isinstance(result, np.ndarray) and result.shape == (len(self.asked), classes)
+        return right and bool(np.isfinite(result).all())
+
+
 @dataclass(frozen=True, slots=True)
-class ForwardPass:
+class ForwardPass(Asking):
     """A network's logits for rows, by its weights: [rows, classes], before the softmax."""
 
     model: "TorchModel"
@@ -197,12 +188,9 @@ class ForwardPass:
     def substitute(self, classes: int, seed: int, number: int) -> Array:
         return np.zeros((len(self.asked), classes), np.float32)
 
-    def is_valid(self, result: Any, classes: int) -> bool:
-        return are_scores(result, len(self.asked), classes)
-
 
 @dataclass(frozen=True, slots=True)
-class PredictPacked:
+class PredictPacked(Asking):
     """A packed model's scores for rows: [rows, classes]."""
 
     packed: bytes
@@ -219,9 +207,6 @@ class PredictPacked:
     def substitute(self, classes: int, seed: int, number: int) -> Array:
         return np.full((len(self.asked), classes), 1 / classes, np.float32)
 
-    def is_valid(self, result: Any, classes: int) -> bool:
-        return are_scores(result, len(self.asked), classes)
-
 
 def constant_model(number: int, classes: int, row: tuple[int, ...]) -> bytes:
     """A packed model that gives every row the class that a number chooses."""
@@ -230,37 +215,18 @@ def constant_model(number: int, classes: int, row: tuple[int, ...]) -> bytes:
     return Constant(number % classes, classes, math.prod(row)).pack()
 
 
-def are_scores(result: Any, rows: int, classes: int) -> bool:
-    """Whether a result is finite scores [rows, classes]."""
-    return isinstance(result, np.ndarray) and result.shape == (rows, classes) and bool(np.isfinite(result).all())
-
-
 def answers(packed: Any, rows: Array, classes: int, largest: int | None = None) -> bool:
     """Whether a packed model gives each row a class and finite scores, and is not too large to send or keep."""
-    from limbeck.models.onnx import PackedModel
+    from limbeck.models.onnx import PackedModel, check_answers
 
     try:
-        labels, scores = PackedModel(packed).run(rows) if len(rows) else (np.zeros(0, int), np.zeros((0, classes)))
+        if len(rows):
+            check_answers(*PackedModel(packed).run(rows), len(rows), classes)
     except (LimbeckError, ValueError):
         return False
-    right = labels.shape == (len(rows),) and labels.dtype.kind in "iu" and scores.shape == (len(rows), classes)
-    return bool(
-        right
-        and ((labels >= 0) & (labels < classes)).all()
-        and np.isfinite(scores).all()
-        and (largest is None or len(packed) <= largest)
-    )
-
-
-def _check_rows(job: Any) -> None:
-    if not len(job.rows):
-        raise LimbeckError("no row has a label (with confident-gaussian, lower the threshold or use more queries)")
+    return largest is None or len(packed) <= largest
 
 
 def is_gradient_trained(model: Model) -> bool:
     """Whether a model is trained in steps and can go on from where it is; others are fitted anew."""
     return hasattr(model, "with_weights")
-
-
-def _told(job: Any) -> str:
-    return f"{job.model.name} to {len(job.rows)} rows"

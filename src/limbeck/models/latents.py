@@ -3,12 +3,14 @@
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from limbeck.errors import LimbeckError
+from limbeck.models.networks import Shape, WithGradient
 from limbeck.models.packing import channels_first
 from limbeck.models.torch import TorchModel, alone
 
@@ -24,7 +26,7 @@ class Head:
     latents: int
 
 
-def head_of(model: TorchModel, row: tuple[int, ...], classes: int) -> Head:
+def head_of(model: TorchModel, row: Shape, classes: int) -> Head:
     """The last layer of a network that has a linear one there."""
     with alone(0):
         network = model.started(row, classes)
@@ -38,28 +40,28 @@ def head_of(model: TorchModel, row: tuple[int, ...], classes: int) -> Head:
     return Head(f"{place}.weight", None if last.bias is None else f"{place}.bias", last.in_features)
 
 
-def with_latents(model: TorchModel, row: tuple[int, ...]) -> TorchModel:
+def with_latents(model: TorchModel, row: Shape) -> TorchModel:
     """The network, for rows that `WithLatents` takes; its weights have the same names."""
     told = {**model.description, "name": f"{model.name} with latents"}
     return TorchModel(_WithLatents(model.architecture, row, model), model.recipe, told)
 
 
-def generator(classes: int, latents: int) -> TorchModel:
+def generator(latents: int) -> TorchModel:
     """From a class, one-hot, and `CHANCE` numbers to latents."""
-    return TorchModel(_Generator(classes, latents), description={"name": "generator", "latents": latents})
+    return TorchModel(partial(_generator, latents=latents), description={"name": "generator", "latents": latents})
 
 
-def taught_generator(classes: int, latents: int, parties: int, diversity: float) -> TorchModel:
+def taught_generator(latents: int, parties: int, diversity: float) -> TorchModel:
     """A generator before the last layers of some parties, by which it is taught."""
-    told = {"name": "generator", "latents": latents, "parties": parties, "diversity": diversity}
-    return TorchModel(_Taught(classes, latents, parties, diversity), description=told)
+    given: dict[str, Any] = {"latents": latents, "parties": parties, "diversity": diversity}
+    return TorchModel(partial(Taught, **given), description={"name": "generator", **given})
 
 
 class WithLatents(nn.Sequential):
     """Takes rows [x, latents, weight]: a row of negative weight is its latents, whatever its x; then x is for batch
     norm alone. The weight's size is that of the row's loss."""
 
-    def __init__(self, network: nn.Sequential, row: tuple[int, ...]) -> None:
+    def __init__(self, network: nn.Sequential, row: Shape) -> None:
         super().__init__(*network)
         self.row = row
 
@@ -81,10 +83,10 @@ class Taught(nn.Module):
     biases: Tensor
     shares: Tensor
 
-    def __init__(self, classes: int, latents: int, parties: int, diversity: float) -> None:
+    def __init__(self, row: Shape, classes: int, latents: int, parties: int, diversity: float) -> None:
         super().__init__()
         self.classes, self.diversity = classes, diversity
-        self.generator = _generator(classes, latents)
+        self.generator = _generator(row, classes, latents)
         self.register_buffer("heads", torch.zeros(parties, classes, latents))
         self.register_buffer("biases", torch.zeros(parties, classes))
         self.register_buffer("shares", torch.zeros(parties, classes))
@@ -97,7 +99,7 @@ class Taught(nn.Module):
         return torch.einsum("npc,np->nc", said, rows[:, : self.classes] @ self.shares.T)
 
 
-def _generator(classes: int, latents: int) -> nn.Module:
+def _generator(row: Shape, classes: int, latents: int) -> nn.Module:
     return nn.Sequential(
         nn.Linear(classes + CHANCE, HIDDEN), nn.BatchNorm1d(HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, latents)
     )
@@ -106,41 +108,15 @@ def _generator(classes: int, latents: int) -> nn.Module:
 @dataclass(frozen=True, slots=True)
 class _WithLatents:
     architecture: Hashable
-    row: tuple[int, ...]
+    row: Shape
     model: TorchModel = field(compare=False, repr=False)
 
     def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         return WithLatents(cast(nn.Sequential, self.model.started(self.row, classes)), self.row)
 
 
-@dataclass(frozen=True, slots=True)
-class _Generator:
-    classes: int
-    latents: int
-
-    def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return _generator(self.classes, self.latents)
-
-
-@dataclass(frozen=True, slots=True)
-class _Taught:
-    classes: int
-    latents: int
-    parties: int
-    diversity: float
-
-    def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return Taught(self.classes, self.latents, self.parties, self.diversity)
-
-
-class _Weighed(torch.autograd.Function):
+class _Weighed(WithGradient):
     """Logits as they are; the gradient of each row times its weight, so that its loss counts so much."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(logits: Tensor, weight: Tensor) -> Tensor:
-        return logits.view_as(logits)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -152,17 +128,11 @@ class _Weighed(torch.autograd.Function):
         return gradient * weight.to(gradient.dtype), None
 
 
-class _Diverse(torch.autograd.Function):
+class _Diverse(WithGradient):
     """Latents as they are, with the gradient of FedGEN's diversity loss beside that of all else.
 
     It is exp(-mean of |latents' difference| (difference of chance)^2 over pairs): who starts elsewhere ends elsewhere.
     """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(latents: Tensor, chance: Tensor, strength: float) -> Tensor:
-        return latents.view_as(latents)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:

@@ -7,6 +7,9 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.imports import is_own, own
 from limbeck.models.prior_corrected import PriorCorrected
@@ -36,7 +39,7 @@ class Named:
 
     def estimator(self, parameters: Mapping[str, Any]) -> Any:
         estimator = self.classifier()(**{**self.defaults, **parameters})
-        return _scaled(estimator) if self.scaled else estimator
+        return make_pipeline(StandardScaler(), estimator) if self.scaled else estimator
 
 
 NAMED = {
@@ -172,10 +175,3 @@ def _is_builder(thing: Any) -> bool:
 
 def _is_network(thing: Any) -> bool:
     return any(kind.__module__.startswith("torch.nn.") for kind in type(thing).__mro__)
-
-
-def _scaled(estimator: Any) -> Any:
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), estimator)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from limbeck.errors import LimbeckError
-from limbeck.models.norms import NormByRows
 
 Shape = tuple[int, ...]
 
@@ -120,16 +119,10 @@ def conv_net(
     if not (2 <= len(numbers) <= 4 and all(isinstance(number, int) and number >= 1 for number in numbers)):
         raise LimbeckError(f"conv-net takes two to four numbers of filters, not {filters}")
     channels, height, width = _image(shape, "conv-net", least=8 if len(filters) == 2 else 12)
-    kinds = [
-        (3, 1, 1),
-        *([(2, 2, 0)] if len(filters) > 2 else []),
-        *([(3, 1, 1)] if len(filters) > 3 else []),
-        (3, 2, 0),
-    ]
+    kinds = [(3, 1, 1), *[(2, 2, 0), (3, 1, 1)][: len(filters) - 2], (3, 2, 0)]
     layers: list[nn.Module] = [Normalise(mean, 1.0)]
-    for i, (before, after, (size, stride, padding)) in enumerate(
-        zip([channels, *filters], filters, kinds, strict=False)
-    ):
+    pairs = pairwise([channels, *filters])
+    for i, ((before, after), (size, stride, padding)) in enumerate(zip(pairs, kinds, strict=True)):
         layers += [
             nn.Conv2d(before, after, size, stride, padding),
             NormByRows(after, eps=1e-3, forgets=1e-3),
@@ -141,6 +134,23 @@ def conv_net(
         height, width = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
         height, width = (height // 2, width // 2) if size == 2 else (height, width)
     return nn.Sequential(*layers, nn.Flatten(), Shrunk(filters[-1] * height * width, classes, strength=2e-3))
+
+
+class NormByRows(nn.BatchNorm2d):
+    """Batch norm whose averages go by rows, not by batches: each row takes the place of a share of what is known.
+
+    A batch of a few private rows moves them little, one of many public rows much. With one share for every batch,
+    either a few rows make it forget all others, or the averages lag behind weights that change quickly.
+    """
+
+    def __init__(self, channels: int, eps: float, forgets: float) -> None:
+        super().__init__(channels, eps=eps)
+        self.forgets = forgets
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.momentum = 1 - (1 - self.forgets) ** len(x)
+        return super().forward(x)
 
 
 class EdgeTwice(nn.Module):
@@ -165,13 +175,17 @@ class Shrunk(nn.Linear):
         return F.linear(x, _Shrinking.apply(self.weight, self.strength) if self.training else self.weight)  # type: ignore[no-untyped-call]
 
 
-class _Shrinking(torch.autograd.Function):
+class WithGradient(torch.autograd.Function):
+    """The first of its inputs as it is: kinds of it say what gradient that gets."""
+
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(weight: Tensor, strength: float) -> Tensor:
-        return weight.view_as(weight)
+    def forward(values: Tensor, *others: Any) -> Tensor:
+        return values.view_as(values)
 
+
+class _Shrinking(WithGradient):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
         weight, ctx.strength = inputs

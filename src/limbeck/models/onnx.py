@@ -15,7 +15,6 @@ from joblib import cpu_count
 from onnx import TensorProto, helper, numpy_helper
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.messages import check_array
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Site
 
@@ -33,12 +32,19 @@ def predict(model: bytes, x: Array, site: Site) -> tuple[Array, Array]:
     key = sha256(model).digest(), len(x)
     if key not in site.predicted:
         labels, scores = PackedModel(model).run(x)
-        check_array(labels, (len(x),), 0, site.classes - 1, "iu")
-        check_array(scores, (len(x), site.classes))
-        if not np.isfinite(scores).all():
-            raise LimbeckError("scores that are not finite")
+        check_answers(labels, scores, len(x), site.classes)
         site.predicted[key] = labels, scores
     return site.predicted[key]
+
+
+def check_answers(labels: Array, scores: Array, rows: int, classes: int) -> None:
+    """Raise unless these are class numbers and finite scores of so many rows."""
+    if labels.shape != (rows,) or scores.shape != (rows, classes):
+        raise LimbeckError(f"it says {scores.shape} scores and {labels.shape} labels of {rows} rows")
+    if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < classes)).all():
+        raise LimbeckError(f"it names other classes than 0 to {classes - 1}")
+    if scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
+        raise LimbeckError("its scores are not finite")
 
 
 class PackedModel:
@@ -102,9 +108,6 @@ class PackedModel:
         with ThreadPoolExecutor(min(cpu_count(), len(parts))) as pool:
             return list(pool.map(answer, parts))
 
-    def pack(self) -> bytes:
-        return self.data
-
 
 def packed(
     nodes: Sequence[onnx.NodeProto],
@@ -147,15 +150,14 @@ def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: boo
     graph = model.graph
     _rename(graph, {graph.input[0].name: "rows"})
     label, *rest = [output.name for output in graph.output]
-    table = numpy_helper.from_array(np.asarray(seen, np.int64), "seen")
     place = np.eye(classes, dtype=np.float32)
     nodes = [*graph.node, helper.make_node("Gather", ["seen", label], ["label"])]
     if probabilities:
-        weights = [table, numpy_helper.from_array(place[seen], "place")]
+        place = place[seen]
         nodes.append(helper.make_node("MatMul", [rest[0], "place"], ["scores"]))
     else:
-        weights = [table, numpy_helper.from_array(place, "place")]
         nodes.append(helper.make_node("Gather", ["place", "label"], ["scores"]))
+    weights = [numpy_helper.from_array(np.asarray(seen, np.int64), "seen"), numpy_helper.from_array(place, "place")]
     opsets = OPSETS | {o.domain: o.version for o in model.opset_import if o.domain not in OPSETS}
     row = [dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim][1:]
     return packed(nodes, [*graph.initializer, *weights], row, classes, probabilities, opsets)

@@ -4,6 +4,7 @@ import copy
 import io
 import warnings
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
 
@@ -47,17 +48,12 @@ def channels_first(rows: Tensor) -> Tensor:
     return rows.permute(0, 3, 1, 2) if rows.ndim == 4 and rows.shape[3] in COLOURS else rows
 
 
+@dataclass(unsafe_hash=True, slots=True)
 class _Blank:
     """Some network of an architecture; two are equal where their architectures are."""
 
-    def __init__(self, network: nn.Module, architecture: Hashable) -> None:
-        self.network, self.architecture = network, architecture
-
-    def __hash__(self) -> int:
-        return hash(self.architecture)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Blank) and self.architecture == other.architecture
+    network: nn.Module = field(compare=False)
+    architecture: Hashable
 
 
 @lru_cache(maxsize=16)

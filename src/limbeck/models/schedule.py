@@ -59,12 +59,9 @@ class BatchSchedule:
 
     def keys(self, first: int, last: int) -> Array:
         """Chance of each step, for dropout and augmentation."""
+        chance = stream(self.seed, "chance").integers(2**62)
         with np.errstate(over="ignore"):
-            return self._chance + np.arange(first, last, dtype=np.int64) * np.int64(0x2545F4914F6CDD1D)
-
-    @cached_property
-    def _chance(self) -> np.int64:
-        return stream(self.seed, "chance").integers(2**62)
+            return chance + np.arange(first, last, dtype=np.int64) * np.int64(0x2545F4914F6CDD1D)
 
     @cached_property
     def _held(self) -> int:

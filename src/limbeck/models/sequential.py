@@ -1,6 +1,6 @@
 """The sequential trainer: networks one after the other in this process, on any device."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -30,16 +30,15 @@ class SequentialTrainer:
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         networks = [index for index, job in enumerate(jobs) if fits_network(job) or isinstance(plain(job), ForwardPass)]
-        fits = self._fits([(i, jobs[i], seeds[i]) for i in networks], classes)
+        fits = (self._attempt(i, jobs[i], classes, seeds[i]) for i in networks)
         results = dict(zip(networks, self.watch(fits, len(networks)) if networks else (), strict=True))
         return completed(results, self.others, jobs, classes, seeds)
 
-    def _fits(self, jobs: list[tuple[int, Any, int]], classes: int) -> Iterator[Any]:
-        for index, job, seed in jobs:
-            try:
-                yield self._fit(job, classes, seed)
-            except Exception as error:  # a user's own network may raise anything
-                raise failed(job, index, error) from error
+    def _attempt(self, index: int, job: Any, classes: int, seed: int) -> Any:
+        try:
+            return self._fit(job, classes, seed)
+        except Exception as error:  # a user's own network may raise anything
+            raise failed(job, index, error) from error
 
     def _fit(self, job: Any, classes: int, seed: int) -> Any:
         if isinstance(job, Timed):

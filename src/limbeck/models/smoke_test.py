@@ -1,6 +1,7 @@
 """A rehearsal on made-up rows: a model that cannot be fitted, packed or run is refused before anyone trains."""
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -21,20 +22,16 @@ def smoke_test(model: Model, row: tuple[int, ...], classes: int) -> None:
 
     On few rows first; on more where a model (many neighbours, a discriminant analysis) needs them.
     """
-    own = getattr(model, "recipe", None)
-    recipe = replace(own, epochs=1, patience=None) if isinstance(own, Recipe) else None
-    counts = (FEWEST,) if recipe else (FEW * classes, max(MANY, 2 * math.prod(row)) * classes)
-    for last, count in ((False, counts[0]), (True, counts[-1])):
-        try:
-            _rehearse(model, *_rows(count, row, classes), classes, recipe)
-        except LimbeckError:
-            if last:
-                raise
-        else:
-            return
+    recipe = getattr(model, "recipe", None)
+    if isinstance(recipe, Recipe):
+        quick = replace(recipe, epochs=1, patience=None)
+        return _rehearse(model, *_rows(FEWEST, row, classes), classes, quick)
+    with suppress(LimbeckError):
+        return _rehearse(model, *_rows(FEW * classes, row, classes), classes)
+    return _rehearse(model, *_rows(max(MANY, 2 * math.prod(row)) * classes, row, classes), classes)
 
 
-def _rehearse(model: Model, x: Array, y: Array, classes: int, recipe: Recipe | None) -> None:
+def _rehearse(model: Model, x: Array, y: Array, classes: int, recipe: Recipe | None = None) -> None:
     try:
         fitted = model.fit(x, y, classes, seed=0, recipe=recipe)
         native = fitted.vote(x)

@@ -66,7 +66,7 @@ class TorchModel:
         if isinstance(self.architecture, int) or " at 0x" in repr(self.description):
             return None
         if kind.__module__.split(".")[0] in ("limbeck", "torch"):
-            return kind.__qualname__
+            return getattr(kind, "__qualname__", None)
         file = sys.modules[kind.__module__].__file__ if kind.__module__ in sys.modules else None
         return code_beside(Path(file)) if file else None
 
@@ -89,20 +89,12 @@ class TorchModel:
         recipe = self.checked(y, recipe)
         if (label := only_class(y)) is not None and start is None:
             return Constant(label, classes, int(np.prod(x.shape[1:])))
-        moments = moments_in(start)
+        moments, added = moments_in(start), load(correction) if correction else {}
         with alone(seed):
             network = self.tried(x.shape[1:], classes, start)
             trained = copy.deepcopy(network).to(place.device, place.dtype)
             with place.numerics():
-                train(
-                    trained,
-                    *on(place, x, y),
-                    recipe,
-                    seed,
-                    place,
-                    moments,
-                    load(correction) if correction else {},
-                )
+                train(trained, *on(place, x, y), recipe, seed, place, moments, added)
         return self.fitted(network, trained.state_dict(), x.shape[1:], classes, moments)
 
     def checked(self, y: Array, recipe: Recipe | None) -> Recipe:

@@ -54,7 +54,17 @@ def trainer_for(
             key = "checkpoint" if training.checkpoint else "precision"
             raise LimbeckError(f'training.{key}: networks in a pool have none; say trainer = "stacked"')
         return PoolTrainer(processes, watch, why)
-    return _trainer(name, training, device, PoolTrainer(processes, watch), watch, why, base)
+    from limbeck.models.device import Device
+    from limbeck.models.sequential import SequentialTrainer
+    from limbeck.models.stacked.checkpoint import Checkpoints
+    from limbeck.models.stacked.trainer import StackedTrainer
+
+    place = Device(device, training.precision)
+    alone = SequentialTrainer(place, PoolTrainer(processes, watch), watch, why)
+    if name == "sequential":
+        return alone
+    checkpoints = Checkpoints(base / training.checkpoint) if training.checkpoint else None
+    return StackedTrainer(place, alone, training.compile, checkpoints, watch=watch, why=why)
 
 
 def is_network(model: Model) -> bool:
@@ -98,19 +108,3 @@ def _has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
-
-
-def _trainer(
-    name: str, training: Training, device: str, pool: PoolTrainer, watch: Watch, why: str, base: Path
-) -> Trainer:
-    from limbeck.models.device import Device
-    from limbeck.models.sequential import SequentialTrainer
-    from limbeck.models.stacked.checkpoint import Checkpoints
-    from limbeck.models.stacked.trainer import StackedTrainer
-
-    place = Device(device, training.precision)
-    alone = SequentialTrainer(place, pool, watch, why)
-    if name == "sequential":
-        return alone
-    checkpoints = Checkpoints(base / training.checkpoint) if training.checkpoint else None
-    return StackedTrainer(place, alone, training.compile, checkpoints, watch=watch, why=why)

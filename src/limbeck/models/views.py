@@ -5,10 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.recipe import Augmentation
 from limbeck.protocol.rows import Array
-
-HOW: Augmentation = "crop-flip"
 
 
 def views(rows: Array, count: int, seed: int) -> Iterator[Array]:
@@ -26,5 +23,5 @@ def views(rows: Array, count: int, seed: int) -> Iterator[Array]:
     images = channels_first(torch.from_numpy(np.ascontiguousarray(rows, np.float32)))
     colours_first = images.shape == rows.shape
     for number in range(count):
-        seen = augmented(images, torch.tensor(seed + number), HOW)
+        seen = augmented(images, torch.tensor(seed + number), "crop-flip")
         yield (seen[:, 0] if rows.ndim == 3 else seen if colours_first else seen.movedim(1, -1)).numpy()

@@ -13,13 +13,11 @@ from torch import nn
 from limbeck.models.descent import LOSSES, train
 from limbeck.models.device import Device
 from limbeck.models.jobs import Fit
-from limbeck.models.networks import cnn, resnet_8, torch_mlp
-from limbeck.models.norms import NormByRows
+from limbeck.models.networks import NormByRows, cnn, resnet_8, torch_mlp
 from limbeck.models.schedule import BatchSchedule
 from limbeck.models.stacked.deduplication import piled
-from limbeck.models.stacked.scheduler import take
 from limbeck.models.stacked.stack import Stack, State
-from limbeck.models.stacked.training_run import TrainingRun
+from limbeck.models.stacked.training_run import TrainingRun, take
 from limbeck.models.torch import TorchModel, alone, on
 from limbeck.models.trainers import Precision
 from limbeck.protocol.recipe import Recipe

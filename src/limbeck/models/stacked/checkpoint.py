@@ -11,9 +11,7 @@ from safetensors.torch import save
 
 from limbeck.atomic_files import AtomicFile
 from limbeck.errors import LimbeckError
-from limbeck.models.stacked.training_run import TrainingRun, cpu
-
-EVERY = 60.0  # seconds
+from limbeck.models.stacked.training_run import TrainingRun
 
 
 @dataclass(slots=True)
@@ -24,7 +22,7 @@ class Checkpoints:
     """
 
     folder: Path
-    every: float = EVERY
+    every: float = 60.0  # seconds
     _last: float = field(default_factory=time.monotonic)
     _own: set[str] = field(default_factory=set)
 
@@ -40,20 +38,23 @@ class Checkpoints:
     def save(self, key: str, trainings: Sequence[TrainingRun]) -> None:
         begun = [training for training in trainings if training.state]
         tensors = {
-            f"{training.name}/{kind}/{name}": values
+            f"{training.name}/{kind}/{name}": values.contiguous()
             for training in begun
             for kind, state in (("state", training.state), ("best", training.best))
-            for name, values in cpu(state).items()
+            for name, values in state.items()
         }
-        told = {training.name: training.told() for training in begun}
+        told = {
+            training.name: {"done": training.done, "best": training.patience.best, "waited": training.patience.waited}
+            for training in begun
+        }
         with AtomicFile(self._file(key)) as file:
             file.write(save(tensors, {"courses": json.dumps(told)}))
         self._last = time.monotonic()
 
-    def restore(self, key: str, trainings: Sequence[TrainingRun]) -> bool:
-        """Bring trainings to where they were; False where nothing is known of them."""
+    def restore(self, key: str, trainings: Sequence[TrainingRun]) -> None:
+        """Bring trainings to where they were, where anything is known of them."""
         if not (file := self._file(key)).exists():
-            return False
+            return
         try:
             with safe_open(file, "pt") as kept:
                 told = json.loads(kept.metadata()["courses"])
@@ -68,7 +69,6 @@ class Checkpoints:
                             getattr(training, kind)[name] = kept.get_tensor(f"{whose}/{kind}/{name}")
         except Exception as error:  # safetensors' own type, JSON's, and what a wrong shape of either leads to
             raise LimbeckError(f"{file} is not a checkpoint; delete it, and its training begins anew") from error
-        return True
 
     def finish(self) -> None:
         """All is done: nothing needs to go on. A folder that held nothing else goes too."""

@@ -1,12 +1,14 @@
 """All jobs' rows and targets on a device, each array once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from limbeck.models.caching import address
 from limbeck.models.device import Device
 from limbeck.models.jobs import FitJob
 from limbeck.models.torch import on
@@ -23,27 +25,13 @@ class Piled:
 
 
 def piled(jobs: Sequence[FitJob[Any]], place: Device) -> Piled:
-    rows, targets = _Deduplicated(), _Deduplicated()
-    offsets = [(rows.put(job.rows), targets.put(job.targets)) for job in jobs]
-    return Piled(*on(place, np.concatenate(rows.arrays), np.concatenate(targets.arrays)), offsets)
+    rows, rows_at = _deduplicated([job.rows for job in jobs])
+    targets, targets_at = _deduplicated([job.targets for job in jobs])
+    return Piled(*on(place, rows, targets), list(zip(rows_at, targets_at, strict=True)))
 
 
-def address(array: Array) -> Any:
-    """The same for the same values in the same memory."""
-    return (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
-
-
-@dataclass(slots=True)
-class _Deduplicated:
-    arrays: list[Array] = field(default_factory=list)
-    places: dict[Any, int] = field(default_factory=dict)
-    height: int = 0
-
-    def put(self, array: Array) -> int:
-        """Where the array begins; it is put down if it does not lie here yet."""
-        if (known := self.places.get(address(array))) is not None:
-            return known
-        self.places[address(array)] = begins = self.height
-        self.arrays.append(array)
-        self.height += len(array)
-        return begins
+def _deduplicated(arrays: Sequence[Array]) -> tuple[Array, list[int]]:
+    """The different ones among arrays, one after the other, and where each of the arrays begins."""
+    different = {address(array): array for array in arrays}
+    begins = dict(zip(different, accumulate(map(len, different.values()), initial=0), strict=False))
+    return np.concatenate(list(different.values())), [begins[address(array)] for array in arrays]

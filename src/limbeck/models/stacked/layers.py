@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from limbeck.models.descent import keyed_dropout
 from limbeck.models.device import Device
-from limbeck.models.norms import NormByRows
+from limbeck.models.networks import NormByRows
 from limbeck.models.stacked.convolution import convolution
 
 

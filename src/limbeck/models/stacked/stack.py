@@ -26,10 +26,8 @@ from limbeck.protocol.rows import Array
 
 WINDOW = 256  # steps laid out ahead
 ASK_VALUES = 2**22  # of rows times networks that are asked about at once
-ANCHOR, CORRECTION = (
-    "#anchor",
-    "#correction",
-)  # in a state: what a weight is held near, and what is added to its gradient
+ANCHOR = "#anchor"  # in a state: what a weight is held near
+CORRECTION = "#correction"  # in a state: what is added to a weight's gradient
 State = dict[str, Tensor]
 
 

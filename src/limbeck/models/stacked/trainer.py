@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from limbeck.errors import LimbeckError, LimbeckWarning
-from limbeck.models.caching import Timed, key_of_job
+from limbeck.models.caching import Timed, address, key_of_job
 from limbeck.models.device import Device
 from limbeck.models.jobs import FitAndScore, FitAndVote, FitJob
 from limbeck.models.packing import channels_first
@@ -23,18 +23,16 @@ from limbeck.models.pool import Watch, completed, failed, unwatched
 from limbeck.models.schedule import BatchSchedule
 from limbeck.models.sequential import fits_network, plain
 from limbeck.models.stacked.checkpoint import Checkpoints
-from limbeck.models.stacked.deduplication import Piled, address, piled
+from limbeck.models.stacked.deduplication import Piled, piled
 from limbeck.models.stacked.layers import check_own_buffers
-from limbeck.models.stacked.scheduler import take
 from limbeck.models.stacked.stack import Stack, State
-from limbeck.models.stacked.training_run import TrainingRun
+from limbeck.models.stacked.training_run import TrainingRun, take
 from limbeck.models.torch import TorchModel, alone, check_finite, on, only_class
 from limbeck.protocol.learning import Failure, FitError, Guarded, Job, Trainer
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 T = TypeVar("T")
-Compiling = Literal["auto", "always", "never"]
 PAYS_FROM = 80_000  # steps: compiling takes some 20 s and saves some 0.25 ms a step
 KEPT_STACKS = 32  # as many as ten architectures need for three recipes
 
@@ -79,7 +77,7 @@ class StackedTrainer:
 
     place: Device
     others: Trainer
-    compiling: Compiling = "auto"
+    compiling: Literal["auto", "always", "never"] = "auto"
     checkpoints: Checkpoints | None = None
     most: int | None = None
     watch: Watch = unwatched
@@ -307,7 +305,9 @@ def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Gro
     found: dict[Hashable, list[Member]] = {}
     for index, (job, seed) in enumerate(zip(jobs, seeds, strict=True)):
         fit = plain(job)
-        if fits_network(fit) and _can_learn(fit):
+        if not fits_network(fit) or len(fit.rows) < 2:
+            continue
+        if fit.start is not None or only_class(fit.targets) is None:
             recipe = fit.recipe or fit.model.recipe
             shapes = (fit.rows.shape[1:], fit.targets.shape[1:])
             kind = (fit.model.architecture, recipe, shapes, fit.correction is not None)
@@ -315,8 +315,3 @@ def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Gro
             member = Member(index, fit, seed, isinstance(job, Timed), isinstance(inner, Guarded))
             found.setdefault(kind, []).append(member)
     return [Group(kind, members, classes) for kind, members in found.items()]
-
-
-def _can_learn(fit: FitJob[Any]) -> bool:
-    """One row or one class is not for a stack."""
-    return len(fit.rows) > 1 and (fit.start is not None or only_class(fit.targets) is None)

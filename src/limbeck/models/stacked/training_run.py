@@ -1,15 +1,17 @@
-"""A training: one network's way through its training, which can be interrupted anywhere and go on elsewhere."""
+"""A training: one network's way through its training, which can be interrupted anywhere and go on elsewhere.
 
+Trainings take slots of a stack: the longest first, and a slot that becomes free is filled again, so that nobody waits.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import load
-from torch import Tensor
 
 from limbeck.models.schedule import ABSENT, ADAM_BETAS, BatchSchedule, Patience
-from limbeck.models.stacked.stack import CORRECTION, State, Window
+from limbeck.models.stacked.stack import CORRECTION, WINDOW, Stack, State, Window
 from limbeck.models.torch import TorchModel, alone, moments_in
 from limbeck.models.weights import STEPS
 from limbeck.protocol.recipe import Recipe
@@ -67,22 +69,62 @@ class TrainingRun:
     def begin(self, model: TorchModel, row: tuple[int, ...], classes: int) -> State:
         """Its weights of the moment: fresh ones, made as for a network that is trained alone, if it has none."""
         if not self.state:
-            correction = (
-                {f"{name}{CORRECTION}": values for name, values in load(self.correction).items()}
-                if self.correction
-                else {}
-            )
+            correction = load(self.correction) if self.correction else {}
             with alone(self.seed):
                 self.state = {
                     **model.started(row, classes, self.start).state_dict(),
                     **(self.moments or {}),
-                    **correction,
+                    **{f"{name}{CORRECTION}": values for name, values in correction.items()},
                 }
         return self.state
 
-    def told(self) -> dict[str, Any]:
-        """What a checkpoint says of it beside its tensors."""
-        return {"done": self.done, "best": self.patience.best, "waited": self.patience.waited}
+
+def take(
+    stack: Stack,
+    trainings: Sequence[TrainingRun],
+    begin: Callable[[TrainingRun], State],
+    is_due: Callable[[], bool] = lambda: False,
+    keep: Callable[[], None] = lambda: None,
+) -> Iterator[float]:
+    """Take every training to its end; yields the share of all work that is done, after each window of steps.
+
+    `begin` gives a training's weights of the moment. When a checkpoint is due, every training gets its state and `keep`
+    is called; so it is at the end.
+    """
+    waiting = sorted((c for c in trainings if c.remaining), key=lambda c: (-c.remaining, c.seed, c.place))
+    slots: list[TrainingRun | None] = [None] * stack.depth
+    total = sum(training.steps.total for training in trainings)
+    while waiting or any(slots):
+        for slot in [slot for slot, training in enumerate(slots) if training is None][: len(waiting)]:
+            slots[slot] = beginner = waiting.pop(0)
+            stack.load(slot, begin(beginner))
+        active = [(slot, training) for slot, training in enumerate(slots) if training is not None]
+        steps = min(WINDOW, *(training.until_look for _, training in active))
+        stack.advance(window(slots, steps, stack.recipe, stack.place.dtype))
+        for slot, training in active:
+            training.done += steps
+            _look(stack, slot, training)
+            if not training.remaining:
+                training.state = {**stack.read(slot, training.moments is not None), **training.best}
+                training.best = {}
+                slots[slot] = None
+        if is_due():
+            for slot, training in active:
+                if training.remaining:
+                    training.state = stack.read(slot, moments=True)
+            keep()
+        yield sum(training.steps.total - training.remaining for training in trainings) / total
+    keep()
+
+
+def _look(stack: Stack, slot: int, training: TrainingRun) -> None:
+    """At the end of an epoch, where training may stop early."""
+    held_out = training.steps.held_out
+    if not len(held_out) or training.done % training.steps.per_epoch:
+        return
+    rows, targets = (held_out + at for at in training.offsets)
+    if training.patience.sees(stack.loss(slot, rows, targets)):
+        training.best = stack.read(slot)
 
 
 def window(trainings: list[TrainingRun | None], steps: int, recipe: Recipe, dtype: torch.dtype) -> Window:
@@ -108,7 +150,3 @@ def corrected(rates: Array, first: int, recipe: Recipe) -> tuple[Array, Array]:
         return rates, np.ones_like(rates)
     steps = np.arange(first + 1, first + 1 + len(rates))
     return rates / (1 - ADAM_BETAS[0] ** steps), 1 / np.sqrt(1 - ADAM_BETAS[1] ** steps)
-
-
-def cpu(state: State) -> dict[str, Tensor]:
-    return {name: values.cpu().contiguous() for name, values in state.items()}
