@@ -30,7 +30,8 @@ def ledger_table(rows: Sequence[tuple[str, str, Release]]) -> Table:
     for at, run, row in rows:
         scale = next((f" {row.parameters[k]:.4g}" for k in ("gamma", "sigma") if k in row.parameters), "")
         noise = "" if row.mechanism in ("unprotected", "post-processing") else row.noise
-        table.add_row(at, _short(run), row.site, row.what, row.mechanism + scale, row.observer, str(row.queries), noise)
+        named = run[:8] if set(run) <= set("0123456789abcdef") else run  # one without a name: how its number begins
+        table.add_row(at, named, row.site, row.what, row.mechanism + scale, row.observer, str(row.queries), noise)
     return table
 
 
@@ -59,8 +60,3 @@ def figures_table(found: Sequence[PrivacyGuarantee], delta: float) -> Table:
         rows = [str(figure.rows) if figure.unit == "example" else "all"] * people
         table.add_row(figure.observer, figure.unit, *rows, figure.adjacency, number(figure.epsilon, FORM), told)
     return table
-
-
-def _short(run: str) -> str:
-    """A run that nobody named is told by the beginning of its number."""
-    return run[:8] if set(run) <= set("0123456789abcdef") else run
