@@ -144,27 +144,6 @@ def test_every_example_can_be_read(file: Path) -> None:
     assert check_table(Experiment, read_toml(file), file.name).algorithm
 
 
-def test_every_link_of_the_documents_leads_somewhere() -> None:
-    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks" / "README.md"]
-    for document in documents:
-        text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
-        for target in re.findall(r"\]\(([^)\s]+)\)", text):
-            if "://" in target:
-                continue
-            path, _, anchor = target.partition("#")
-            goal = document.parent / path if path else document
-            assert goal.exists(), f"{document.name} leads to {target}, which is not there"
-            assert not anchor or anchor in anchors(goal), f"{document.name}: {path} has no heading {anchor}"
-
-
-def anchors(document: Path) -> set[str]:
-    """The headings of a document, as GitHub links to them, and the anchors that it names itself."""
-    text = document.read_text()
-    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    named = set(re.findall(r'<a id="([\w-]+)">', text))
-    return named | {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
 def test_every_test_that_the_threats_name_is_there() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/threats.md").read_text())
     assert len(named) > 20
