@@ -57,7 +57,7 @@ def test_what_is_named_is_bounded_and_the_rest_has_its_default(asked: FedKT, key
             FedKT(privacy=Privacy("L2", gamma=1.0)),
             "privacy",
         ),
-        ({"trimmed": {"most": 0.25}}, FedVote(trimmed=0.3), "trimmed"),
+        ({"trimmed": {"most": 0.25}, "consensus": "trimmed"}, FedVote(consensus="trimmed", trimmed=0.3), "trimmed"),
         ({"queries": {"least": 1, "most": 30}}, FedKT(queries=1.0), "queries"),
         ({"queries": {"least": 1, "most": 30}}, FedKT(queries=30), None),
         ({"queries": {"least": 0.1, "most": 1.0}}, FedKT(queries=1), "queries"),
