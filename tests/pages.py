@@ -115,7 +115,7 @@ class Reader:
             for program in self.running:
                 program.send_signal(signal.SIGTERM)
             for program in self.running:
-                program.wait(60)
+                _wait_for(program)
 
     def _use(self, block: Block, measured: bool) -> None:
         if block.file:
@@ -180,6 +180,14 @@ def _run(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
     if not shutil.which(words[0]):
         pytest.skip(f"needs {words[0]}")
     return subprocess.run(words, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
+
+
+def _wait_for(program: "subprocess.Popen[bytes]") -> None:
+    try:
+        program.wait(60)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        raise
 
 
 def free_port() -> int:
