@@ -215,14 +215,6 @@ def test_version_and_help_need_no_heavy_library(here: Path) -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "\n"
 
 
-def test_the_demonstration(here: Path) -> None:
-    done = limbeck(here, "demo")
-    assert done.returncode == 0, done.stderr
-    for word in ("solo", "fedvote", "centralized", "constant", "svm", "logistic-regression", "extra-trees"):
-        assert word in done.stdout
-    assert (here / "runs" / "demo-1" / "model.onnx").exists()
-
-
 SITES = """
 [data]
 label = "kind"
