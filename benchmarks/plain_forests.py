@@ -31,8 +31,8 @@ def main() -> None:
     while min(map(len, held), default=0) < LEAST:
         by_class = [rng.permutation(private[y[private] == label]) for label in (0, 1)]
         cuts = [(np.cumsum(rng.dirichlet([BETA] * PARTIES))[:-1] * len(rows)).astype(int) for rows in by_class]
-        dealt = [np.split(rows, cut) for rows, cut in zip(by_class, cuts, strict=True)]
-        held = [np.concatenate(parts) for parts in zip(*dealt, strict=True)]
+        split = [np.split(rows, cut) for rows, cut in zip(by_class, cuts, strict=True)]
+        held = [np.concatenate(parts) for parts in zip(*split, strict=True)]
     subsets = [s for rows in held for _ in range(PARTITIONS) for s in np.array_split(rng.permutation(rows), SUBSETS)]
     teachers = Parallel(2)(delayed(ask)(x[rows], y[rows], x[public], 0) for rows in subsets)
     votes = np.stack(teachers).reshape(-1, SUBSETS, PUBLIC)

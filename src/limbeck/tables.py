@@ -102,8 +102,8 @@ def first_problem(error: ValidationError) -> str:
         problem = inner.errors()[0]
         path += map(str, problem["loc"])
         inner = problem.get("ctx", {}).get("error")
-    told = "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
-    return ": ".join([*filter(None, [".".join(path)]), told])
+    text = "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
+    return ": ".join([*filter(None, [".".join(path)]), text])
 
 
 def _wanted(error: Any) -> str:

@@ -46,9 +46,9 @@ def test_values_that_share_a_word_are_unrelated() -> None:
 def test_dropout_keeps_its_share_and_its_mean() -> None:
     dropout = Dropout(0.3, 0)
     dropout.key.fill_(11)
-    kept = dropout(torch.ones(200, 500))
-    assert (kept == 0).float().mean().item() == pytest.approx(0.3, abs=0.01)
-    assert kept.mean().item() == pytest.approx(1, abs=0.01)
+    dropped = dropout(torch.ones(200, 500))
+    assert (dropped == 0).float().mean().item() == pytest.approx(0.3, abs=0.01)
+    assert dropped.mean().item() == pytest.approx(1, abs=0.01)
     assert torch.equal(dropout.eval()(IMAGES), IMAGES)
     assert not Dropout(1.0, 0)(IMAGES).any()
 

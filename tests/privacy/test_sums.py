@@ -21,8 +21,8 @@ SOURCE = NoiseSource("simulated", 0, ("test",))
 def chances(values: tuple[float, ...], mechanism: NoisyMedian) -> np.ndarray:
     """Of each point of the grid, by the exponential mechanism's formula."""
     grid = np.arange(1, mechanism.points + 1) / (mechanism.points + 1)
-    told = np.array([v for v in values if not math.isnan(v)])[:, None]
-    quality = -np.abs((told < grid).sum(axis=0) - (told > grid).sum(axis=0)) / 2
+    known = np.array([v for v in values if not math.isnan(v)])[:, None]
+    quality = -np.abs((known < grid).sum(axis=0) - (known > grid).sum(axis=0)) / 2
     return np.asarray(special.softmax(mechanism.gamma * quality))
 
 
@@ -39,7 +39,7 @@ def test_a_neighbours_losses_have_the_range_that_accountants_know(moved: str) ->
     assert known * 0.9 < widest <= known + 1e-9
 
 
-def test_the_median_is_drawn_as_the_formula_says_and_is_near_the_middle() -> None:
+def test_the_median_is_drawn_as_the_formula_states_and_is_near_the_middle() -> None:
     mechanism, values = NoisyMedian(2.0, points=9), (0.1, 0.32, 0.34, 0.36, math.nan)
     drawn = [mechanism.protect(np.array(values), NoiseSource("simulated", seed, ("t",)))[0] for seed in range(4000)]
     found = np.bincount(np.rint(np.array(drawn) * 10).astype(int), minlength=10)[1:] / 4000

@@ -113,7 +113,7 @@ def algorithm_in(value: Any) -> Algorithm:
 
 def budget_in(value: Any) -> Budget:
     if not isinstance(value, dict):
-        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, towards = "public", unit = "row" }')
+        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, observer = "public", unit = "example" }')
     return from_table(Budget, value)
 
 

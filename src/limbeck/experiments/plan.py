@@ -24,7 +24,7 @@ class ComparedMethod:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ComparisonPlan:
     """All lines; every cell was checked, none has run."""
 
     file: Path
@@ -43,7 +43,7 @@ class Plan:
 
 def plan(
     file: Path, methods: Sequence[str] = (), over: Sequence[str] = (), seeds: int = 5, settings: Sequence[str] = ()
-) -> Plan:
+) -> ComparisonPlan:
     """The file's own method and those beside it, on the same rows, for every combination of swept values."""
     if seeds < 1:
         raise LimbeckError(f"--seeds {seeds}: at least one seed is needed")
@@ -59,7 +59,7 @@ def plan(
             runs = [_cell(file, changed, method, seed) for seed in chosen]
             lines.append(ComparedMethod(method, values, runs))
     order = list(dict.fromkeys(line.method for line in lines))
-    return Plan(file, sorted(lines, key=lambda line: order.index(line.method)), chosen)
+    return ComparisonPlan(file, sorted(lines, key=lambda line: order.index(line.method)), chosen)
 
 
 def methods_in(text: str) -> list[str]:

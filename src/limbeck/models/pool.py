@@ -61,7 +61,7 @@ class PoolTrainer:
     why: str = ""
 
     @property
-    def said(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {"trainer": "pool", "device": "cpu", "why": self.why}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
@@ -98,11 +98,11 @@ def _deaf_children() -> Iterator[None]:
     """Processes that start here ignore Ctrl-C, which is for the program; it hears afterwards what came meanwhile."""
     resource_tracker.ensure_running()  # it would unblock signals if it had to start inside
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, heard)
+        signal.signal(signal.SIGINT, previous)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
