@@ -1,8 +1,8 @@
 """FedKD's tables from one local phase a split: what the parties predict is kept, and only distilled again.
 
-python benchmarks/fedkd.py local  --kept FOLDER [--betas 1.0 0.1] [--seed 0] [--set KEY=VALUE ...]
-python benchmarks/fedkd.py distil --kept FOLDER [--only REGEX] [--seed 0] [--set KEY=VALUE ...]
-python benchmarks/fedkd.py draw   --kept FOLDER [--picture FILE]
+python benchmarks/fedkd.py local  --out FOLDER [--betas 1.0 0.1] [--seed 0] [--set KEY=VALUE ...]
+python benchmarks/fedkd.py distil --out FOLDER [--only REGEX] [--seed 0] [--set KEY=VALUE ...]
+python benchmarks/fedkd.py draw   --out FOLDER [--picture FILE]
 """
 
 import argparse
@@ -91,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("phase", choices=["local", "distil", "draw"])
     parser.add_argument("--file", type=Path, default=FILE)
-    parser.add_argument("--kept", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--betas", type=float, nargs="+", default=[1.0, 0.1])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", dest="settings", action="append", default=[])

@@ -1,7 +1,7 @@
 """FedMD's and FedMD-NFDP's own scenarios, public starts shared between their variants; what is kept is not run again.
 
 python benchmarks/fedmd_papers.py femnist --starts femnist-starts --learn 0 2 4 6 8
-python benchmarks/fedmd_papers.py femnist --starts femnist-starts --kept kept.jsonl [--only REGEX]
+python benchmarks/fedmd_papers.py femnist --starts femnist-starts --out results.jsonl [--only REGEX]
 
 Starts on public rows are kept in a folder: several such programs, each with some of the parties, share a GPU better
 than one. Test rows are asked where networks are trained, for ONNX would keep the CPU busy. Options for both: --seed 0,
@@ -76,7 +76,7 @@ SCENARIOS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenario", choices=SCENARIOS)
-    parser.add_argument("--kept", type=Path)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--starts", type=Path, required=True)
     parser.add_argument("--learn", type=int, nargs="*")
     parser.add_argument("--seed", type=int, default=0)

@@ -33,14 +33,14 @@ cifar() { # all methods side by side
 fedmd() { # FedMD's and FedMD-NFDP's own scenarios
     for scenario in femnist cifar; do
         python benchmarks/fedmd_papers.py $scenario --starts "$kept/starts-$scenario" --set training.precision=tf32 \
-            --kept "$kept/$scenario.jsonl" --only '^(?!.*(cifar n|cifar softmax))'
+            --out "$kept/$scenario.jsonl" --only '^(?!.*(cifar n|cifar softmax))'
     done
 }
 
 fedkd() { # FedKD's Tables 1 and 2 and Figure 2
-    python benchmarks/fedkd.py local --kept "$kept/fedkd" --set training.checkpoint="$kept/checkpoint"
-    python benchmarks/fedkd.py distil --kept "$kept/fedkd" --set training.compile=always --only '^(table|figure|no noise)'
-    python benchmarks/fedkd.py draw --kept "$kept/fedkd" --picture "$kept/figure2.png"
+    python benchmarks/fedkd.py local --out "$kept/fedkd" --set training.checkpoint="$kept/checkpoint"
+    python benchmarks/fedkd.py distil --out "$kept/fedkd" --set training.compile=always --only '^(table|figure|no noise)'
+    python benchmarks/fedkd.py draw --out "$kept/fedkd" --picture "$kept/figure2.png"
 }
 
 for step in $steps; do

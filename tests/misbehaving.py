@@ -43,7 +43,7 @@ class Forgetful(Solo):
 
 
 @dataclass(frozen=True, slots=True)
-class Deaf(Solo):
+class IgnoresSilence(Solo):
     """Ends well although no party replied."""
 
     def lead(self, parties: Parties, site: Site) -> Outcome:

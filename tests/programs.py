@@ -122,7 +122,7 @@ class Consortium:
         self.start("serve", "server", "start", self.server)
         self.until(lambda: "listening" in self.log("serve"))
 
-    def attend(self, *parties: str) -> None:
+    def start_parties(self, *parties: str) -> None:
         for party in parties:
             self.start(party, "party", "start", self.home / party)
         for party in parties:

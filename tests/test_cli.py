@@ -402,7 +402,7 @@ def test_epsilon_from_votes_is_marked_as_private(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_wrong_privacy_enquiries_get_one_line(here: Path) -> None:
+def test_wrong_privacy_queries_get_one_line(here: Path) -> None:
     np.save(here / "nan.npy", np.array([[3, 4], [5, np.nan]]))
     wrong = {
         "--mechanism laplace --gamma 0 --queries 4": ["gamma must be above 0"],

@@ -31,9 +31,9 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     `algorithm` is an algorithm of Limbeck (FedKT by default), `estimator` what every party and the server learn with: a
     scikit-learn estimator, a model's name or its table, or a list, one for each party; then the server's is
-    `server_estimator`. Which party holds a row is said by `groups` in `fit`; without them rows are dealt to `parties`
-    by `split` (evenly by default; a split, or its table such as {"kind": "dirichlet", "beta": 0.5}), to fewer where
-    each would hold fewer rows than the algorithm cuts them into. `public` are public rows, or a pair (X, y) of labelled
+    `server_estimator`. Which party holds a row is given by `groups` in `fit`; without them rows are split
+    among `parties` by `split` (evenly by default; a split, or its table such as {"kind": "dirichlet", "beta": 0.5}), or
+    among fewer where each would hold fewer rows than the algorithm cuts them into. `public` are public rows, or a pair (X, y) of labelled
     ones; without it a `public_share` of the rows is set aside, at random, and nobody's. `classes` names all classes,
     where y does not hold them all or may not tell.
 
@@ -174,7 +174,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parties = max(1, min(int(self.parties), len(y) // fewest))
         if parties < self.parties:
             message = (
-                f"{len(y)} rows are dealt to {parties} parties, not to {self.parties}: each needs at least {fewest}"
+                f"{len(y)} rows are split among {parties} parties, not to {self.parties}: each needs at least {fewest}"
             )
             warnings.warn(message, LimbeckWarning, stacklevel=2)
         numbers = np.searchsorted(self.classes_, y)
@@ -185,7 +185,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.split is None:
             return Iid()
         if not isinstance(self.split, Mapping):
-            if not hasattr(self.split, "partition"):
+            if not hasattr(self.split, "kind"):
                 raise LimbeckError(f'split must be a table such as {{"kind": "dirichlet"}}, not {self.split!r}')
             return self.split
         try:

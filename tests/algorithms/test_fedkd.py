@@ -207,13 +207,13 @@ def test_scores_beyond_the_bound_are_rejected(how: dict[str, Any], tests_on_path
     engine = InProcess(algorithm, *federation(algorithm, [NETWORK] * 3).sites(PoolTrainer(1)), PoolTrainer(1))
     far, nothing = np.full((len(engine.server.public), 1 if "transfer" in how else 3), 2**29), np.empty(0)
     scores = Predictions(b"", 0, 0, far.astype(np.float32), nothing)
-    lies = scores if "scale" in how else Predictions(*packed(far), nothing, nothing)
+    attacks = scores if "scale" in how else Predictions(*packed(far), nothing, nothing)
     honest = engine.answer
 
     def answer(pending: Any, silo: Any) -> Any:
         rejection = honest(pending, silo)
         return (
-            replace(rejection, reply=lies)
+            replace(rejection, reply=attacks)
             if silo.party == 1 and isinstance(rejection.reply, Predictions)
             else rejection
         )

@@ -177,7 +177,9 @@ def test_silent_for_two_rounds_and_gone_for_good(tmp_path: Path, tests_on_path: 
     wakings = {1: [2, 3, 4, 5], 2: list(range(2, 40))}
     models = [NETWORKS[2]]
     for party, silent in wakings.items():
-        models.append({"name": "python:crashing_model:crashing_model", "journal": str(tmp_path / f"{party}"), "silent": silent})
+        models.append(
+            {"name": "python:crashing_model:crashing_model", "journal": str(tmp_path / f"{party}"), "silent": silent}
+        )
     algorithm = FedMD(**QUICK)
     parties = federation(algorithm, models)
     for party in wakings:

@@ -181,7 +181,7 @@ def test_all_parties_of_a_round_are_trained_in_one_stack_and_come_to_the_same() 
     assert max(float(np.abs(one[name] - other[name]).max()) for name in one) < 1e-3
 
 
-def test_a_share_of_the_parties_is_asked_and_the_others_bear_no_bytes() -> None:
+def test_a_share_of_the_parties_is_asked_and_the_others_cost_no_bytes() -> None:
     ran = engine(FedAvg(rounds=6, sampled=0.34, local=ADAM))
     ran.run()
     asked = [set(exchange.down) for exchange in ran.traffic.exchanges[:6]]

@@ -36,7 +36,7 @@ def journal(programs: Consortium, run: str = "experiment-1") -> Journal:
 
 def test_a_party_killed_while_it_trains_is_asked_again_when_it_is_back(programs: Consortium) -> None:
     marker = programs.slow("b", 8.0)
-    programs.attend("a", "b", "c")
+    programs.start_parties("a", "b", "c")
     lead = programs.lead(programs.server / "experiment.toml")
     programs.until(marker.exists)
     fork_server = children(programs.running["b"].pid)
@@ -45,7 +45,7 @@ def test_a_party_killed_while_it_trains_is_asked_again_when_it_is_back(programs:
     programs.until(lambda: not any(map(alive, grandchildren)))  # what it was training ends with it
     programs.settings("b")
     (programs.home / "b.log").unlink()
-    programs.attend("b")
+    programs.start_parties("b")
     assert lead.wait(120) == 0, programs.log("lead")
     assert sorted(journal(programs).answers(0)) == [0, 1, 2]
     assert programs.releases("b") == 1
@@ -53,7 +53,7 @@ def test_a_party_killed_while_it_trains_is_asked_again_when_it_is_back(programs:
 
 def test_a_party_killed_after_its_release_gives_the_same_answer_again(programs: Consortium) -> None:
     marker = programs.slow("b", 3.0)
-    programs.attend("a", "b", "c")
+    programs.start_parties("a", "b", "c")
     lead = programs.lead(programs.server / "experiment.toml")
     programs.until(marker.exists)
     programs.running["b"].send_signal(signal.SIGSTOP)  # the program that sends; the one that answers goes on
@@ -62,7 +62,7 @@ def test_a_party_killed_after_its_release_gives_the_same_answer_again(programs: 
     assert programs.releases("b") == 1
     trained = marker.read_text()
     (programs.home / "b.log").unlink()
-    programs.attend("b")
+    programs.start_parties("b")
     assert lead.wait(120) == 0, programs.log("lead")
     assert marker.read_text() == trained, "it trained twice"
     assert programs.releases("b") == 1
@@ -71,7 +71,7 @@ def test_a_party_killed_after_its_release_gives_the_same_answer_again(programs: 
 
 def test_an_answering_process_that_dies_is_started_once_more(programs: Consortium) -> None:
     marker = programs.slow("b", 4.0)
-    programs.attend("a", "b", "c")
+    programs.start_parties("a", "b", "c")
     lead = programs.lead(programs.server / "experiment.toml")
     programs.until(marker.exists)
     [fork_server] = children(programs.running["b"].pid)
@@ -84,7 +84,7 @@ def test_an_answering_process_that_dies_is_started_once_more(programs: Consortiu
 
 def test_a_server_killed_in_the_middle_goes_on_where_it_was(programs: Consortium) -> None:
     marker = programs.slow("b", 6.0)
-    programs.attend("a", "b", "c")
+    programs.start_parties("a", "b", "c")
     programs.lead(programs.server / "experiment.toml")
     programs.until(marker.exists)
     programs.until(lambda: len(journal(programs).answers(0)) == 2)  # a and c have answered, b trains
@@ -117,7 +117,7 @@ add_late(ServerFolder(Path(sys.argv[1])), "experiment-1", "c", print)
 
 def test_a_superlink_killed_is_started_again_and_the_run_ends(programs: Consortium) -> None:
     marker = programs.slow("b", 5.0)
-    programs.attend("a", "b", "c")
+    programs.start_parties("a", "b", "c")
     lead = programs.lead(programs.server / "experiment.toml")
     programs.until(marker.exists)
     [superlink] = children(programs.running["serve"].pid)
@@ -131,7 +131,7 @@ def test_a_superlink_killed_is_started_again_and_the_run_ends(programs: Consorti
 
 def test_a_party_that_hangs_is_silent_and_a_quorum_is_enough(programs: Consortium) -> None:
     file = programs.experiment(deadline=25.0, quorum=2)
-    programs.attend("a", "b", "c")
+    programs.start_parties("a", "b", "c")
     programs.running["b"].send_signal(signal.SIGSTOP)
     summary = programs.run(file)
     assert summary["missing"] == [1]
@@ -152,10 +152,10 @@ def test_a_late_party_at_level_l1_is_a_second_release_that_the_budget_may_refuse
     """A budget that has allowed nothing yet is not kept, and may still be raised."""
     noisy = 'name = "fedkt"\npartitions = 1\nsubsets = 2\nprivacy = { level = "L1", epsilon = 5.0 }'
     small, large = (f'budget = {{ epsilon = {most}, observer = "public" }}\n' for most in (6.0, 50.0))
-    programs.attend("a", "b")
+    programs.start_parties("a", "b")
     programs.run(programs.experiment(noisy, deadline=15.0, quorum=2))
     programs.experiment(noisy, deadline=15.0, quorum=2, more=small)
-    programs.attend("c")
+    programs.start_parties("c")
     silent = programs.run_limbeck("server", "add-late", programs.server, "experiment-1", "c", check=False)
     assert "nothing was counted again" in silent.stderr or "would bring" in silent.stderr
     refused = programs.run_limbeck("server", "add-late", programs.server, "experiment-1", "c", check=False)
@@ -172,14 +172,14 @@ def test_a_late_party_at_level_l1_is_a_second_release_that_the_budget_may_refuse
 
 def test_without_a_quorum_the_run_states_who_was_silent_and_can_go_on(programs: Consortium) -> None:
     file = programs.experiment(deadline=30.0, quorum=3)
-    programs.attend("a", "b")
+    programs.start_parties("a", "b")
     summary = programs.run(file, check=False)
     assert (
         "2 of 3 parties answered TrainStudents, at least 3 must (party 2: silent until the deadline)"
         in summary["error"]
     )
     assert "Traceback" not in summary["error"]
-    programs.attend("c")
+    programs.start_parties("c")
     file = programs.experiment(deadline=60.0, quorum=3)  # more patience; anything else must stay as it was
     assert programs.run(file, "--resume")["missing"] == []
     assert [programs.releases(party) for party in programs.parties] == [1, 1, 1]
@@ -187,7 +187,7 @@ def test_without_a_quorum_the_run_states_who_was_silent_and_can_go_on(programs: 
 
 def test_two_programs_with_one_key_are_not_both_let_in(programs: Consortium) -> None:
     twin = programs.home / "twin"
-    programs.attend("a")
+    programs.start_parties("a")
     twin.mkdir()
     for name in ("key", "join.json", "party.toml", "private.npz", "public.npz"):
         (twin / name).write_bytes((programs.home / "a" / name).read_bytes())
@@ -201,7 +201,7 @@ def test_two_programs_with_one_key_are_not_both_let_in(programs: Consortium) -> 
 def test_a_request_that_waits_for_a_person_does_not_keep_others_waiting(programs: Consortium) -> None:
     """Nor is anything released for one whose run has ended."""
     programs.settings("b", more="approve = true")
-    programs.attend("a", "b", "c")
+    programs.start_parties("a", "b", "c")
     assert programs.run(programs.experiment(deadline=20.0, quorum=2))["missing"] == [1]
     lead = programs.lead(programs.experiment(deadline=90.0, quorum=3, name="other"))
     programs.until(lambda: programs.log("b").count("waits for a person") == 2)
@@ -215,10 +215,10 @@ def test_a_request_that_waits_for_a_person_does_not_keep_others_waiting(programs
 
 
 def test_a_late_party_whose_server_is_killed_while_it_copies_costs_nobody_his_vote(programs: Consortium) -> None:
-    programs.attend("a", "b")
+    programs.start_parties("a", "b")
     assert programs.run(programs.experiment(deadline=20.0, quorum=2))["missing"] == [2]
     programs.experiment(deadline=60.0, quorum=2)
-    programs.attend("c")
+    programs.start_parties("c")
     killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_COPYING, str(programs.server)], check=False)
     assert killed.returncode == -signal.SIGKILL
     late = programs.run_limbeck("server", "add-late", programs.server, "experiment-1", "c", "--json")

@@ -124,7 +124,7 @@ def test_the_certificate_names_what_parties_dial(server: Path) -> None:
     assert names.get_values_for_type(x509.DNSName) == ["limbeck.example.org", "localhost"]
 
 
-def test_keys_are_admitted_before_anything_runs_and_kept_separate(server: Path, tmp_path: Path) -> None:
+def test_keys_are_admitted_before_anything_runs_and_stay_separate(server: Path, tmp_path: Path) -> None:
     for name in ("clinic", "lab"):
         run_limbeck("server", "invite", server, name)
         run_limbeck("party", "init", tmp_path / name, server / "invitations" / f"{name}.json")

@@ -41,7 +41,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
         agree = "\n[[agree]]\n".join(f'algorithm = "{name}"' for name in ("fedkt", "fedvote", "fedmd", "fedkd"))
         for party in there.parties:
             there.write_settings(party, agree=agree)
-        there.attend(*there.parties)
+        there.start_parties(*there.parties)
         yield there
     finally:
         there.close()
@@ -110,7 +110,7 @@ def test_odd_rows_are_noticed_by_nobody_but_their_owner(tmp_path: Path) -> None:
                 party, model=f'name = "{ODD_MODELS[party]}"', simulation=False, more=budget, agree=agree
             )
             np.savez(there.home / party / "private.npz", x_train=x, y_train=y)
-        there.attend(*there.parties)
+        there.start_parties(*there.parties)
         for method, (name, parameters) in ODD_METHODS.items():
             file = there.experiment(f'name = "{name}"\n' + _toml(parameters), noise="secure", name=method)
             summary = there.run(file)

@@ -127,7 +127,7 @@ def test_a_server_that_sends_another_app_is_refused(
     programs: Consortium, folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "a" not in programs.running:
-        programs.attend("a")
+        programs.start_parties("a")
     other = app.app_bundle().replace(b'publisher = "limbeck"', b'publisher = "mallory"')
     assert other != app.app_bundle()
     monkeypatch.setattr(coordinator, "app_bundle", lambda: _zipped(other))
@@ -141,13 +141,13 @@ def test_a_server_that_sends_another_app_is_refused(
     line.close(True)
 
 
-def test_a_party_that_lies_about_its_number_is_not_accepted(programs: Consortium, folder: ServerFolder) -> None:
+def test_a_party_that_claims_another_number_is_not_accepted(programs: Consortium, folder: ServerFolder) -> None:
     """A program with b's key answers in a's name."""
     import threading
 
     question = {}
 
-    def lie() -> None:
+    def send_false_number() -> None:
         authority = (programs.server / "ca.pem").read_bytes()
         with Node(folder.own_address, authority, programs.home / "b" / "key") as node:
             while "told" not in question:
@@ -157,9 +157,9 @@ def test_a_party_that_lies_about_its_number_is_not_accepted(programs: Consortium
                     node.answer(found[0], Answer(asked.run, asked.turn, 0, asked.hash, reply=b"x").encode())
 
     if "a" not in programs.running:
-        programs.attend("a")
+        programs.start_parties("a")
     file = programs.experiment(deadline=30.0, quorum=1, name="lie")
-    attacker = threading.Thread(target=lie)
+    attacker = threading.Thread(target=send_false_number)
     attacker.start()
     summary = programs.run(file)
     attacker.join()
@@ -178,7 +178,7 @@ def test_a_reply_that_never_comes_whole_keeps_nobody_else_waiting(
 
     monkeypatch.setattr(inflatable_utils, "push_objects", lambda *args, **named: None)
     if "a" not in programs.running:
-        programs.attend("a")
+        programs.start_parties("a")
     ended = threading.Event()
 
     def announce() -> None:

@@ -31,7 +31,7 @@ def test_disjoint_complete_and_seeded(split: Split, parties: int, seed: int) -> 
     assert all(np.array_equal(one, other) for one, other in zip(held, again, strict=True))
 
 
-def test_another_seed_deals_otherwise() -> None:
+def test_another_seed_gives_another_split() -> None:
     y, groups = rows(600, 5)
     for split in (Iid(), Dirichlet(0.5, 1), ByClass(2), ByGroup("writer")):
         first, second = (split.partition(y, groups, 4, RNG(seed)) for seed in (0, 1))

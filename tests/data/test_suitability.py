@@ -29,11 +29,11 @@ def test_rows_among_the_public_ones_are_good_though_they_can_be_distinguished() 
     assert fit.auc > 0.6
 
 
-def test_rows_far_away_are_poor_and_dead_columns_are_counted() -> None:
+def test_rows_far_away_are_poor_and_constant_columns_are_counted() -> None:
     public = CLOUD.copy()
     public[:, 3] = 7
     fit = suitability(public, CLOUD[:300] + 40)
-    assert (fit.assessment, fit.dead, fit.features) == ("poor", 1, 5)
+    assert (fit.assessment, fit.constant, fit.features) == ("poor", 1, 5)
     assert fit.coverage == coverage(public, CLOUD[:300] + 40) == 0
 
 

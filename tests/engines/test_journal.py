@@ -54,7 +54,9 @@ def test_a_run_that_goes_on_must_be_the_same(journal: Journal) -> None:
             journal.ask(0, request, asked)
 
 
-@pytest.mark.parametrize("words", ["UPDATE answers SET envelope = x'00'", "DELETE FROM answers", "DELETE FROM questions"])
+@pytest.mark.parametrize(
+    "words", ["UPDATE answers SET envelope = x'00'", "DELETE FROM answers", "DELETE FROM questions"]
+)
 def test_nothing_in_it_can_be_changed(journal: Journal, words: str) -> None:
     journal.ask(0, b"request", [0])
     journal.answer(0, 0, b"envelope")

@@ -179,7 +179,11 @@ def test_killed_again_and_again_no_run_is_lost_or_run_twice(
     assert seen.items() <= _runs(tmp_path).items()
     assert len(_runs(tmp_path)) == total
     assert tables[0] == tables[1]
-    of_log = [each["configuration"]["seed"] for each in cached.values() if each["configuration"]["algorithm"]["name"] == "logged"]
+    of_log = [
+        each["configuration"]["seed"]
+        for each in cached.values()
+        if each["configuration"]["algorithm"]["name"] == "logged"
+    ]
     for seed in range(seeds):
         assert again.count(str(seed)) == 2 - of_log.count(seed)
 

@@ -54,7 +54,7 @@ def test_an_offset_of_a_class_changes_nothing_where_labels_are_matched() -> None
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
-def test_a_voter_sees_the_mix_of_public_rows_through_its_own(share: float) -> None:
+def test_a_voter_estimates_the_class_shares_of_public_rows_from_its_own(share: float) -> None:
     rng = np.random.default_rng(0)
     labels = (rng.random(4000) < 0.3).astype(int)  # its own mix
     public = (rng.random(4000) < share).astype(int)

@@ -36,7 +36,7 @@ def test_about_so_many_are_chosen_whatever_the_shape(share: float) -> None:
     assert torch.equal(together[1], found)
 
 
-def test_values_that_share_a_word_are_unrelated() -> None:
+def test_values_from_the_same_64_bits_are_unrelated() -> None:
     found = chosen(torch.tensor(8), (50_000, 4), 0.5, 0).float().numpy()
     other = chosen(torch.tensor(9), (50_000, 4), 0.5, 0).float().numpy()
     related = np.corrcoef(np.concatenate([found, other], axis=1).T) - np.eye(8)

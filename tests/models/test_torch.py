@@ -151,7 +151,7 @@ def test_one_class_makes_a_constant_and_one_row_left_over_is_survived() -> None:
     TorchModel(small_network, Recipe(epochs=1, batch=599)).fit(X, Y, 10, 0)
 
 
-def test_colours_come_first() -> None:
+def test_channels_come_first() -> None:
     for stored, wanted in (((5, 6), (1, 5, 6)), ((5, 6, 3), (3, 5, 6)), ((7,), (7,))):
         assert on(CPU, np.zeros((2, *stored), np.float32))[0].shape == (2, *wanted)
 

@@ -243,11 +243,11 @@ def test_votes_that_go_to_several_classes_reveal_less_than_those_that_go_to_one(
     """Delta of two counts moved by a and b against one moved by a + b = k: on whole numbers, and on a finer grid."""
     gamma, x = 0.3, np.arange(-60, 60 + k + step, step)
     noise = [np.exp(-gamma * np.abs(x - shift)) for shift in range(k + 1)]
-    chances = [each / each.sum() for each in noise]
-    here = np.outer(chances[0], chances[0])
+    probabilities = [each / each.sum() for each in noise]
+    here = np.outer(probabilities[0], probabilities[0])
     for a, e in product(range(1, k // 2 + 1), (0.0, 0.1, 0.5 * gamma * k, 0.9 * gamma * k)):
-        one = np.maximum(0, chances[0] - math.exp(e) * chances[k]).sum()
-        two = np.maximum(0, here - math.exp(e) * np.outer(chances[a], chances[k - a])).sum()
+        one = np.maximum(0, probabilities[0] - math.exp(e) * probabilities[k]).sum()
+        two = np.maximum(0, here - math.exp(e) * np.outer(probabilities[a], probabilities[k - a])).sum()
         assert two <= one + 1e-6
 
 
@@ -285,7 +285,7 @@ def test_moments_with_and_without_votes(k: int) -> None:
 
 
 @groups
-def test_gumbel_noisy_maxima_by_the_exact_chances_of_all_neighbouring_votes(k: int) -> None:
+def test_gumbel_noisy_maxima_by_the_exact_probabilities_of_all_neighbouring_votes(k: int) -> None:
     """Twelve teachers, three classes: the exponential mechanism's own chances, whatever k teachers change."""
     gamma = 0.15
     here, there = (special.softmax(gamma * votes, axis=1) for votes in programs(counts_of(12, 3), k))
@@ -317,8 +317,8 @@ def test_gumbel_noise_asked_three_times(k: int) -> None:
 @groups
 def test_a_noisy_median_of_teachers(k: int) -> None:
     """Ten voters on four places of a grid of three points, k of them elsewhere; of ten, ten cannot do their worst."""
-    gamma, places, grid = 0.3, np.array([0.1, 0.3, 0.6, 0.9]), np.array([0.25, 0.5, 0.75])
-    side = np.sign(grid[None] - places[:, None])
+    gamma, positions, grid = 0.3, np.array([0.1, 0.3, 0.6, 0.9]), np.array([0.25, 0.5, 0.75])
+    side = np.sign(grid[None] - positions[:, None])
     here, there = (
         special.log_softmax(-gamma * np.abs(votes @ side) / 2, axis=1) for votes in programs(counts_of(10, 4), k)
     )

@@ -112,9 +112,9 @@ def test_discrete_laplace_noise_has_the_distribution_that_is_accounted_for() -> 
     x = np.arange(-reach, reach + 1)
     one = np.exp(-gamma * np.abs(x))
     difference = np.convolve(one / one.sum(), one / one.sum())
-    places = np.arange(-2 * reach, 2 * reach + 1)
+    positions = np.arange(-2 * reach, 2 * reach + 1)
     for margin in (-5, -1, 0, 1, 4):
-        overturned = difference[places > -margin].sum() + difference[places == -margin].sum() / 2
+        overturned = difference[positions > -margin].sum() + difference[positions == -margin].sum() / 2
         assert Laplace(gamma).flips(np.array([margin]), "secure")[0] == pytest.approx(overturned, abs=1e-12)
 
 

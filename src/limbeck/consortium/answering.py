@@ -263,7 +263,7 @@ def _allowed(
     releases = planned_releases(algorithm.disclosures, facts)
     own = f"party {question.party}"
     ours = [replace(row, site=own) for row in releases if row.site == "party 0"]  # all parties do the same
-    by = "by the server" + (f", of what was told in {question.answered_in}" if question.answered_in else "")
+    by = "by the server" + (f", of the answers in {question.answered_in}" if question.answered_in else "")
     theirs = [replace(row, what=f"{row.what} ({by})") for row in releases if row.site == "server"]
     paid = question.counted is not None and bool(ledger_store.releases("server", question.counted))
     try:

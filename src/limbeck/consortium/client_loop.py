@@ -16,11 +16,11 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
 from limbeck.protocol.envelopes import Answer, Question, hash_of
 
-POLL = 0.5  # seconds between two looks for letters
+POLL = 0.5  # seconds between two looks for envelopes
 MAX_ATTEMPTS = 30  # of a server that does not answer, before this party announces itself anew
 MAX_WAIT = 10.0  # seconds before the line is tried again
-MAX_ENVELOPE_BYTES = 2**30  # bytes of a letter
-MAX_WAITING_REQUESTS = 20  # letters that wait for a person
+MAX_ENVELOPE_BYTES = 2**30  # bytes of an envelope
+MAX_WAITING_REQUESTS = 20  # requests that wait for a person
 SHOWN_DELTA = 1e-5
 SIMULATED = (
     "party.toml says simulation = true: noise and subsets come from a seed that the server knows. "
@@ -36,8 +36,8 @@ class ClientLoop:
     def __init__(self, folder: PartyFolder, log: Log) -> None:
         self.folder, self.log = folder, log
         self.stop = threading.Event()
-        self._waiting: dict[int, tuple[Any, bytes]] = {}  # for a person: letters by the numbers of their requests
-        self._again: list[tuple[Any, bytes]] = []  # letters that the line was lost over
+        self._waiting: dict[int, tuple[Any, bytes]] = {}  # for a person: envelopes by the numbers of their requests
+        self._again: list[tuple[Any, bytes]] = []  # envelopes that were not answered as the connection was lost
 
     def check(self) -> None:
         """Check settings, rows and model before this party connects, and record what was checked."""
@@ -54,7 +54,7 @@ class ClientLoop:
                     with Node(join.address, join.authority.encode(), self.folder.path / "key") as node:
                         self.log(f"connected to {join.address}")
                         wait, last_error = 1.0, ""
-                        self._attend(node)
+                        self._serve(node)
                 except ConnectionLostError as error:
                     if str(error) != last_error:
                         last_error = str(error)
@@ -62,7 +62,7 @@ class ClientLoop:
                     self.stop.wait(wait)
                     wait = min(2 * wait, MAX_WAIT)
 
-    def _attend(self, node: Node) -> None:
+    def _serve(self, node: Node) -> None:
         away = 0
         self._waiting.clear()  # what waits is asked again, over this line
         self._again.clear()
@@ -98,14 +98,14 @@ class ClientLoop:
         try:
             node.answer(message, reply.encode())
         except ConnectionLostError as error:
-            self.log(f"run {reply.run}, turn {reply.turn}: {error}; the server will hear it when it asks again")
+            self.log(f"run {reply.run}, turn {reply.turn}: {error}; the server gets it when it asks again")
 
     def _answer(self, node: Node, message: Any, data: bytes) -> Answer | None:
         """The answer; None where there is none to give: silence."""
         try:
             question = Question.decode(data)
         except LimbeckError as error:
-            self.log(f"a letter was dropped: {error}")
+            self.log(f"an envelope was dropped: {error}")
             return None
         self.folder = PartyFolder(self.folder.path)  # the owner may have changed the settings
         template = Answer(question.run, question.turn, question.party, question.hash)
@@ -150,7 +150,7 @@ class ClientLoop:
             self.log(f"{what} waits for a person: limbeck party approve {self.folder.path} {waiting.number}")
             return waiting.number
         if waiting.decision != "approved":
-            raise RefusalError("a person at this party said no")
+            raise RefusalError("a person at this party denied the request")
         return None
 
     def _in_a_process_of_its_own(self, question: Question) -> Answer | None:

@@ -154,7 +154,7 @@ class ServerFolder:
             self._notify_superlink()
 
     def _notify_superlink(self) -> None:
-        with suppress(ConnectionLostError):  # it is told again when it starts
+        with suppress(ConnectionLostError):  # it is notified again when it starts
             self.sync(self.control())
 
     @property

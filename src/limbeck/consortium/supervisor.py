@@ -58,7 +58,7 @@ def _ready(folder: ServerFolder, child: "subprocess.Popen[bytes]") -> None:
     until = time.monotonic() + START_TIMEOUT
     while True:
         if child.poll() is not None:
-            raise LimbeckError("the SuperLink could not be started; what it said stands above")
+            raise LimbeckError("the SuperLink could not be started; its output is above")
         try:
             wait_for(control, 0.5)
             break

@@ -44,7 +44,7 @@ class FreshProcess(Engine):
         super().__init__(algorithm, server, silos)
         self.folder = folder
         for silo in self.silos:
-            _settle(self._home(silo), algorithm, silo)
+            _write_run(self._home(silo), algorithm, silo)
 
     def deliver(self, pending: PendingRequest) -> Mapping[int, Delivered]:
         asked = [silo for silo in self.silos if silo.party in pending.to]
@@ -77,7 +77,7 @@ class FreshProcess(Engine):
 def answer_once(home: Path) -> None:
     """In the child: answer the request that lies in the party's folder."""
     try:
-        algorithm, silo = _wake(home)
+        algorithm, silo = _read_run(home)
         request, header = decode((home / "request").read_bytes())
         reply = respond(algorithm, cast(Request[Any], request), header, silo)
     except LimbeckError as error:
@@ -92,7 +92,7 @@ def answer_once(home: Path) -> None:
     (home / "reply").write_bytes(data)
 
 
-def _settle(home: Path, algorithm: Algorithm, silo: Silo) -> None:
+def _write_run(home: Path, algorithm: Algorithm, silo: Silo) -> None:
     home.mkdir(parents=True, mode=0o700)
     site = {
         "party": silo.party,
@@ -115,7 +115,7 @@ def _settle(home: Path, algorithm: Algorithm, silo: Silo) -> None:
     (home / "ledger.json").write_text("[]")
 
 
-def _wake(home: Path) -> tuple[Algorithm, Silo]:
+def _read_run(home: Path) -> tuple[Algorithm, Silo]:
     site = json.loads((home / "site.json").read_text())
     private, public = np.load(home / "private.npz"), np.load(home / "public.npz")
     run = RunContext(

@@ -125,7 +125,7 @@ class _Trainers:
     def are_of_this_process(self, cached: CachedRun) -> bool:
         try:
             return not isinstance(self.of(cached), PoolTrainer)
-        except LimbeckError:  # the cell's own reason, told when its turn comes
+        except LimbeckError:  # the run's own reason, reported when its turn comes
             return False
 
 

@@ -56,7 +56,7 @@ def plan(
         values = {key: value_of(text) for key, text in swept.items()}
         own = str(changed.get("algorithm", {}).get("name"))
         for method in dict.fromkeys([own, *methods]):
-            runs = [_cell(file, changed, method, seed) for seed in chosen]
+            runs = [_cached_run(file, changed, method, seed) for seed in chosen]
             lines.append(ComparedMethod(method, values, runs))
     order = list(dict.fromkeys(line.method for line in lines))
     return ComparisonPlan(file, sorted(lines, key=lambda line: order.index(line.method)), chosen)
@@ -86,7 +86,7 @@ def _combinations(over: Sequence[str]) -> Iterator[dict[str, str]]:
     return (dict(zip(keys, chosen, strict=True)) for chosen in product(*texts))
 
 
-def _cell(file: Path, table: dict[str, Any], method: str, seed: int) -> CachedRun:
+def _cached_run(file: Path, table: dict[str, Any], method: str, seed: int) -> CachedRun:
     name, parameters = _method(method)
     other = [] if name == table.get("algorithm", {}).get("name") else [f"algorithm.name={name}"]
     changed, _ = override(table, [f"seed={seed}", *other])

@@ -107,8 +107,8 @@ def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, sha
     known = federation.names is not None or "data" in federation.config  # who party 0 is
     if federation.ledger_store.begin(_facts(federation), resumes=known):
         warnings.warn(
-            f"{federation.ledger_store.path} holds a run with the same settings that did not end: it is resumed, and what "
-            "it released is used again; for a new run use another seed or another ledger",
+            f"{federation.ledger_store.path} holds a run with the same settings that did not end: it is resumed, and "
+            "what it released is used again; for a new run use another seed or another ledger",
             LimbeckWarning,
             stacklevel=3,
         )

@@ -17,7 +17,7 @@ from limbeck.protocol.rows import Array, flat
 MIN_COMPONENTS, MAX_COMPONENTS = 5, 40
 LANDMARKS = 500  # rows that have a kernel around them
 ROUNDING = 1e-9  # what is weaker than that beside the strongest may be rounding
-LONGEST = 1.001  # entry of an orthonormal basis, with room for rounding
+MAX_ENTRY = 1.001  # entry of an orthonormal basis, with room for rounding
 
 
 class PerRow:
@@ -57,7 +57,7 @@ class BasisEncoding(ABC):
 
     def check(self, rows: int, number: int) -> None:
         """Raise unless the basis has this shape and entries such that every length can be computed."""
-        if self.basis.shape != (rows, number) or not (np.abs(self.basis) < LONGEST).all():
+        if self.basis.shape != (rows, number) or not (np.abs(self.basis) < MAX_ENTRY).all():
             raise LimbeckError(f"a basis of shape {self.basis.shape}, not {(rows, number)} numbers up to 1")
 
     def encode(self, votes: Array) -> Array:

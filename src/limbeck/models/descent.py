@@ -33,7 +33,7 @@ def train(
     """
     steps, early_stopping = BatchSchedule(len(x), recipe, seed), EarlyStopping(recipe.patience)
     keyed_dropout(network)
-    if device.type == "cpu" and _bears_channels_last(network, x):  # pooling is much faster so
+    if device.type == "cpu" and _supports_channels_last(network, x):  # pooling is much faster so
         x = x.contiguous(memory_format=torch.channels_last)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = _Optimizer(dict(network.named_parameters()), recipe, moments or {}, correction or {})
@@ -82,7 +82,7 @@ def keyed_dropout(network: nn.Module) -> None:
                 number += 1
 
 
-def _bears_channels_last(network: nn.Module, x: Tensor) -> bool:
+def _supports_channels_last(network: nn.Module, x: Tensor) -> bool:
     """Whether images may lie in memory with channels last: a network that takes views of them may not bear it."""
     if x.ndim != 4 or not any(isinstance(part, nn.Conv2d) for part in network.modules()):
         return False

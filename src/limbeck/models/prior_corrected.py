@@ -62,7 +62,7 @@ def class_weights(labels: Array, prior: Array) -> Array:
 def resampled(weights: Array, seed: int) -> Array:
     """Row numbers, each as often as its weight says, at random where that is between two whole numbers.
 
-    No row with a weight is left out, unless there would be more than MOST_DRAWN times as many.
+    No row with a weight is left out, unless there would be more than MAX_RESAMPLED times as many.
     """
     times = weights / max(weights[weights > 0].min(initial=np.inf), 1 / MAX_RESAMPLED)
     extra = np.random.default_rng(seed).random(len(weights))

@@ -32,7 +32,7 @@ def chosen(key: Tensor, shape: tuple[int, ...], share: float, purpose: int) -> T
 
 def _random_bits(key: Tensor, count: int, purpose: int) -> Tensor:
     position = torch.arange(count, device=key.device) ^ (key ^ key)  # a compiler would overflow plain places
-    return _mix(_mix(key + purpose) + position * _signed(0x9E3779B97F4A7C15))
+    return _scramble(_scramble(key + purpose) + position * _signed(0x9E3779B97F4A7C15))
 
 
 class Dropout(nn.Module):
@@ -92,7 +92,7 @@ def _inside(at: Tensor, size: int) -> Tensor:
     return (at >= 0) & (at < size)
 
 
-def _mix(z: Tensor) -> Tensor:
+def _scramble(z: Tensor) -> Tensor:
     z = (z ^ _shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
     z = (z ^ _shifted(z, 27)) * _signed(0x94D049BB133111EB)
     return z ^ _shifted(z, 31)

@@ -15,7 +15,7 @@ MAX_WEIGHT = 1e6  # in size, of numbers in a network that comes from elsewhere
 
 
 def check_weights(given: bytes, like: bytes) -> bytes:
-    """Weights from elsewhere: of the same names and shapes as one's own, finite, and within LARGEST_WEIGHT."""
+    """Weights from elsewhere: of the same names and shapes as one's own, finite, and within MAX_WEIGHT."""
     own = load(like)
     try:
         found = load(given)

@@ -11,7 +11,7 @@ from limbeck.tables import Above0, Delta, RowsPerPerson, check_fields
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`budget = { epsilon, delta, towards, unit, rows_per_person }`: no release may spend more towards this observer.
+    """`budget = { epsilon, delta, observer, unit, rows_per_person }`: no release may spend more towards this observer.
 
     `unit` says who is protected: one person with up to `rows_per_person` rows in a party ("example"), a whole party
     ("party"), or "both", and then the larger epsilon counts.

@@ -20,8 +20,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Level = Literal["L0", "L1", "L2"]
 NoisyMaxName = Literal["gumbel", "laplace", "gaussian", "confident-gaussian"]
-CHECK = 2.0  # of Confident-GNMax: how many times the answer's noise its check has, unless told
-AGREEMENT = 0.6  # of Confident-GNMax: the share of all votes that the leading class needs, unless told
+CHECK = 2.0  # of Confident-GNMax: how many times the answer's noise its check has, unless given
+AGREEMENT = 0.6  # of Confident-GNMax: the share of all votes that the leading class needs, unless given
 MAX_NOISE = 30.0  # its logarithm over a first guess, beyond which no signal is left
 CLOSE = 1e-3  # how close calibrated noise comes to the least that suffices
 

@@ -58,8 +58,8 @@ def _rounds(axes: Any, summaries: Sequence[Summary]) -> None:
     for summary in summaries:
         last = summary.figures["rounds"].mean
         heights = [100 * accuracy for accuracy in summary.curve or [summary.figures["accuracy"].mean]]
-        places = [last - len(heights) + 1 + i for i in range(len(heights))]
-        axes.plot(places, heights, marker="." if summary.curve else "o", label=_name(summary))
+        positions = [last - len(heights) + 1 + i for i in range(len(heights))]
+        axes.plot(positions, heights, marker="." if summary.curve else "o", label=_name(summary))
     axes.set(xlabel="rounds")
     _constant(axes, summaries)
     _by_errors(axes)
@@ -121,19 +121,19 @@ def _swept(axes: Any, summaries: Sequence[Summary], key: str) -> None:
     values = [summary.swept[key] for summary in summaries]
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     for name, curve in curves.items():
-        places = [s.swept[key] if numbers else str(s.swept[key]).lower() for s in curve]
-        _accuracies(axes, places, curve, name)
+        positions = [s.swept[key] if numbers else str(s.swept[key]).lower() for s in curve]
+        _accuracies(axes, positions, curve, name)
     if numbers and len(set(values)) <= MAX_TICKS:
         axes.set_xticks(sorted(set(values)), [f"{value:g}" for value in sorted(set(values))])
     axes.set(xlabel=key)
     _constant(axes, summaries)
 
 
-def _accuracies(axes: Any, places: Sequence[Any], summaries: Sequence[Summary], name: str) -> None:
+def _accuracies(axes: Any, positions: Sequence[Any], summaries: Sequence[Summary], name: str) -> None:
     """A curve of accuracies and their deviations; a lone one is a point."""
     figures = [summary.figures["accuracy"] for summary in summaries]
     deviations = [100 * (f.deviation or 0) for f in figures]
-    axes.errorbar(places, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
+    axes.errorbar(positions, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
 
 
 def _constant(axes: Any, summaries: Sequence[Summary]) -> None:
@@ -168,9 +168,11 @@ def _curves(axes: Any, record: RunRecord) -> None:
         axes.set(xlabel="rounds", title=f"{record.algorithm}, seed {record.seed}")
         return
     last = len(record.curve) - 1
-    for place, party in enumerate(record.parties):
+    for party_index, party in enumerate(record.parties):
         points = [
-            (n, 100 * p["accuracy"][place]) for n, p in enumerate(record.curve) if p["accuracy"][place] is not None
+            (n, 100 * p["accuracy"][party_index])
+            for n, p in enumerate(record.curve)
+            if p["accuracy"][party_index] is not None
         ]
         if not points:
             continue
@@ -178,7 +180,7 @@ def _curves(axes: Any, record: RunRecord) -> None:
         [line] = axes.plot(*zip(*points, strict=True), marker=".", linewidth=1.2, label=label)
         axes.hlines(points[0][1], -MARGIN * last, points[0][0], linestyles="--", colors=line.get_color())
         for bound in record.bounds.values():
-            if (reached := bound[place]) is not None:
+            if (reached := bound[party_index]) is not None:
                 axes.hlines(100 * reached, last, (1 + MARGIN) * last, linestyles="-.", colors=line.get_color())
     axes.set(xlabel="rounds", title=f"{record.algorithm}, seed {record.seed}")
     axes.set_xticks(range(0, last + 1, math.ceil((last + 1) / MAX_TICKS)))

@@ -10,21 +10,21 @@ from limbeck.report.tables import percent
 
 EXPLANATIONS = {
     "perfect": "The public rows are like the private ones: what is learned on them holds for the private rows.",
-    "good": "The public rows can be told from the private ones, but lie among them: they will serve.",
+    "good": "Public and private rows differ slightly but overlap well. The public rows are suitable.",
     "poor": "Most private rows have no public neighbour: what is learned on these public rows may not hold for them.",
 }
 BAR = 40
 
 
 def suitability_report(fit: Suitability) -> Group:
-    """The verdict, what it rests on, and bars."""
-    dead = f"{fit.dead} of {fit.features}"
+    """The assessment, what it rests on, and bars."""
+    constant = f"{fit.constant} of {fit.features}"
     return Group(
         f"{fit.assessment}. {EXPLANATIONS[fit.assessment]}",
         "",
         f"coverage           {_bar(fit.coverage)} {percent(fit.coverage)} of private rows have a public row near them",
-        f"told apart (AUC)   {_bar(2 * max(fit.auc, 0.5) - 1)} {fit.auc:.3f}; 0.5 is not at all, 1 is always",
-        f"constant columns   {_bar(fit.dead / fit.features)} {dead} vary in private rows only",
+        f"separable (AUC)    {_bar(2 * max(fit.auc, 0.5) - 1)} {fit.auc:.3f}; 0.5 is not at all, 1 is always",
+        f"constant columns   {_bar(fit.constant / fit.features)} {constant} vary in private rows only",
     )
 
 

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from limbeck.experiments.record import RunRecord
 
 BYTE_UNITS = ("B", "kB", "MB", "GB")
-WITHHELD = "withheld"  # in the record of a real run; in owner.json it is told
+WITHHELD = "withheld"  # in the record of a real run; owner.json has it
 MAX_REMARKS = 3
 
 
@@ -48,11 +48,11 @@ def party_table(record: RunRecord) -> Table:
     own = (*heading, *record.bounds) if any(party.metrics for party in record.parties) else ()
     numbers = (Column(name, justify="right") for name in ("rows", "classes", *own))
     table = framed("parties", Column("party", justify="right"), "model", *numbers)
-    for place, party in enumerate(record.parties):
+    for party_index, party in enumerate(record.parties):
         counts = [_visible(record, party.rows, str), _visible(record, party.classes or None, _held)]
         reached = percent(party.metrics.accuracy if party.metrics else None)
-        started = (percent(_start(record, place)),) if learned else ()
-        bounds = [percent(bound[place]) for bound in record.bounds.values()]
+        started = (percent(_start(record, party_index)),) if learned else ()
+        bounds = [percent(bound[party_index]) for bound in record.bounds.values()]
         alone = (*started, reached, *bounds) if own else ()
         table.add_row(party.name or str(party.index), str(party.model["name"]), *counts, *alone)
     return table
@@ -70,9 +70,11 @@ def _visible(record: RunRecord, value: Any, shown: Callable[[Any], str]) -> str:
     return shown(value)
 
 
-def _start(record: RunRecord, place: int) -> float | None:
+def _start(record: RunRecord, party_index: int) -> float | None:
     """Where a party's curve begins."""
-    return next((point["accuracy"][place] for point in record.curve if point["accuracy"][place] is not None), None)
+    return next(
+        (point["accuracy"][party_index] for point in record.curve if point["accuracy"][party_index] is not None), None
+    )
 
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:

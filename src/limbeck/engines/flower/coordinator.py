@@ -108,16 +108,16 @@ class Connection:
             self._coming.setdefault(proto.metadata.reply_to_message_id, (proto, ChunkedMessage(tree, max_bytes)))
         self._coming = {number: reply for number, reply in self._coming.items() if number in posted}
         for number, (proto, chunk) in list(self._coming.items()):
-            letter, why = None, ""
+            envelope, why = None, ""
             try:
-                letter = self._envelope(proto, chunk, pull, posted[number])
+                envelope = self._envelope(proto, chunk, pull, posted[number])
             except ConnectionLostError:
                 raise
             except LimbeckError as error:
                 why = str(error)
-            if letter is None and not why:
+            if envelope is None and not why:
                 continue  # pieces of it are lacking
-            yield number, letter, why
+            yield number, envelope, why
             del self._coming[number]
             with suppress(httpx.HTTPError):
                 client.ConfirmMessageReceived(

@@ -17,7 +17,9 @@ from limbeck.engines.flower.chunks import ConnectionLostError, envelope_in, erro
 from limbeck.engines.flower.keys import public_bytes, read_party_key
 from limbeck.errors import LimbeckError
 
-HEARTBEAT = 10.0  # seconds that the SuperLink is told; after twice as many without a sign a party counts as gone
+HEARTBEAT = (
+    10.0  # seconds that are announced to the SuperLink; after twice as many without a sign a party counts as gone
+)
 
 PARTING = 3.0  # seconds that a party stays after an answer, so that it is fetched
 

@@ -143,8 +143,8 @@ class Stack:
     def loss(self, slot: int, rows: Array, targets: Array) -> float:
         """A slot's loss on rows that it does not learn from, by their places."""
         x, y = (
-            data[torch.from_numpy(places).to(self.device.type, torch.int64)]
-            for data, places in ((self.rows, rows), (self.targets, targets))
+            data[torch.from_numpy(positions).to(self.device.type, torch.int64)]
+            for data, positions in ((self.rows, rows), (self.targets, targets))
         )
         with self._asked(), self.device.numerics():
             return loss_on(_Alone(self.network, self._held(slot)), x, y, self.recipe)

@@ -16,7 +16,7 @@ from limbeck.protocol.rows import Array
 
 LAPLACE_STEPS = 80  # of a Laplace loss distribution in one count's largest loss
 COARSEST, FINEST = 20, 160  # steps of an exact composition in the loss of its clearest case
-FINE, MAX_DEVIATIONS = 20_001, 10.0  # losses of Gaussian noise that are told apart, and its deviations that are
+FINE, MAX_DEVIATIONS = 20_001, 10.0  # losses of Gaussian noise that are distinguished, and its deviations that are
 BINS = 256  # where the range of a Gumbel query's losses may lie
 TINY = 5e-324
 MAX_MARGINS = 20_000
@@ -109,7 +109,7 @@ def mixed(events: Sequence[DpEvent], delta: float) -> float:
     edges, lower = mu * mu / 2 + mu * steps, np.diff(special.ndtr(steps[: FINE // 2 + 1]))
     probability, beyond_all = np.concatenate([lower, lower[::-1]]), 2 * float(special.ndtr(-MAX_DEVIATIONS))
     if not delta > 2 * beyond_all:
-        raise UnknownEventError("so small a delta is beyond what is told apart")
+        raise UnknownEventError("so small a delta is beyond the resolution of this accountant")
 
     def beyond(eps: float) -> float:
         reached = np.interp(-np.exp(eps - edges[1:]), -np.exp(-grid), value, right=1.0)
