@@ -97,16 +97,16 @@ def main() -> None:
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--only", default="")
     parser.add_argument("--picture", type=Path, default=Path("figure2.png"))
-    summary = parser.parse_args()
-    args = Args(summary.out, summary.file, summary.seed, tuple(summary.settings))
+    options = parser.parse_args()
+    args = Args(options.out, options.file, options.seed, tuple(options.settings))
     warnings.simplefilter("ignore", LimbeckWarning)
     args.out.mkdir(exist_ok=True)
-    if summary.phase == "local":
-        local(args, summary.betas)
-    elif summary.phase == "distil":
-        distil(args, [name for name in VARIANTS if re.search(summary.only, name)])
+    if options.phase == "local":
+        local(args, options.betas)
+    elif options.phase == "distil":
+        distil(args, [name for name in VARIANTS if re.search(options.only, name)])
     else:
-        draw(args, summary.picture)
+        draw(args, options.picture)
 
 
 def local(args: Args, betas: Sequence[float], trainer: Trainer | None = None) -> None:

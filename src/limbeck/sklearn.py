@@ -33,8 +33,8 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     scikit-learn estimator, a model's name or its table, or a list, one for each party; then the server's is
     `server_estimator`. Which party holds a row is given by `groups` in `fit`; without them rows are split
     among `parties` by `split` (evenly by default; a split, or its table such as {"kind": "dirichlet", "beta": 0.5}), or
-    among fewer where each would hold fewer rows than the algorithm cuts them into. `public` are public rows, or a pair (X, y) of labelled
-    ones; without it a `public_share` of the rows is set aside, at random, and nobody's. `classes` names all classes,
+    among fewer where each would hold fewer rows than the algorithm cuts them into. `public` are public rows, or a pair
+    (X, y) of labelled ones; without it a `public_share` of the rows is set aside, at random, and nobody's. `classes` names all classes,
     where y does not hold them all or may not tell.
 
     Where an algorithm ends with a model for each party, their mean probabilities decide. `result_` is the run's result
