@@ -84,7 +84,7 @@ def test_a_share_of_the_rows_is_set_aside_as_public_and_is_nobodys() -> None:
 
 def test_fewer_parties_get_rows_where_rows_are_few() -> None:
     few = np.r_[0:6, 50:56, 100:106]
-    with pytest.warns(LimbeckWarning, match="14 rows are split among 2 parties, not to 9: each needs at least 5"):
+    with pytest.warns(LimbeckWarning, match="14 rows are split among 2 parties, not 9: each needs at least 5"):
         record = classifier(parties=9, algorithm=FedKT(subsets=5)).fit(X[few], Y[few]).result_.record
     assert len(record.parties) == 2
 

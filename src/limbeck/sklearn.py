@@ -34,8 +34,8 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     `server_estimator`. Which party holds a row is given by `groups` in `fit`; without them rows are split
     among `parties` by `split` (evenly by default; a split, or its table such as {"kind": "dirichlet", "beta": 0.5}), or
     among fewer where each would hold fewer rows than the algorithm cuts them into. `public` are public rows, or a pair
-    (X, y) of labelled ones; without it a `public_share` of the rows is set aside, at random, and nobody's. `classes` names all classes,
-    where y does not hold them all or may not tell.
+    (X, y) of labelled ones; without it a `public_share` of the rows is set aside, at random, and nobody's. `classes`
+    names all classes, where y does not hold them all or may not tell.
 
     Where an algorithm ends with a model for each party, their mean probabilities decide. `result_` is the run's result
     (None where y holds but one class): its record tells rounds, bytes and privacy. The algorithm's parameters are also
@@ -174,7 +174,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parties = max(1, min(int(self.parties), len(y) // fewest))
         if parties < self.parties:
             message = (
-                f"{len(y)} rows are split among {parties} parties, not to {self.parties}: each needs at least {fewest}"
+                f"{len(y)} rows are split among {parties} parties, not {self.parties}: each needs at least {fewest}"
             )
             warnings.warn(message, LimbeckWarning, stacklevel=2)
         numbers = np.searchsorted(self.classes_, y)

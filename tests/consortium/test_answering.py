@@ -259,6 +259,6 @@ def test_the_owner_sees_what_left_what_is_spent_and_the_head_of_the_ledger(home:
     assert (message.exit_code, message.output) == (0, "Nothing has left.\n")
     assert answer(PartyFolder(home), question(method)).refusal is None
     shown = CliRunner().invoke(app, ["party", "ledger", str(home)]).output
-    assert "budget: epsilon 2.5 at delta 1e-05 towards server, unit row; spent 2" in shown
+    assert "budget: epsilon 2.5 at delta 1e-05 towards server, unit example; spent 2" in shown
     number, digest = PartyFolder(home).ledger_store("run", None).head
     assert f"head: {number} entries, the last {digest}" in shown

@@ -265,7 +265,7 @@ def test_a_ledger_that_is_begun_anew_is_noticed_by_what_the_party_keeps(home: Pa
     assert refusal(home, PRIVATE) is None
     for path in home.glob("ledger.sqlite*"):
         path.unlink()
-    with pytest.raises(LimbeckError, match=r"entry 1 is missing: .*kept\.sqlite names"):
+    with pytest.raises(LimbeckError, match=r"entry 1 is missing: .*answers\.sqlite names"):
         check(PartyFolder(home))
     assert refusal(home, PRIVATE, run="another") == CANNOT
 

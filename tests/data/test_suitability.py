@@ -33,7 +33,7 @@ def test_rows_far_away_are_poor_and_constant_columns_are_counted() -> None:
     public = CLOUD.copy()
     public[:, 3] = 7
     fit = suitability(public, CLOUD[:300] + 40)
-    assert (fit.assessment, fit.constant, fit.features) == ("poor", 1, 5)
+    assert (fit.assessment, fit.constant_columns, fit.features) == ("poor", 1, 5)
     assert fit.coverage == coverage(public, CLOUD[:300] + 40) == 0
 
 

@@ -1,8 +1,8 @@
 """A party's folder: its key, its secret, its settings, what it has answered, and the ledger of all that ever left it.
 
-`join.json`, `key` and `secret` come from `limbeck party init`; `party.toml` is the owner's; `kept.sqlite` holds answers
-and what algorithms remember between questions, `ledger.sqlite` every release of every run, `checked.json` which rows
-were checked, `models/` the models that the party got. Nobody but the owner may read them.
+`join.json`, `key` and `secret` come from `limbeck party init`; `party.toml` is the owner's; `answers.sqlite` holds
+answers and what algorithms remember between questions, `ledger.sqlite` every release of every run, `checked.json` which
+rows were checked, `models/` the models that the party got. Nobody but the owner may read them.
 """
 
 import json

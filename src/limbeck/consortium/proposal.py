@@ -40,8 +40,8 @@ OPEN = """
 # [budget]
 # epsilon = 3.0
 # delta = 1e-5
-# observer = "server"       # who may learn no more than this: "server", "parties" or "public"
-# unit = "example"             # what is protected: "example", "party" or "both"
+# observer = "server"      # who may learn no more than this: "server", "parties" or "public"
+# unit = "example"         # what is protected: "example", "party" or "both"
 # rows_per_person = 1      # how many of your rows may belong to one person
 """
 AGREED = """

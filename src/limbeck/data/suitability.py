@@ -25,12 +25,12 @@ Assessment = Literal["perfect", "good", "poor"]
 @dataclass(frozen=True, slots=True)
 class Suitability:
     """`auc`: how well a classifier tells public from private rows (0.5: not at all). `coverage`: the share of private
-    rows that have a public neighbour as near as public rows have. `constant`: columns that vary only in private rows.
-    The distances behind the coverage are to the nearest public row."""
+    rows that have a public neighbour as near as public rows have. `constant_columns`: columns that vary only in
+    private rows. The distances behind the coverage are to the nearest public row."""
 
     auc: float
     coverage: float
-    constant: int
+    constant_columns: int
     features: int
     public_distances: Array
     private_distances: Array
@@ -51,7 +51,7 @@ def suitability(public: Array, private: Array, seed: int = 0) -> Suitability:
     return Suitability(
         auc=_discriminator_auc(open_rows[: len(open_rows) // 2], own, seed),
         coverage=coverage,
-        constant=int(((open_rows.std(axis=0) == 0) & (own.std(axis=0) > 0)).sum()),
+        constant_columns=int(((open_rows.std(axis=0) == 0) & (own.std(axis=0) > 0)).sum()),
         features=open_rows.shape[1],
         public_distances=public_distances,
         private_distances=private_distances,

@@ -18,13 +18,13 @@ BAR = 40
 
 def suitability_report(fit: Suitability) -> Group:
     """The assessment, what it rests on, and bars."""
-    constant = f"{fit.constant} of {fit.features}"
+    constant = f"{fit.constant_columns} of {fit.features}"
     return Group(
         f"{fit.assessment}. {EXPLANATIONS[fit.assessment]}",
         "",
         f"coverage           {_bar(fit.coverage)} {percent(fit.coverage)} of private rows have a public row near them",
         f"separable (AUC)    {_bar(2 * max(fit.auc, 0.5) - 1)} {fit.auc:.3f}; 0.5 is not at all, 1 is always",
-        f"constant columns   {_bar(fit.constant / fit.features)} {constant} vary in private rows only",
+        f"constant columns   {_bar(fit.constant_columns / fit.features)} {constant} vary in private rows only",
     )
 
 
