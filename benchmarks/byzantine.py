@@ -20,7 +20,7 @@ import numpy as np
 
 from limbeck.algorithms.fedkt import FedKT, Students
 from limbeck.algorithms.fedmd import FedMD
-from limbeck.algorithms.fedvote import LARGEST, FedVote, Votes
+from limbeck.algorithms.fedvote import MAX_VALUE, FedVote, Votes
 from limbeck.algorithms.scoring import Scores
 from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
@@ -66,7 +66,7 @@ class ByzantineSilo(Silo):
                 return Votes(self.rng.dirichlet(np.ones(self.classes), size=len(votes)).astype(np.float16), counts)
             case Votes(votes):
                 labels = PackedModel(self.student).vote(self.public.x[: len(votes)])
-                counts = np.where(np.arange(self.classes) < 2, LARGEST, 0.0)
+                counts = np.where(np.arange(self.classes) < 2, MAX_VALUE, 0.0)
                 return Votes(np.eye(self.classes)[labels].astype(np.float16), counts)
         return value
 
@@ -83,8 +83,8 @@ def byzantine(silo: Silo, algorithm: Algorithm, behaviour: str, student: bytes, 
 def federation(algorithm: Algorithm, seed: int, parties: int, beta: float | None) -> Federation:
     data = load("digits")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), seed)
-    split = Iid() if beta is None else Dirichlet(beta=beta, least=10)
-    held = split.deal(data.y[parts.private], {}, parties, stream(seed, "split"))
+    split = Iid() if beta is None else Dirichlet(beta=beta, min_rows=10)
+    held = split.partition(data.y[parts.private], {}, parties, stream(seed, "split"))
     model = model_from({"name": "random-forest", "n_estimators": 50})
     return Federation(
         algorithm=algorithm,

@@ -35,8 +35,8 @@ def seconds(trainer: str, rounds: int, settings: list[str]) -> tuple[list[float]
     """Of each round, and the accuracy at the end."""
     own = [f"training.trainer={trainer}", f"algorithm.rounds={rounds}"]
     record: Any = run_file(FILE, [*own, *settings]).record
-    told = [step["seconds"] for step in record.timing["requests"] if step["request"] == "TrainRequest"]
-    return told, record.metrics.accuracy
+    summary = [step["seconds"] for step in record.timing["requests"] if step["request"] == "TrainRequest"]
+    return summary, record.metrics.accuracy
 
 
 def mean(rounds: list[float]) -> float:

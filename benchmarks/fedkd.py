@@ -1,8 +1,8 @@
 """FedKD's tables from one local phase a split: what the parties predict is kept, and only distilled again.
 
-python benchmarks/fedkd.py local  --kept FOLDER [--betas 1.0 0.1] [--seed 0] [--set KEY=VALUE ...]
-python benchmarks/fedkd.py distil --kept FOLDER [--only REGEX] [--seed 0] [--set KEY=VALUE ...]
-python benchmarks/fedkd.py draw   --kept FOLDER [--picture FILE]
+python benchmarks/fedkd.py local  --out FOLDER [--betas 1.0 0.1] [--seed 0] [--set KEY=VALUE ...]
+python benchmarks/fedkd.py distil --out FOLDER [--only REGEX] [--seed 0] [--set KEY=VALUE ...]
+python benchmarks/fedkd.py draw   --out FOLDER [--picture FILE]
 """
 
 import argparse
@@ -22,7 +22,7 @@ from limbeck.errors import LimbeckWarning
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import deal
+from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.run import federation_of
 from limbeck.models.device import Device
 from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Pack, Refit
@@ -67,7 +67,7 @@ VARIANTS = {
 class Args:
     """What the command line says."""
 
-    kept: Path
+    out: Path
     file: Path = FILE
     seed: int = 0
     settings: tuple[str, ...] = ()
@@ -75,15 +75,15 @@ class Args:
     def read(self, settings: Sequence[str]) -> tuple[Experiment, Federation]:
         table, _ = override(read_toml(self.file), [*self.settings, *settings, f"seed={self.seed}"])
         experiment = check_table(Experiment, table, str(self.file))
-        return experiment, federation_of(experiment, table, deal(experiment, self.file.parent))
+        return experiment, federation_of(experiment, table, partition_rows(experiment, self.file.parent))
 
-    def keep(self, told: Mapping[str, Any]) -> None:
-        with (self.kept / "results.jsonl").open("a") as file:
-            file.write(json.dumps(told, default=str) + "\n")
-        print(json.dumps(told, default=str), flush=True)
+    def keep(self, summary: Mapping[str, Any]) -> None:
+        with (self.out / "results.jsonl").open("a") as file:
+            file.write(json.dumps(summary, default=str) + "\n")
+        print(json.dumps(summary, default=str), flush=True)
 
     def known(self) -> list[dict[str, Any]]:
-        results = self.kept / "results.jsonl"
+        results = self.out / "results.jsonl"
         return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
 
 
@@ -91,34 +91,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("phase", choices=["local", "distil", "draw"])
     parser.add_argument("--file", type=Path, default=FILE)
-    parser.add_argument("--kept", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--betas", type=float, nargs="+", default=[1.0, 0.1])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--only", default="")
     parser.add_argument("--picture", type=Path, default=Path("figure2.png"))
-    told = parser.parse_args()
-    args = Args(told.kept, told.file, told.seed, tuple(told.settings))
+    options = parser.parse_args()
+    args = Args(options.out, options.file, options.seed, tuple(options.settings))
     warnings.simplefilter("ignore", LimbeckWarning)
-    args.kept.mkdir(exist_ok=True)
-    if told.phase == "local":
-        local(args, told.betas)
-    elif told.phase == "distil":
-        distil(args, [name for name in VARIANTS if re.search(told.only, name)])
+    args.out.mkdir(exist_ok=True)
+    if options.phase == "local":
+        local(args, options.betas)
+    elif options.phase == "distil":
+        distil(args, [name for name in VARIANTS if re.search(options.only, name)])
     else:
-        draw(args, told.picture)
+        draw(args, options.picture)
 
 
 def local(args: Args, betas: Sequence[float], trainer: Trainer | None = None) -> None:
     """Every party's training to completion, all splits in one stack; what it says, and how good it is alone."""
     splits = [f"data.split.beta={beta}" for beta in betas]
-    dealt = [args.read([split]) for split in splits]
-    experiment = dealt[0][0]
-    trainer = trainer or trainer_for(experiment.training, experiment.models, base=args.kept)
+    partitioned = [args.read([split]) for split in splits]
+    experiment = partitioned[0][0]
+    trainer = trainer or trainer_for(experiment.training, experiment.models, base=args.out)
     began = time.perf_counter()
-    weights = iter(trainer.run(*first_jobs([federation for _, federation in dealt], experiment.algorithm)))
+    weights = iter(trainer.run(*first_jobs([federation for _, federation in partitioned], experiment.algorithm)))
     seconds = time.perf_counter() - began
-    for split, (_, federation) in zip(splits, dealt, strict=True):
+    for split, (_, federation) in zip(splits, partitioned, strict=True):
         assert federation.test is not None
         assert federation.public is not None
         accuracy = []
@@ -128,10 +128,10 @@ def local(args: Args, betas: Sequence[float], trainer: Trainer | None = None) ->
                 asked_of(model, found, federation.test.x.shape[1:], len(federation.classes)),
             )
             accuracy.append(float((network(federation.test.x).argmax(axis=1) == federation.test.y).mean()))
-            np.save(args.kept / f"logits-{name}.npy", network(federation.public.x))
-            (args.kept / f"weights-{name}").write_bytes(found)
-        told = {"name": "local", "seed": args.seed, "settings": [*args.settings, split], "standalone": accuracy}
-        args.keep({**told, "seconds": seconds, "training": dict(trainer.said)})
+            np.save(args.out / f"logits-{name}.npy", network(federation.public.x))
+            (args.out / f"weights-{name}").write_bytes(found)
+        summary = {"name": "local", "seed": args.seed, "settings": [*args.settings, split], "standalone": accuracy}
+        args.keep({**summary, "seconds": seconds, "training": dict(trainer.description)})
         print(f"{split}: standalone {100 * np.mean(accuracy):.2f} ± {100 * np.std(accuracy):.2f} %", flush=True)
 
 
@@ -151,10 +151,10 @@ def asked_of(model: Any, weights: bytes, row: tuple[int, ...], classes: int) -> 
     """A network that is asked where there is a GPU, its products rounded to TF32."""
     import torch
 
-    place = Device("cuda" if torch.cuda.is_available() else "cpu", "tf32")
+    device = Device("cuda" if torch.cuda.is_available() else "cpu", "tf32")
     fitted = model.with_weights(weights, row, classes)
-    fitted.network.to(place.device)
-    return lambda rows: fitted.logits(rows, place)
+    fitted.network.to(device.type)
+    return lambda rows: fitted.logits(rows, device)
 
 
 def distil(args: Args, names: Sequence[str], trainer: "Replayed | None" = None) -> None:
@@ -164,9 +164,9 @@ def distil(args: Args, names: Sequence[str], trainer: "Replayed | None" = None) 
         if any(what == {key: each.get(key) for key in what} for each in known):
             continue
         experiment, federation = args.read(VARIANTS[name])
-        if not (args.kept / f"logits-{content_hash(federation.private[0].x)[:16]}.npy").exists():
-            raise SystemExit(f"{args.kept} holds no logits of the parties of {name!r}: run the phase local first")
-        trainer = trainer or Replayed(trainer_for(experiment.training, experiment.models), args.kept)
+        if not (args.out / f"logits-{content_hash(federation.private[0].x)[:16]}.npy").exists():
+            raise SystemExit(f"{args.out} holds no logits of the parties of {name!r}: run the phase local first")
+        trainer = trainer or Replayed(trainer_for(experiment.training, experiment.models), args.out)
         args.keep({**what, **distilled(federation, trainer)})
 
 
@@ -182,8 +182,8 @@ class Replayed:
         self.networks: dict[str, Callable[[Array], Array]] = {}
 
     @property
-    def said(self) -> Mapping[str, Any]:
-        return self.trainer.said
+    def description(self) -> Mapping[str, Any]:
+        return self.trainer.description
 
     def run(self, jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Any]:
         return [self._run(job, classes, seed) for job, seed in zip(jobs, seeds, strict=True)]
@@ -197,7 +197,7 @@ class Replayed:
             case Pack():
                 return b"alone"
             case ForwardPass() if len(job.start) == 16:
-                return self._said(job, classes)
+                return self._predictions(job, classes)
             case Fit(model=TorchModel() as model):
                 [first] = self.trainer.run([InitialWeights(model, job.rows.shape[1:])], classes, [seed])
                 fit = Refit(model, job.rows, job.targets, first, job.recipe)
@@ -205,7 +205,7 @@ class Replayed:
                 job = Pack(model, self.central, job.rows.shape[1:])
         return self.trainer.run([job], classes, [seed])[0]
 
-    def _said(self, job: ForwardPass, classes: int) -> Array:
+    def _predictions(self, job: ForwardPass, classes: int) -> Array:
         name = job.start.decode()
         if self.public is not None and np.may_share_memory(job.asked, self.public):
             return np.asarray(np.load(self.folder / f"logits-{name}.npy"))[: len(job.asked)]
@@ -223,10 +223,10 @@ def distilled(federation: Federation, trainer: Replayed) -> dict[str, Any]:
     outcome = engine.run()
     assert federation.test is not None
     test, classes = federation.test.x, len(federation.classes)
-    said = asked_of(federation.server_model, trainer.central, test.shape[1:], classes)(test)
+    predictions = asked_of(federation.server_model, trainer.central, test.shape[1:], classes)(test)
     rows = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
     return {
-        "accuracy": float((said.argmax(axis=1) == federation.test.y).mean()),
+        "accuracy": float((predictions.argmax(axis=1) == federation.test.y).mean()),
         "epsilon_public": epsilon_towards("public", rows, DELTA),
         "figures": dict(outcome.figures),
         "up": engine.traffic.up(),

@@ -11,8 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).parent
-EXPERIMENT = HERE.parent / "examples" / "adult.toml"
+CPU = Path(__file__).parent
+EXPERIMENT = CPU.parent / "examples" / "adult.toml"
 TURNS = 3
 
 
@@ -28,7 +28,7 @@ def main() -> None:
         sys.exit("this benchmark needs adult_a9a.npz in the folder that LIMBECK_DATA names")
     os.environ["LIMBECK_DATA"] = str(Path(folder).resolve())
     limbeck = [sys.executable, "-m", "limbeck", "run", str(EXPERIMENT), "--json"]
-    plain = [sys.executable, str(HERE / "plain_forests.py")]
+    plain = [sys.executable, str(CPU / "plain_forests.py")]
     with tempfile.TemporaryDirectory() as where:
         turns = [(seconds(limbeck, where), seconds(plain, where)) for _ in range(TURNS)]
     ours, theirs = (min(times) for times in zip(*turns, strict=True))

@@ -12,7 +12,7 @@ from limbeck.data.own import PartitionedRows
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import deal
+from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.run import federation_of
 from limbeck.models.device import Device
 from limbeck.models.jobs import Fit
@@ -23,9 +23,9 @@ from limbeck.protocol.recipe import Recipe
 EXPERIMENT = Path(__file__).parent.parent / "examples" / "mnist_full.toml"
 
 
-def sequential(experiment: Experiment, dealt: PartitionedRows, device: str) -> float:
+def sequential(experiment: Experiment, partitioned: PartitionedRows, device: str) -> float:
     """Seconds a step of one network alone, over 200 steps."""
-    rows, trainer = dealt.private[0], SequentialTrainer(Device(device))
+    rows, trainer = partitioned.private[0], SequentialTrainer(Device(device))
     job = Fit(experiment.model, rows.x[:3200], rows.y[:3200], Recipe(epochs=2, batch=32, weight_decay=1e-6))
     times = []
     for _ in range(2):
@@ -47,13 +47,13 @@ def main() -> None:
     for seed in args.seeds:
         table, _ = override(read_toml(EXPERIMENT), [*args.settings, f"seed={seed}"])
         experiment, clock = check_table(Experiment, table, str(EXPERIMENT)), Clock()
-        known = len(trainer.said.get("stacks", []))
+        known = len(trainer.description.get("stacks", []))
         with clock.phase("data"):
-            dealt = deal(experiment)
-        plain = plain or sequential(experiment, dealt, trainer.said["device"])
+            partitioned = partition_rows(experiment)
+        plain = plain or sequential(experiment, partitioned, trainer.description["device"])
         clock = Clock(clock.phases)
-        record = federation_of(experiment, table, dealt).run(trainer, clock).record
-        stacks = trainer.said.get("stacks", [])[known:]
+        record = federation_of(experiment, table, partitioned).run(trainer, clock).record
+        stacks = trainer.description.get("stacks", [])[known:]
         prepare = sum(stack["seconds"]["prepare"] for stack in stacks)
         assert record.metrics is not None
         accuracies.append(record.metrics.accuracy)
@@ -63,10 +63,10 @@ def main() -> None:
         )
         for stack in stacks:
             each = stack["seconds"]["train"] / stack["network_steps"]
-            told = {phase: round(seconds, 2) for phase, seconds in stack["seconds"].items()}
+            summary = {phase: round(seconds, 2) for phase, seconds in stack["seconds"].items()}
             print(
                 f"   {stack['networks']} networks in {stack['depth']} slots: {each * 1e3:.4f} ms a step and network, "
-                f"{plain / each:.0f} times faster than sequential; {told}",
+                f"{plain / each:.0f} times faster than sequential; {summary}",
                 flush=True,
             )
     print(f"sequential, 200 steps: {plain * 1e3:.3f} ms a step")

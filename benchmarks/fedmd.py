@@ -24,17 +24,17 @@ def main() -> None:
     records = [run_file(args.file, [*args.settings, f"seed={seed}"]).record for seed in range(args.seeds)]
     start, end = (np.mean([record.curve[at]["accuracy"] for record in records], axis=0) for at in (0, -1))
     print(f"{args.file.stem} {' '.join(args.settings)}: {args.seeds} seeds, {records[0].rounds} rounds")
-    print(f"   start {_told(start)}")
-    print(f"   end   {_told(end)}")
-    print(f"   gain  {_told(end - start)}, mean {100 * (end - start).mean():.1f}")
+    print(f"   start {_summary(start)}")
+    print(f"   end   {_summary(end)}")
+    print(f"   gain  {_summary(end - start)}, mean {100 * (end - start).mean():.1f}")
     if records[0].bounds:
         pooled = np.mean([np.array(record.bounds["pooled"], float) for record in records], axis=0)
-        print(f"   pooled {_told(pooled)}, mean distance {100 * (pooled - end).mean():.1f}")
+        print(f"   pooled {_summary(pooled)}, mean distance {100 * (pooled - end).mean():.1f}")
     up = np.mean([record.bytes["up"] for record in records])
     print(f"   bytes up {up:.0f}, seconds {np.mean([record.timing['seconds'] for record in records]):.1f}", flush=True)
 
 
-def _told(values: Any) -> str:
+def _summary(values: Any) -> str:
     return " ".join(f"{100 * value:5.1f}" for value in values)
 
 

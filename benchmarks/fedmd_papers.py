@@ -1,7 +1,7 @@
 """FedMD's and FedMD-NFDP's own scenarios, public starts shared between their variants; what is kept is not run again.
 
 python benchmarks/fedmd_papers.py femnist --starts femnist-starts --learn 0 2 4 6 8
-python benchmarks/fedmd_papers.py femnist --starts femnist-starts --kept kept.jsonl [--only REGEX]
+python benchmarks/fedmd_papers.py femnist --starts femnist-starts --out results.jsonl [--only REGEX]
 
 Starts on public rows are kept in a folder: several such programs, each with some of the parties, share a GPU better
 than one. Test rows are asked where networks are trained, for ONNX would keep the CPU busy. Options for both: --seed 0,
@@ -26,7 +26,7 @@ from limbeck.errors import LimbeckWarning
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import deal
+from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.run import federation_of
 from limbeck.models.caching import key_of_job
 from limbeck.models.jobs import ForwardPass, Refit
@@ -76,7 +76,7 @@ SCENARIOS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenario", choices=SCENARIOS)
-    parser.add_argument("--kept", type=Path)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--starts", type=Path, required=True)
     parser.add_argument("--learn", type=int, nargs="*")
     parser.add_argument("--seed", type=int, default=0)
@@ -88,19 +88,19 @@ def main() -> None:
     if args.learn:
         learn_starts(args)
         return
-    kept = [json.loads(line) for line in args.kept.read_text().splitlines()] if args.kept.exists() else []
+    results = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []
     trainer = None
     for name, (file, settings) in SCENARIOS[args.scenario].items():
-        found = [each for each in kept if each["name"] == name and each["seed"] == args.seed]
+        found = [each for each in results if each["name"] == name and each["seed"] == args.seed]
         if found:
-            tell(found[0])
+            print_summary(found[0])
         elif re.search(args.only, name):
             experiment, table = read(file, [*settings, *args.settings, f"seed={args.seed}"])
             trainer = trainer or Starting(trainer_for(experiment.training, experiment.models), args.starts)
             ran = {"name": name, "seed": args.seed, "config": table, **result_of(experiment, table, trainer)}
-            with args.kept.open("a") as kept_file:
-                kept_file.write(json.dumps(ran) + "\n")
-            tell(ran)
+            with args.out.open("a") as results_file:
+                results_file.write(json.dumps(ran) + "\n")
+            print_summary(ran)
 
 
 def read(file: str, settings: list[str]) -> tuple[Experiment, dict[str, Any]]:
@@ -117,8 +117,8 @@ class Starting:
     folder: Path
 
     @property
-    def said(self) -> Mapping[str, Any]:
-        return self.trainer.said
+    def description(self) -> Mapping[str, Any]:
+        return self.trainer.description
 
     def run(self, jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Any]:
         if not (isinstance(jobs[0], Refit) and jobs[0].recipe and jobs[0].recipe.patience):
@@ -138,15 +138,15 @@ def learn_starts(args: argparse.Namespace) -> None:
     file, _ = next(iter(SCENARIOS[args.scenario].values()))
     experiment, table = read(file, [*args.settings, f"seed={args.seed}", "algorithm.rounds=0", "bounds=false"])
     starting = Starting(trainer_for(experiment.training, experiment.models), args.starts)
-    federation = federation_of(experiment, table, deal(experiment, Path()))
+    federation = federation_of(experiment, table, partition_rows(experiment, Path()))
     for party in args.learn:
         silent = set(range(experiment.parties)) - {party}
         InProcess(federation.algorithm, *federation.sites(starting), starting, silent).run()
-    print(json.dumps(starting.said["stacks"]), flush=True)
+    print(json.dumps(starting.description["stacks"]), flush=True)
 
 
 def result_of(experiment: Experiment, table: Mapping[str, Any], trainer: Trainer) -> dict[str, Any]:
-    federation = federation_of(experiment, table, deal(experiment, Path()))
+    federation = federation_of(experiment, table, partition_rows(experiment, Path()))
     began = time.perf_counter()
     curve, up = learned(federation, trainer)
     seconds = time.perf_counter() - began
@@ -176,27 +176,29 @@ def learned(federation: Federation, trainer: Trainer) -> tuple[list[list[float]]
             return
         last = weights
         asked = [ForwardPass(silo.model, weights, test.x) for silo, weights in zip(engine.silos, last, strict=True)]
-        said = trainer.run(asked, len(federation.classes), [0] * len(asked))
-        curve.append([float((logits.argmax(axis=1) == test.y).mean()) for logits in said])
+        predictions = trainer.run(asked, len(federation.classes), [0] * len(asked))
+        curve.append([float((logits.argmax(axis=1) == test.y).mean()) for logits in predictions])
 
     engine.watch = look
     engine.run()
     return curve, engine.traffic.up()
 
 
-def tell(ran: Mapping[str, Any]) -> None:
+def print_summary(ran: Mapping[str, Any]) -> None:
     start, end = (np.array(ran["curve"][at]) for at in (0, -1))
     print(f"{ran['name']}, seed {ran['seed']}: {len(ran['curve']) - 1} rounds")
-    print(f"   start {told(start)}, mean {100 * start.mean():.1f}")
-    print(f"   end   {told(end)}, mean {100 * end.mean():.1f}")
-    print(f"   gain  {told(end - start)}, mean {100 * (end - start).mean():.1f}")
+    print(f"   start {percent(start)}, mean {100 * start.mean():.1f}")
+    print(f"   end   {percent(end)}, mean {100 * end.mean():.1f}")
+    print(f"   gain  {percent(end - start)}, mean {100 * (end - start).mean():.1f}")
     if ran["pooled"]:
         pooled = np.array(ran["pooled"])
-        print(f"   pooled {told(pooled)}, mean {100 * pooled.mean():.1f}, distance {100 * (pooled - end).mean():.1f}")
+        print(
+            f"   pooled {percent(pooled)}, mean {100 * pooled.mean():.1f}, distance {100 * (pooled - end).mean():.1f}"
+        )
     print(f"   bytes up {ran['up']}, seconds {ran['seconds']:.1f}", flush=True)
 
 
-def told(values: Any) -> str:
+def percent(values: Any) -> str:
     return " ".join(f"{100 * value:5.1f}" for value in values)
 
 

@@ -30,15 +30,15 @@ def main(parties: int) -> None:
     shares = np.array_split(np.random.default_rng(0).permutation(np.arange(600, len(digits.x))), parties)
     with tempfile.TemporaryDirectory() as where:
         home = Path(where)
-        settled = _settle(home, shares)
+        set_up_seconds = _set_up(home, shares)
         running = [_start("server", "start", home / "server")]
         try:
             began = time.perf_counter()
             running += [_start("party", "start", home / f"p{n}") for n in range(parties)]
             _until_all_are_there(home / "server", parties)
             there = time.perf_counter() - began
-            told = _said("server", "run", home / "server", home / "server" / "experiment.toml", "--json")
-            took = json.loads(told)
+            summary = _output_of("server", "run", home / "server", home / "server" / "experiment.toml", "--json")
+            took = json.loads(summary)
             memory = [_memory(program.pid) for program in running]
         finally:
             for program in running:
@@ -54,7 +54,7 @@ def main(parties: int) -> None:
         classes=list(range(10)),
     )
     alone = time.perf_counter() - began
-    print(f"{parties} parties: {settled:.1f} s to invite and admit, {there:.1f} s until all were there")
+    print(f"{parties} parties: {set_up_seconds:.1f} s to invite and admit, {there:.1f} s until all were there")
     each, silent = took["seconds"] / parties, took["missing"] or "nobody"
     print(f"run: {took['seconds']:.1f} s, {each:.2f} s a party; silent: {silent}")
     print(f"in one process: {alone:.1f} s; the network is {took['seconds'] / alone:.1f} times as long")
@@ -62,7 +62,7 @@ def main(parties: int) -> None:
     print(f"memory: server {memory[0] / 2**20:.0f} MB, a party {np.mean(memory[1:]) / 2**20:.0f} MB on average")
 
 
-def _settle(home: Path, shares: list[Any]) -> float:
+def _set_up(home: Path, shares: list[Any]) -> float:
     """All folders, through the library: thirty programs started one after the other say little of the network."""
     from limbeck.consortium import party, server
 
@@ -97,7 +97,7 @@ def _until_all_are_there(server: Path, parties: int) -> None:
         time.sleep(0.5)
 
 
-def _said(*words: object) -> str:
+def _output_of(*words: object) -> str:
     done = subprocess.run([*LIMBECK, *map(str, words)], check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout
 

@@ -27,20 +27,20 @@ parts() { # fedvote with one part changed at a time, on a short schedule without
 cifar() { # all methods side by side
     limbeck compare examples/cifar_iterative.toml --seeds 1 --out "$kept/results" \
         --set 'model={name="resnet-8",recipe={epochs=20,batch=64}}' --set training.precision=bfloat16 \
-        --with "fedprox,fedavgm,feddf,fedgen,solo,fedmd:start=none:settle={epochs=10,batch=64}:revisit={epochs=1,batch=64},fedkd:noise=none:local={epochs=20,batch=64}:distil={epochs=20}"
+        --with "fedprox,fedavgm,feddf,fedgen,solo,fedmd:start=none:fine_tune={epochs=10,batch=64}:revisit={epochs=1,batch=64},fedkd:noise=none:local={epochs=20,batch=64}:distil={epochs=20}"
 }
 
 fedmd() { # FedMD's and FedMD-NFDP's own scenarios
     for scenario in femnist cifar; do
         python benchmarks/fedmd_papers.py $scenario --starts "$kept/starts-$scenario" --set training.precision=tf32 \
-            --kept "$kept/$scenario.jsonl" --only '^(?!.*(cifar n|cifar softmax))'
+            --out "$kept/$scenario.jsonl" --only '^(?!.*(cifar n|cifar softmax))'
     done
 }
 
 fedkd() { # FedKD's Tables 1 and 2 and Figure 2
-    python benchmarks/fedkd.py local --kept "$kept/fedkd" --set training.checkpoint="$kept/checkpoint"
-    python benchmarks/fedkd.py distil --kept "$kept/fedkd" --set training.compile=always --only '^(table|figure|no noise)'
-    python benchmarks/fedkd.py draw --kept "$kept/fedkd" --picture "$kept/figure2.png"
+    python benchmarks/fedkd.py local --out "$kept/fedkd" --set training.checkpoint="$kept/checkpoint"
+    python benchmarks/fedkd.py distil --out "$kept/fedkd" --set training.compile=always --only '^(table|figure|no noise)'
+    python benchmarks/fedkd.py draw --out "$kept/fedkd" --picture "$kept/figure2.png"
 }
 
 for step in $steps; do

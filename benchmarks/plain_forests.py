@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
-PARTIES, PARTITIONS, SUBSETS, BETA, LEAST, PUBLIC = 10, 2, 5, 0.5, 10, 4070
+PARTIES, PARTITIONS, SUBSETS, BETA, MIN_ROWS, PUBLIC = 10, 2, 5, 0.5, 10, 4070
 Rows = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
@@ -28,11 +28,11 @@ def main() -> None:
     order = rng.permutation(len(x))
     public, test, private = order[:PUBLIC], order[PUBLIC : 2 * PUBLIC], order[2 * PUBLIC :]
     held: list[Labels] = []
-    while min(map(len, held), default=0) < LEAST:
+    while min(map(len, held), default=0) < MIN_ROWS:
         by_class = [rng.permutation(private[y[private] == label]) for label in (0, 1)]
         cuts = [(np.cumsum(rng.dirichlet([BETA] * PARTIES))[:-1] * len(rows)).astype(int) for rows in by_class]
-        dealt = [np.split(rows, cut) for rows, cut in zip(by_class, cuts, strict=True)]
-        held = [np.concatenate(parts) for parts in zip(*dealt, strict=True)]
+        split = [np.split(rows, cut) for rows, cut in zip(by_class, cuts, strict=True)]
+        held = [np.concatenate(parts) for parts in zip(*split, strict=True)]
     subsets = [s for rows in held for _ in range(PARTITIONS) for s in np.array_split(rng.permutation(rows), SUBSETS)]
     teachers = Parallel(2)(delayed(ask)(x[rows], y[rows], x[public], 0) for rows in subsets)
     votes = np.stack(teachers).reshape(-1, SUBSETS, PUBLIC)

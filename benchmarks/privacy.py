@@ -10,7 +10,7 @@ from limbeck.privacy.mechanisms import Gaussian, Gumbel, Laplace
 from limbeck.protocol.release import NoiseSource
 
 ROWS, CLASSES, REPEATS = 100_000, 10, 5
-ENQUIRIES = (
+QUERIES = (
     ["--mechanism", "laplace", "--gamma", "0.05"],
     ["--mechanism", "gumbel", "--gamma", "0.05"],
     ["--mechanism", "gaussian", "--sigma", "40"],
@@ -25,10 +25,10 @@ def main() -> None:
             _seconds(lambda m=mechanism, r=r: m.protect(votes, NoiseSource("simulated", r, ()))) for r in range(REPEATS)
         )
         print(f"{ROWS} x {CLASSES} simulated noisy maxima, {mechanism.name}: {best:.3f} s")
-    for enquiry in ENQUIRIES:
-        command = [sys.executable, "-m", "limbeck", "privacy", "epsilon", "--queries", "10000", *enquiry, "--json"]
+    for query in QUERIES:
+        command = [sys.executable, "-m", "limbeck", "privacy", "epsilon", "--queries", "10000", *query, "--json"]
         seconds = _seconds(lambda c=command: subprocess.run(c, check=True, capture_output=True))
-        print(f"epsilon of 10 000 queries, whole process, {' '.join(enquiry)}: {seconds:.2f} s")
+        print(f"epsilon of 10 000 queries, whole process, {' '.join(query)}: {seconds:.2f} s")
 
 
 def _seconds(work) -> float:  # type: ignore[no-untyped-def]

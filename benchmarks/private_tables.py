@@ -38,7 +38,7 @@ TABLES = {  # level: gamma -> (printed epsilon, printed accuracy) for each share
 }
 SETTINGS = {
     "L1": ["data.parties=50", "algorithm.partitions=1", "algorithm.subsets=5"],
-    "L2": ["data.parties=20", "data.split.least=25", "algorithm.partitions=1", "algorithm.subsets=25"],
+    "L2": ["data.parties=20", "data.split.min_rows=25", "algorithm.partitions=1", "algorithm.subsets=25"],
 }
 BETTER = ("gumbel", "gaussian", "confident-gaussian")
 
@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
         planned = plan(EXAMPLE, methods, seeds=SEEDS, settings=SETTINGS[level])
         compare(planned, results, watch=Watcher(Console(stderr=True), "running", "cell"))
         lines = {line.method: line for line in planned.lines}
-        print(f"\n{level}: FedKT-L0 on all public rows {_told(lines['fedkt'], results)}\n")
+        print(f"\n{level}: FedKT-L0 on all public rows {_summary(lines['fedkt'], results)}\n")
         print(
             "| gamma | queries | printed: epsilon, accuracy | paper's accountant | best | laplace | "
             + " | ".join(BETTER)
@@ -64,7 +64,7 @@ def main(folder: Path) -> None:
         print("|---" * (6 + len(BETTER)) + "|")
         for g, k, epsilon, accuracy in settings:
             laplace, *others = [lines[method] for method in _methods(level, g, k, epsilon)]
-            runs = [_told(line, results) for line in (laplace, *others)]
+            runs = [_summary(line, results) for line in (laplace, *others)]
             moments = epsilon_by("moments", [DpEvent(Laplace(g), k)], 1e-5)
             best = _epsilon(laplace, results)
             print(f"| {g} | {k} | {epsilon}, {accuracy} % | {moments:.2f} | {best:.2f} | {' | '.join(runs)} |")
@@ -75,9 +75,9 @@ def _methods(level: str, gamma: float, queries: int, epsilon: float) -> list[str
     return [f"{start}laplace:privacy.gamma={gamma}", *(f"{start}{name}:privacy.epsilon={epsilon}" for name in BETTER)]
 
 
-def _told(line: ComparedMethod, results: Results) -> str:
+def _summary(line: ComparedMethod, results: Results) -> str:
     """Median accuracy and balanced accuracy over the seeds that ran, in percent."""
-    found = [kept.metrics for cached in line.runs if (kept := results.find(cached.key)) and kept.metrics]
+    found = [result.metrics for run in line.runs if (result := results.find(run.key)) and result.metrics]
     if not found:
         return "–"
     lacking = f" ({len(found)} of {SEEDS} seeds)" if len(found) < SEEDS else ""
@@ -86,7 +86,7 @@ def _told(line: ComparedMethod, results: Results) -> str:
 
 def _epsilon(line: ComparedMethod, results: Results) -> float:
     """Towards the public; the same at every seed."""
-    [epsilon] = {kept.epsilon["public"] for cached in line.runs if (kept := results.find(cached.key))}
+    [epsilon] = {result.epsilon["public"] for run in line.runs if (result := results.find(run.key))}
     assert epsilon is not None
     return epsilon
 

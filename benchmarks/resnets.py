@@ -38,10 +38,10 @@ def main() -> None:
     with np.load(Path(os.environ["LIMBECK_DATA"]) / "cifar10.npz") as arrays:
         x, asked = (arrays[key].astype(np.float32) / 255 for key in ("x_train", "x_test"))
         y, right = arrays["y_train"].astype(np.int64), arrays["y_test"].astype(np.int64)
-    recipe = {"epochs": args.epochs, "batch": 16, "optimiser": "sgd", "weight_decay": 3e-4}
-    model, place = model_from({"name": "resnet-8", "recipe": recipe}), Device(args.device, args.precision)
+    recipe = {"epochs": args.epochs, "batch": 16, "optimizer": "sgd", "weight_decay": 3e-4}
+    model, device = model_from({"name": "resnet-8", "recipe": recipe}), Device(args.device, args.precision)
     checkpoints = Checkpoints(args.checkpoint, every=args.every) if args.checkpoint else None
-    trainer = StackedTrainer(place, SequentialTrainer(place), args.compile, checkpoints)
+    trainer = StackedTrainer(device, SequentialTrainer(device), args.compile, checkpoints)
     for seed in args.seeds:
         order = np.resize(np.random.default_rng(seed).permutation(len(x)), args.networks * ROWS)
         jobs = [FitAndVote(model, x[rows], y[rows], asked) for rows in order.reshape(args.networks, ROWS)]
@@ -49,11 +49,11 @@ def main() -> None:
         note = trainer.stacks[-1]
         each = note["seconds"]["train"] / note["network_steps"] * 1e3
         accuracies = [float((vote == right).mean()) for vote in votes]
-        votes_told = crc32(np.stack(votes).tobytes())
-        told = {phase: round(seconds, 1) for phase, seconds in note["seconds"].items()}
+        votes_checksum = crc32(np.stack(votes).tobytes())
+        summary = {phase: round(seconds, 1) for phase, seconds in note["seconds"].items()}
         print(
             f"seed {seed}, {args.precision}, {args.epochs} epochs: {each:.4f} ms a step and network, mean accuracy "
-            f"{fmean(accuracies):.4f} (first 10: {fmean(accuracies[:10]):.4f}); {told}; votes {votes_told:08x}",
+            f"{fmean(accuracies):.4f} (first 10: {fmean(accuracies[:10]):.4f}); {summary}; votes {votes_checksum:08x}",
             flush=True,
         )
 

@@ -21,7 +21,7 @@ from limbeck.experiments.run import run_experiment
 FOREST = {"name": "random-forest", "n_estimators": 10, "max_depth": 6}
 NETWORK = {"name": "torch-mlp", "hidden": [16], "recipe": {"epochs": 3}}
 SHORT = {"epochs": 2, "batch": 32}
-FEDMD = {"rounds": 3, "alignment": 60, "pretrain": SHORT, "settle": SHORT, "digest": SHORT, "revisit": SHORT}
+FEDMD = {"rounds": 3, "alignment": 60, "pretrain": SHORT, "fine_tune": SHORT, "digest": SHORT, "revisit": SHORT}
 KD = {"local": SHORT, "distil": {"epochs": 3, "batch": 64}}
 
 
@@ -151,7 +151,7 @@ def iterative() -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
 
 def figures_of(data: str, model: dict[str, Any], algorithm: dict[str, Any]) -> dict[str, Any]:
     """What a run gave: digests of models, the ledger summed over rounds, epsilon by observer, accuracy, bytes up."""
-    split = {"kind": "dirichlet", "beta": 0.5, "least": 20}
+    split = {"kind": "dirichlet", "beta": 0.5, "min_rows": 20}
     table = {
         "seed": 3,
         "noise": "simulated",
@@ -177,8 +177,8 @@ def ledger_of(rows: Any) -> list[list[Any]]:
     """What left whom, under which parameters, to whom, and how many queries in all."""
     total: dict[str, int] = {}
     for row in rows:
-        told = ("site", "mechanism", "parameters", "sensitivity", "unit", "adjacency", "observer", "voters")
-        key = json.dumps({name: row[name] for name in told}, sort_keys=True)
+        summary = ("site", "mechanism", "parameters", "sensitivity", "unit", "adjacency", "observer", "voters")
+        key = json.dumps({name: row[name] for name in summary}, sort_keys=True)
         total[key] = total.get(key, 0) + row["queries"]
     return [[json.loads(key), queries] for key, queries in sorted(total.items())]
 
@@ -191,11 +191,11 @@ def take(path: Path, only: str = "") -> None:
         began = time.perf_counter()
         try:
             found[name] = figures_of(data, model, algorithm)
-            told = f"{found[name]['accuracy']:.4f}"
+            summary = f"{found[name]['accuracy']:.4f}"
         except LimbeckError as error:
-            told = f"LimbeckError: {error}"
+            summary = f"LimbeckError: {error}"
             found[name] = {"error": str(error)}
-        print(f"{name:40} {told} ({time.perf_counter() - began:.1f} s)", flush=True)
+        print(f"{name:40} {summary} ({time.perf_counter() - began:.1f} s)", flush=True)
     path.write_text(json.dumps(found, indent=1, sort_keys=True))
 
 

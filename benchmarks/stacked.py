@@ -24,7 +24,7 @@ CLASSES = 10
 SETTINGS = {
     "cnn": ("cnn", (28, 28), 3200, Recipe(batch=32, weight_decay=1e-6)),
     "clients": ("cnn", (28, 28), 600, Recipe(epochs=10, batch=32)),
-    "resnet-8": ("resnet-8", (32, 32, 3), 2500, Recipe(batch=16, optimiser="sgd", weight_decay=3e-4)),
+    "resnet-8": ("resnet-8", (32, 32, 3), 2500, Recipe(batch=16, optimizer="sgd", weight_decay=3e-4)),
 }
 
 
@@ -38,9 +38,9 @@ def fits(
     return [Refit(model, x, y, start, recipe) if start else Fit(model, x, y, recipe) for x, y in data]
 
 
-def sequential(jobs: Sequence[Fit | Refit], place: Device) -> float:
+def sequential(jobs: Sequence[Fit | Refit], device: Device) -> float:
     """Seconds for the jobs, best of two."""
-    trainer, times = SequentialTrainer(place), []
+    trainer, times = SequentialTrainer(device), []
     for _ in range(2):
         began = time.perf_counter()
         trainer.run(jobs, CLASSES, range(len(jobs)))
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     args = parser.parse_args()
     name, row, rows, recipe = SETTINGS[args.what]
-    place = Device(args.device, args.precision)
+    device = Device(args.device, args.precision)
     machine = torch.cuda.get_device_name() if args.device == "cuda" else f"{torch.get_num_threads()} cores"
     print(f"torch {torch.__version__}, {machine}, {args.precision}, compile: {args.compile}")
     start = None
@@ -71,12 +71,12 @@ def main() -> None:
     short = Recipe(**{**{k: getattr(recipe, k) for k in recipe.__slots__}, "epochs": 2})
     [alone] = fits(name, row, rows, short, 1, start)
     steps = 2 * -(-rows // recipe.batch)
-    plain = sequential([alone], place) / steps
+    plain = sequential([alone], device) / steps
     print(f"sequential, {steps} steps: {plain * 1e3:.3f} ms a step and network")
     depths = args.depths or {"cnn": [1, 10, 20, 50, 100], "clients": [10], "resnet-8": [20]}[args.what]
     longer = Recipe(**{**{k: getattr(recipe, k) for k in recipe.__slots__}, "epochs": args.epochs})
     for depth in depths:
-        trainer = StackedTrainer(place, SequentialTrainer(place), args.compile)
+        trainer = StackedTrainer(device, SequentialTrainer(device), args.compile)
         trainer.run(fits(name, row, rows, longer, depth, start), CLASSES, range(depth))
         [note] = trainer.stacks
         each = note["seconds"]["train"] / note["network_steps"]

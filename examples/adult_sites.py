@@ -55,7 +55,7 @@ name = "fedkt"
 """
 
 
-def cells(row: NDArray[np.uint8]) -> dict[str, str]:
+def columns(row: NDArray[np.uint8]) -> dict[str, str]:
     values, start = {}, 0
     for name, end in ENDS.items():
         held = np.flatnonzero(row[start:end])
@@ -70,7 +70,7 @@ def write(path: Path, rows: NDArray[np.uint8], labels: NDArray[np.uint8], labell
         writer = csv.DictWriter(file, [*ENDS, *(["income"] if labelled else [])])
         writer.writeheader()
         for row, label in zip(rows, labels, strict=True):
-            line = cells(row)
+            line = columns(row)
             if line.get(column) not in absent:
                 writer.writerow(line | ({"income": (">50K" if label else "<=50K")} if labelled else {}))
 

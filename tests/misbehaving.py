@@ -11,7 +11,7 @@ from limbeck.algorithms.fedkt import FedKT, Students, TrainStudents
 from limbeck.algorithms.solo import Solo, TrainAlone
 from limbeck.protocol.algorithm import Outcome
 from limbeck.protocol.disclosures import Disclosure, Facts
-from limbeck.protocol.messages import Done, InstallModel, Reply, Request
+from limbeck.protocol.messages import Acknowledgement, InstallModel, Reply, Request
 from limbeck.protocol.parties import Parties
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
@@ -43,7 +43,7 @@ class Forgetful(Solo):
 
 
 @dataclass(frozen=True, slots=True)
-class Deaf(Solo):
+class IgnoresSilence(Solo):
     """Ends well although no party replied."""
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
@@ -60,7 +60,7 @@ class Leaky(FedKT):
 
 
 @dataclass(frozen=True, slots=True)
-class Broadcast(Request[Done]):
+class Broadcast(Request[Acknowledgement]):
     rows: Array
 
 

@@ -43,7 +43,7 @@ def make(home: Path) -> Path:
     (home / "join.json").write_text(join.to_json())
     put_rows(home)
     np.savez(home / "public.npz", x_train=PUBLIC, y_train=IRIS.y[::5])
-    settle(home)
+    write_settings(home)
     return home
 
 
@@ -51,7 +51,7 @@ def put_rows(home: Path, x: Any = IRIS.x[2::5], y: Any = IRIS.y[2::5]) -> None:
     np.savez(home / "private.npz", x_train=x, y_train=y)
 
 
-def settle(home: Path, more: str = "", agree: str = AGREE + AGREE_VOTES, model: str = "decision-tree") -> None:
+def write_settings(home: Path, more: str = "", agree: str = AGREE + AGREE_VOTES, model: str = "decision-tree") -> None:
     """Both algorithms with teachers are agreed to; without a budget, unless `more` has one."""
     limit = "" if "budget" in more else "unprotected = true\n"
     (home / "party.toml").write_text(SETTINGS.format(more=limit + more, agree=agree, model=model))
@@ -74,14 +74,14 @@ def honest(method: Any) -> Message:
 def question(method: Any = PLAIN, request: Message | None = None, turn: int = 0, **changes: Any) -> Question:
     about: dict[str, Any] = {"algorithm": method.name, "parameters": json.loads(json.dumps(asdict(method)))}
     shared = {"parties": PARTIES, "seed": 1, "classes": ["0", "1", "2"], "public": content_hash(PUBLIC)}
-    letter = {
+    fields = {
         "run": "run",
         "party": 0,
         **{k: changes.pop(k) for k in ("run", "party", "counted", "after") if k in changes},
     }
     terms = Terms(**{**about, **shared, **changes})
     data = encode(request or honest(method), Header(turn, terms.public))
-    return Question(turn=turn, terms=terms, request=data, **letter)
+    return Question(turn=turn, terms=terms, request=data, **fields)
 
 
 def rows(home: Path) -> list[tuple[str, str]]:

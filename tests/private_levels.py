@@ -27,7 +27,7 @@ from limbeck.protocol.release import MemoryLedger
 from limbeck.protocol.rows import Rows
 
 QUICK = Recipe(epochs=1, batch=4)
-STUDY: dict[str, Any] = {"rounds": 2, "alignment": 5, "start": "none", "settle": QUICK, "digest": QUICK}
+STUDY: dict[str, Any] = {"rounds": 2, "alignment": 5, "start": "none", "fine_tune": QUICK, "digest": QUICK}
 L1, L2 = Privacy("L1", epsilon=2.0), Privacy("L2", epsilon=2.0)
 ADD_REMOVE = Privacy("L2", "laplace", gamma=0.5, adjacency="add-remove")
 LEVELS: dict[str, Any] = {
@@ -107,7 +107,7 @@ def replies_of(monkeypatch: pytest.MonkeyPatch, parties: int) -> Iterator[list[l
 class Here:
     """Runs jobs in this thread and looks for thread pools once, not for every job: these runs have many tiny ones."""
 
-    said: ClassVar[dict[str, Any]] = {}
+    description: ClassVar[dict[str, Any]] = {}
 
     def run(self, jobs: Sequence[Job[Any]], classes: int, seeds: Sequence[int]) -> list[Any]:
         with _thread_pools(0).limit(limits=1):

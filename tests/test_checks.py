@@ -5,7 +5,7 @@ import pytest
 from limbeck.checks import AlgorithmError, check_algorithm
 from limbeck.errors import LimbeckError
 from limbeck.protocol.algorithm import Algorithm
-from misbehaving import Careless, Deaf, Forgetful, Greedy, Leaky, Moody, Talkative, Thawed, Undeclared
+from misbehaving import Careless, Forgetful, Greedy, IgnoresSilence, Leaky, Moody, Talkative, Thawed, Undeclared
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from misbehaving import Careless, Deaf, Forgetful, Greedy, Leaky, Moody, Talkati
         (Thawed(), "an algorithm is frozen"),
         (Moody(), "the same seed gives the same result"),
         (Forgetful(), "a fresh process for every request changes nothing"),
-        (Deaf(), "when nobody answers"),
+        (IgnoresSilence(), "when nobody answers"),
     ],
 )
 def test_a_broken_rule_is_named(algorithm: Algorithm, rule: str, tests_on_path: None) -> None:
@@ -23,7 +23,7 @@ def test_a_broken_rule_is_named(algorithm: Algorithm, rule: str, tests_on_path: 
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "told"),
+    ("algorithm", "message"),
     [
         (Leaky(), "party 0: Students was about to leave without being disclosed"),
         (Careless(), "server: InstallModel was about to leave without being disclosed"),
@@ -32,6 +32,6 @@ def test_a_broken_rule_is_named(algorithm: Algorithm, rule: str, tests_on_path: 
         (Greedy(), "party 0: students is declared to leave 1 times, not more"),
     ],
 )
-def test_the_site_itself_refuses(algorithm: Algorithm, told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_the_site_itself_refuses(algorithm: Algorithm, message: str) -> None:
+    with pytest.raises(LimbeckError, match=message):
         check_algorithm(algorithm)

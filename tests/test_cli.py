@@ -95,7 +95,10 @@ def test_a_users_own_model_lies_beside_the_experiment(here: Path) -> None:
             ["run", "e.toml", "--set", "algorithm.subsets=99"],
             ["a party has 25 rows, fewer than 99 subsets", "use at most 25"],
         ),
-        (["run", "e.toml", "--set", 'data.split={kind="dirichlet", least=99}'], ["75 private rows", "least = 25"]),
+        (
+            ["run", "e.toml", "--set", 'data.split={kind="dirichlet", min_rows=99}'],
+            ["75 private rows", "min_rows = 25"],
+        ),
         (["run", "e.toml", "--set", "data.public=5000"], ["data.public = 5000", "150"]),
         (["run", "e.toml", "--set", 'data.public={name="digits", rows=9}'], ["data.public", "(8, 8)", "(4,)"]),
         (["run", "e.toml", "--out", "e.toml/x"], ["cannot write to e.toml/x"]),
@@ -241,9 +244,9 @@ def sites(tmp_path: Path) -> Path:
     folder = tmp_path / "federation" / "files"
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
-    for name, colours in (("site-0", "rg"), ("site-1", "gb"), ("site-2", "rgb"), ("public", "rgb")):
-        lines = [(rng.normal(), rng.choice(list(colours))) for _ in range(120)]
-        rows = [f"{size:.3f},{colour},{'big' if size + (colour == 'g') > 0.5 else 'small'}" for size, colour in lines]
+    for name, colors in (("site-0", "rg"), ("site-1", "gb"), ("site-2", "rgb"), ("public", "rgb")):
+        lines = [(rng.normal(), rng.choice(list(colors))) for _ in range(120)]
+        rows = [f"{size:.3f},{color},{'big' if size + (color == 'g') > 0.5 else 'small'}" for size, color in lines]
         header, ends = (
             ("size,colour,kind", rows) if name != "public" else ("size,colour", [r.rsplit(",", 1)[0] for r in rows])
         )
@@ -314,9 +317,9 @@ def test_compare_answers_in_every_form_and_keeps_its_page(here: Path) -> None:
     assert "subsets" in fails[-1]
     assert "| solo |" in answers["--markdown"].stdout
     assert "fewer than 999 subsets" in answers["--markdown"].stdout
-    kept = {path.name for path in (here / "results").iterdir()}
+    files = {path.name for path in (here / "results").iterdir()}
     pictures = {"e-compare-rounds.png", "e-compare-bytes.png"}
-    assert {"cells", "e-compare.md", "e-compare.json", "e-compare.csv"} | pictures <= kept
+    assert {"runs", "e-compare.md", "e-compare.json", "e-compare.csv"} | pictures <= files
 
 
 @pytest.mark.slow
@@ -391,7 +394,7 @@ def test_epsilon_from_votes_is_marked_as_private(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_wrong_privacy_enquiries_get_one_line(here: Path) -> None:
+def test_wrong_privacy_queries_get_one_line(here: Path) -> None:
     np.save(here / "nan.npy", np.array([[3, 4], [5, np.nan]]))
     wrong = {
         "--mechanism laplace --gamma 0 --queries 4": ["gamma must be above 0"],
@@ -405,7 +408,7 @@ def test_wrong_privacy_enquiries_get_one_line(here: Path) -> None:
 
 def test_wrong_privacy_settings_get_one_line_and_spend_nothing(here: Path) -> None:
     settings = ("algorithm.privacy={level='L1', gamma=0.0}", "algorithm.queries=999", "budget=3")
-    told = (["algorithm", "gamma = 0"], ["queries = 999", "45 public rows"], ["budget = {"])
-    for setting, words in zip(settings, told, strict=True):
+    message = (["algorithm", "gamma = 0"], ["queries = 999", "45 public rows"], ["budget = {"])
+    for setting, words in zip(settings, message, strict=True):
         check_refused(limbeck(here, "run", "e.toml", "--processes", "1", "--set", setting), *words)
         assert sorted(path.name for path in here.iterdir()) == ["e.toml"]

@@ -131,8 +131,8 @@ def test_every_path_of_the_architecture_is_there() -> None:
         for name in code_of(paragraph):
             if re.fullmatch(r"[\w./]+(\.py|/)", name):
                 named += 1
-                places = [PACKAGE / package / name, PACKAGE / name, ROOT / name]
-                assert any(place.exists() for place in places), f"{name} is not there"
+                paths = [PACKAGE / package / name, PACKAGE / name, ROOT / name]
+                assert any(path.exists() for path in paths), f"{name} is not there"
     assert named > 90
 
 
@@ -150,9 +150,9 @@ def test_every_path_and_name_of_the_guide_for_contributors_is_there() -> None:
     }
     assert len(paths) > 15
     assert [path for path in paths if not (ROOT / path).exists()] == []
-    places = re.findall(r"`([A-Z_]{4,}|test_\w+)`\s+(?:in|of)\s+`([\w/]+\.py)`", text)
-    assert len(places) >= 5
-    assert [(name, path) for name, path in places if name not in read(path)] == []
+    names = re.findall(r"`([A-Z_]{4,}|test_\w+)`\s+(?:in|of)\s+`([\w/]+\.py)`", text)
+    assert len(names) >= 5
+    assert [(name, path) for name, path in names if name not in read(path)] == []
     for command in re.findall(r"\.venv/bin/pytest ([^`\n]+)`", text):
         assert [path for path in command.split() if path.startswith("tests/") and not (ROOT / path).exists()] == []
 

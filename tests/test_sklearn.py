@@ -82,15 +82,15 @@ def test_a_share_of_the_rows_is_set_aside_as_public_and_is_nobodys() -> None:
     assert sum(party.rows for party in record.parties) == 90
 
 
-def test_fewer_parties_are_dealt_to_where_rows_are_few() -> None:
+def test_fewer_parties_get_rows_where_rows_are_few() -> None:
     few = np.r_[0:6, 50:56, 100:106]
-    with pytest.warns(LimbeckWarning, match="14 rows are dealt to 2 parties, not to 9: each needs at least 5"):
+    with pytest.warns(LimbeckWarning, match="14 rows are split among 2 parties, not 9: each needs at least 5"):
         record = classifier(parties=9, algorithm=FedKT(subsets=5)).fit(X[few], Y[few]).result_.record
     assert len(record.parties) == 2
 
 
 def test_models_of_each_partys_own_decide_by_their_mean() -> None:
-    fitted = classifier(algorithm=Solo(), split={"kind": "dirichlet", "beta": 0.5, "least": 5}).fit(X, Y)
+    fitted = classifier(algorithm=Solo(), split={"kind": "dirichlet", "beta": 0.5, "min_rows": 5}).fit(X, Y)
     own = [model.predict_proba(X) for model in fitted.result_.models.values()]
     assert np.allclose(fitted.predict_proba(X), np.mean(own, axis=0))
     assert len(own) == 3
@@ -103,7 +103,7 @@ def test_networks_can_be_its_estimators() -> None:
     assert fitted.result_.record.rounds == 20
 
 
-def test_it_survives_pickling_and_the_same_chance_gives_the_same() -> None:
+def test_it_survives_pickling_and_the_same_seed_gives_the_same() -> None:
     fitted = classifier().fit(X, Y)
     again = pickle.loads(pickle.dumps(fitted))  # noqa: S301
     assert (again.predict_proba(X) == fitted.predict_proba(X)).all()
@@ -119,7 +119,7 @@ def test_private_labels_need_named_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"parties": 0}, "parties must be a whole number from 1, not 0"),
         ({"parties": "3"}, "parties must be a whole number from 1, not '3'"),
@@ -135,8 +135,8 @@ def test_private_labels_need_named_classes() -> None:
         ({"estimator": "forest"}, "unknown model 'forest'"),
     ],
 )
-def test_bad_parameters_get_one_clear_line(changed: dict[str, Any], told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_bad_parameters_get_one_clear_line(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(LimbeckError, match=message):
         classifier().set_params(**changed).fit(X, Y)
 
 

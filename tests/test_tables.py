@@ -1,10 +1,15 @@
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
 
+from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedkt_prox import FedKTProx
 from limbeck.algorithms.scaffold import Scaffold
+from limbeck.consortium.agreement import read_parameters
+from limbeck.consortium.party import Agreed, budget_in
 from limbeck.errors import LimbeckError
+from limbeck.experiments.config import algorithm_in, check_table, model_in, split_in
 from limbeck.tables import from_table
 
 
@@ -53,3 +58,33 @@ def test_a_table_within_changes_what_its_key_is_by_default() -> None:
     assert found.local == replace(Scaffold().local, epochs=3)
     nested = from_table(FedKTProx, {"then": {"local": {"batch": 8}}})
     assert nested.then == replace(FedKTProx().then, local=replace(FedKTProx().then.local, batch=8))
+
+
+@pytest.mark.parametrize(
+    ("read", "line"),
+    [
+        (lambda: model_in({"name": "cnn", "recipe": {"optimiser": "sgd"}}), "recipe: optimiser is now optimizer"),
+        (lambda: algorithm_in({"name": "fedmd", "settle": {"epochs": 1}}), "settle is now fine_tune"),
+        (lambda: algorithm_in({"name": "fedmd", "digest": {"optimiser": "sgd"}}), "digest: optimiser is now optimizer"),
+        (lambda: algorithm_in({"name": "fedvote", "voting": {}}), "voting is now weights, labels, prior"),
+        (
+            lambda: algorithm_in({"name": "fedvote", "consensus": "count"}),
+            'consensus = "count" is now consensus = "mean"',
+        ),
+        (lambda: budget_in({"epsilon": 1.0, "towards": "public"}), "towards is now observer"),
+        (lambda: budget_in({"epsilon": 1.0, "unit": "row"}), 'unit = "row" is now unit = "example"'),
+        (lambda: split_in({"kind": "dirichlet", "least": 5}), "least is now min_rows"),
+        (lambda: split_in({"kind": "by-group", "group": "writer", "each": 1}), "each is now groups_per_party"),
+        (lambda: read_parameters(FedKT, {"subsets": {"least": 2}}), "write a value, { min = .., max = .. }"),
+        (lambda: read_parameters(FedKT, {"subsets": {"min": 2, "most": 3}}), "write a value, { min = .., max = .. }"),
+        (lambda: check_table(Agreed, {"algorithm": "fedkt", "towards": "public"}, "f"), "towards is now observer"),
+        (
+            lambda: check_table(Agreed, {"algorithm": "fedkt", "unit": "row"}, "f"),
+            'unit = "row" is now unit = "example"',
+        ),
+    ],
+)
+def test_a_former_name_is_answered_with_the_new_one(read: Callable[[], object], line: str) -> None:
+    with pytest.raises(LimbeckError) as error:
+        read()
+    assert line in str(error.value)

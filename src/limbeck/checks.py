@@ -59,7 +59,7 @@ def small_federation(algorithm: Algorithm, seed: int = 0) -> Federation:
     alike = algorithm.needs_one_network
     data = load("iris")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), seed)
-    held = Iid().deal(data.y[parts.private], {}, len(MODELS), stream(seed, "split"))
+    held = Iid().partition(data.y[parts.private], {}, len(MODELS), stream(seed, "split"))
     return Federation(
         algorithm=algorithm,
         seed=seed,
@@ -69,7 +69,7 @@ def small_federation(algorithm: Algorithm, seed: int = 0) -> Federation:
         server_model=model_from(NETWORK if alike else SERVER_MODEL),
         public=parts.public,
         test=parts.test,
-        public_is_kindred=True,
+        public_is_from_same_source=True,
         public_is_labelled=True,
         config={},
     )
@@ -101,10 +101,10 @@ def _check_ledger(engine: InProcess) -> None:
     """Each reply that told something, and each request that carried something, has a row of its turn."""
     engine.run()
     for turn, exchange in enumerate(engine.traffic.exchanges):
-        if exchange.carried:
+        if exchange.has_private_request:
             _must(_row_of(engine.server.ledger.rows, turn), f"{exchange.request} left the server without a row")
         for silo in engine.silos:
-            if exchange.told and silo.party in exchange.up:
+            if exchange.has_results and silo.party in exchange.up:
                 _must(_row_of(silo.ledger.rows, turn), f"{silo.name}'s reply to {exchange.request} left without a row")
 
 
@@ -112,9 +112,9 @@ def _check_silence(federation: Federation) -> None:
     engine = _in_process(federation, silent=[SILENT])
     result = engine.run()
     _must(engine.traffic.missing == (SILENT,), "the silent party is named as missing")
-    left = [silo for silo in engine.silos if silo.party != SILENT]
+    remaining = [silo for silo in engine.silos if silo.party != SILENT]
     _must(
-        result.model is not None or all(silo.installed for silo in left),
+        result.model is not None or all(silo.installed for silo in remaining),
         "with a silent party, the others still end with a model",
     )
     with suppress(LimbeckError):
@@ -126,6 +126,6 @@ def _row_of(rows: Iterable[Any], turn: int) -> bool:
     return any(row.turn == turn for row in rows)
 
 
-def _must(kept: bool, rule: str) -> None:
-    if not kept:
+def _must(holds: bool, rule: str) -> None:
+    if not holds:
         raise AlgorithmError(rule)

@@ -25,10 +25,10 @@ def reading(path: Path) -> Iterator[None]:
         raise LimbeckError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """The nearest right word as a question, or the list of right words when none is near."""
     known = sorted(choices)
-    near = get_close_matches(word, known, n=1, cutoff=0.6)
+    near = get_close_matches(name, known, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
     return f"known: {', '.join(known)}" if known else "there are none"

@@ -10,8 +10,8 @@ from limbeck.errors import LimbeckError
 
 
 @contextmanager
-def locked(path: Path, told: str, wait: bool = False) -> Iterator[None]:
-    """Hold the lock; where another program does, say `told`, or wait for it."""
+def locked(path: Path, problem: str, wait: bool = False) -> Iterator[None]:
+    """Hold the lock; where another program does, say `problem`, or wait for it."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     except OSError as error:
@@ -20,7 +20,7 @@ def locked(path: Path, told: str, wait: bool = False) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:
         os.close(handle)
-        raise LimbeckError(told) from error
+        raise LimbeckError(problem) from error
     try:
         yield
     finally:

@@ -31,11 +31,11 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     `algorithm` is an algorithm of Limbeck (FedKT by default), `estimator` what every party and the server learn with: a
     scikit-learn estimator, a model's name or its table, or a list, one for each party; then the server's is
-    `server_estimator`. Which party holds a row is said by `groups` in `fit`; without them rows are dealt to `parties`
-    by `split` (evenly by default; a split, or its table such as {"kind": "dirichlet", "beta": 0.5}), to fewer where
-    each would hold fewer rows than the algorithm cuts them into. `public` are public rows, or a pair (X, y) of labelled
-    ones; without it a `public_share` of the rows is set aside, at random, and nobody's. `classes` names all classes,
-    where y does not hold them all or may not tell.
+    `server_estimator`. Which party holds a row is given by `groups` in `fit`; without them rows are split
+    among `parties` by `split` (evenly by default; a split, or its table such as {"kind": "dirichlet", "beta": 0.5}), or
+    among fewer where each would hold fewer rows than the algorithm cuts them into. `public` are public rows, or a pair
+    (X, y) of labelled ones; without it a `public_share` of the rows is set aside, at random, and nobody's. `classes`
+    names all classes, where y does not hold them all or may not tell.
 
     Where an algorithm ends with a model for each party, their mean probabilities decide. `result_` is the run's result
     (None where y holds but one class): its record tells rounds, bytes and privacy. The algorithm's parameters are also
@@ -79,7 +79,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             del self.result_  # what fails to fit is not fitted
         self.classes_ = np.unique(y if self.classes is None else self.classes)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        chance = stream(seed, "estimator")
+        rng = stream(seed, "estimator")
         algorithm = FedKT() if self.algorithm is None else self.algorithm
         if isinstance(algorithm, type) or not hasattr(algorithm, "lead"):
             raise LimbeckError(f"algorithm must be an algorithm such as FedKT(), not {algorithm!r}")
@@ -89,9 +89,9 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise LimbeckError(f"classes does not name {min(unnamed)!r}, which y holds")
         if self.classes is None and algorithm.is_private and self.noise != "simulated":
             raise LimbeckError("classes: name them, for they would be read off private labels and be public")
-        rows, public = self._set_aside(X, y, algorithm, chance)
+        rows, public = self._set_aside(X, y, algorithm, rng)
         if groups is None:
-            held = self._dealt(y[rows], algorithm, chance)
+            held = self._partitioned(y[rows], algorithm, rng)
         else:
             names = _group_names(groups, len(X))
             held = [np.flatnonzero(names[rows] == name) for name in np.unique(names)]
@@ -153,7 +153,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.algorithm = replace(algorithm, **parts)
         return self
 
-    def _set_aside(self, X: Array, y: Array, algorithm: Algorithm, chance: Any) -> tuple[Array, Any]:
+    def _set_aside(self, X: Array, y: Array, algorithm: Algorithm, rng: Any) -> tuple[Array, Any]:
         """Numbers of the private rows, and the public rows."""
         if not algorithm.needs_public_rows or self.public is not None:
             return np.arange(len(X)), self.public if algorithm.needs_public_rows else None
@@ -162,28 +162,30 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         count = max(1, round(self.public_share * len(X)))
         if count >= len(X):
             raise LimbeckError(f"n_samples={len(X)}: too few rows to set some aside as public")
-        order = chance.permutation(len(X))
+        order = rng.permutation(len(X))
         public, private = np.sort(order[:count]), np.sort(order[count:])
         return private, (X[public], y[public]) if algorithm.needs_public_labels else X[public]
 
-    def _dealt(self, y: Array, algorithm: Algorithm, chance: Any) -> list[Array]:
+    def _partitioned(self, y: Array, algorithm: Algorithm, rng: Any) -> list[Array]:
         """Numbers of each party's rows."""
         if not isinstance(self.parties, int | np.integer) or self.parties < 1:
             raise LimbeckError(f"parties must be a whole number from 1, not {self.parties!r}")
         fewest = max(1, int(getattr(algorithm, "subsets", 1)))
         parties = max(1, min(int(self.parties), len(y) // fewest))
         if parties < self.parties:
-            told = f"{len(y)} rows are dealt to {parties} parties, not to {self.parties}: each needs at least {fewest}"
-            warnings.warn(told, LimbeckWarning, stacklevel=2)
+            message = (
+                f"{len(y)} rows are split among {parties} parties, not {self.parties}: each needs at least {fewest}"
+            )
+            warnings.warn(message, LimbeckWarning, stacklevel=2)
         numbers = np.searchsorted(self.classes_, y)
-        held: list[Array] = self._split().deal(numbers, {}, parties, chance)
+        held: list[Array] = self._split().partition(numbers, {}, parties, rng)
         return [own for own in held if len(own)]
 
     def _split(self) -> Split:
         if self.split is None:
             return Iid()
         if not isinstance(self.split, Mapping):
-            if not hasattr(self.split, "deal"):
+            if not hasattr(self.split, "kind"):
                 raise LimbeckError(f'split must be a table such as {{"kind": "dirichlet"}}, not {self.split!r}')
             return self.split
         try:

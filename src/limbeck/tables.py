@@ -17,11 +17,28 @@ RowsPerPerson = Annotated[int, Range(ge=1, le=10**9)]
 NotNegative = Annotated[float, Range(ge=0, allow_inf_nan=False)]
 Delta = Annotated[float, Range(gt=0, lt=1)]
 
+# Names of version 0.1 with their names of today. An error names the new one wherever a table accepts it.
+RENAMED_KEYS = {
+    "optimiser": ("optimizer",),
+    "settle": ("fine_tune",),
+    "towards": ("observer",),
+    "least": ("min_rows",),
+    "each": ("groups_per_party",),
+    "voting": ("weights", "labels", "prior"),
+}
+RENAMED_VALUES = {("unit", "row"): "example", ("consensus", "count"): "mean"}
+
 
 def check_keys(table: Mapping[str, Any], known: Collection[str]) -> None:
-    for key in table:
+    """Raise if a table has a key that is not known, or the former name of a key or of a value."""
+    for key, value in table.items():
         if key not in known:
+            new = [name for name in RENAMED_KEYS.get(key, ()) if name in known]
+            if new:
+                raise LimbeckError(f"{key} is now {', '.join(new)}")
             raise LimbeckError(f"unknown key {key!r}; {did_you_mean(key, known)}")
+        if isinstance(value, str) and (key, value) in RENAMED_VALUES:
+            raise LimbeckError(f'{key} = "{value}" is now {key} = "{RENAMED_VALUES[key, value]}"')
 
 
 def from_table(kind: type[T], table: Mapping[str, Any], default: T | None = None) -> T:
@@ -102,8 +119,8 @@ def first_problem(error: ValidationError) -> str:
         problem = inner.errors()[0]
         path += map(str, problem["loc"])
         inner = problem.get("ctx", {}).get("error")
-    told = "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
-    return ": ".join([*filter(None, [".".join(path)]), told])
+    text = "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
+    return ": ".join([*filter(None, [".".join(path)]), text])
 
 
 def _wanted(error: Any) -> str:

@@ -21,7 +21,7 @@ def test_the_ensemble_is_the_vote_of_what_each_party_learns_alone() -> None:
     assert np.array_equal(together.packed.vote(federation.test.x), winners(tally(votes, 3)))
 
 
-def test_public_only_uses_no_private_row_and_tells_nothing() -> None:
+def test_public_only_uses_no_private_row_and_sends_nothing() -> None:
     federation = small_federation(PublicOnly())
     result = federation.run(PoolTrainer(1))
     assert federation.public is not None

@@ -16,7 +16,7 @@ from limbeck.engines.in_process import InProcess, ThroughBytes
 from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.run import run_file
-from limbeck.knowledge.quantise import packed
+from limbeck.knowledge.quantize import packed
 from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Refit
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
@@ -35,14 +35,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NETWORK = {"name": "python:factories:tiny_network", "recipe": {"epochs": 3, "batch": 8}}
 MODELS: list[dict[str, Any]] = [NETWORK, {**NETWORK, "width": 5}, {"name": "decision-tree", "max_depth": 3}]
 QUICK: dict[str, Any] = {"distil": Recipe(epochs=3, batch=16)}
-BARE: dict[str, Any] = {**QUICK, "noise": "none"}
+UNPROTECTED: dict[str, Any] = {**QUICK, "noise": "none"}
 ODD: dict[str, Any] = {"scale": 1, "bound": 5.0, "weights": "equal"}
 
 
-class Kept:
+class RecordingTrainer:
     """A trainer that remembers its jobs."""
 
-    said: ClassVar[dict[str, Any]] = {}
+    description: ClassVar[dict[str, Any]] = {}
 
     def __init__(self) -> None:
         self.jobs: list[Any] = []
@@ -52,7 +52,7 @@ class Kept:
         return PoolTrainer(1).run(jobs, classes, seeds)
 
     @property
-    def lesson(self) -> Fit:
+    def distillation(self) -> Fit:
         """What the central model was given to learn."""
         job: Fit = self.jobs[-1][0]
         return job
@@ -65,8 +65,8 @@ def federation(algorithm: Algorithm, models: Any = MODELS) -> Federation:
 
 def ran(
     algorithm: Algorithm, kind: type[InProcess] = InProcess, models: Any = MODELS, **how: Any
-) -> tuple[InProcess, bytes, Kept]:
-    trainer = Kept()
+) -> tuple[InProcess, bytes, RecordingTrainer]:
+    trainer = RecordingTrainer()
     engine = kind(algorithm, *federation(algorithm, models).sites(trainer), trainer, **how)
     final = engine.run().model
     assert final is not None
@@ -93,24 +93,24 @@ def test_it_ends_the_same_under_every_engine(how: dict[str, Any], tmp_path: Path
 
 def test_fine_levels_and_no_noise_are_the_plain_weighted_ensemble(tests_on_path: None) -> None:
     models = [NETWORK] * 3
-    algorithm = FedKD(**BARE, scale=None, bound=100.0)
+    algorithm = FedKD(**UNPROTECTED, scale=None, bound=100.0)
     engine, _, exact = ran(algorithm, models=models)
     logits = logits_of_parties(engine)
     counts = np.array([np.bincount(silo.private.y, minlength=3) for silo in engine.silos])
-    by_hand = sum(share * said for share, said in zip(counts / counts.sum(axis=0), logits, strict=True))
-    assert np.allclose(exact.lesson.targets, by_hand, atol=1e-5)
+    by_hand = sum(share * predictions for share, predictions in zip(counts / counts.sum(axis=0), logits, strict=True))
+    assert np.allclose(exact.distillation.targets, by_hand, atol=1e-5)
     _, _, fine = ran(replace(algorithm, scale=2**22), models=models)
-    assert np.allclose(fine.lesson.targets, by_hand, atol=1e-3)
+    assert np.allclose(fine.distillation.targets, by_hand, atol=1e-3)
     _, _, coarse = ran(replace(algorithm, scale=20), models=models)
-    assert 1 < np.abs(coarse.lesson.targets - by_hand).max() < 10
+    assert 1 < np.abs(coarse.distillation.targets - by_hand).max() < 10
 
 
 def test_one_party_is_plain_distillation(tests_on_path: None) -> None:
     """Trained here by hand: the same weights, the same logits, the same student."""
-    algorithm = FedKD(**BARE, scale=None, bound=1000.0, weights="equal")
+    algorithm = FedKD(**UNPROTECTED, scale=None, bound=1000.0, weights="equal")
     alone = replace(federation(algorithm, [NETWORK] * 3), models=[model_from(NETWORK)])
     alone = replace(alone, private=alone.private[:1])
-    trainer = Kept()
+    trainer = RecordingTrainer()
     engine = InProcess(algorithm, *alone.sites(trainer), trainer)
     final = engine.run().model
     model: Any = model_from(NETWORK)
@@ -129,21 +129,21 @@ def test_one_party_is_plain_distillation(tests_on_path: None) -> None:
     [({}, "mae", 1.0), ({"norm": "l2"}, "mse", 1.0), ({"temperature": 3.0}, "kl", 3.0)],
 )
 def test_the_loss_is_what_was_asked_for(how: Any, loss: str, temperature: float, tests_on_path: None) -> None:
-    _, _, trainer = ran(FedKD(**BARE, **how))
-    assert trainer.lesson.recipe is not None
-    assert (trainer.lesson.recipe.loss, trainer.lesson.recipe.temperature) == (loss, temperature)
+    _, _, trainer = ran(FedKD(**UNPROTECTED, **how))
+    assert trainer.distillation.recipe is not None
+    assert (trainer.distillation.recipe.loss, trainer.distillation.recipe.temperature) == (loss, temperature)
 
 
 def test_a_class_is_scored_by_those_that_hold_it(tests_on_path: None) -> None:
     """A party without a class has no weight for it; a class that nobody holds is weighted equally."""
-    algorithm = FedKD(**BARE, scale=None, bound=1000.0)
+    algorithm = FedKD(**UNPROTECTED, scale=None, bound=1000.0)
     whole = federation(algorithm, [NETWORK] * 3)
     rows = [Rows(p.x[p.y != 2], p.y[p.y != 2]) for p in whole.private]
     rows[0] = Rows(rows[0].x[rows[0].y == 0], rows[0].y[rows[0].y == 0])
-    trainer = Kept()
+    trainer = RecordingTrainer()
     engine = InProcess(algorithm, *replace(whole, private=rows).sites(trainer), trainer)
     assert engine.run().model
-    logits, targets = logits_of_parties(engine), trainer.lesson.targets
+    logits, targets = logits_of_parties(engine), trainer.distillation.targets
     knows = [np.sum(r.y == 1) for r in rows]
     assert knows[0] == 0
     assert np.allclose(
@@ -165,34 +165,34 @@ def test_parties_that_share_no_class_are_remarked_on_where_nothing_is_protected(
 
 
 def test_equal_weights_ask_for_no_counts(tests_on_path: None) -> None:
-    engine, _, trainer = ran(FedKD(**BARE, scale=None, bound=1000.0, weights="equal"), models=[NETWORK] * 3)
-    assert np.allclose(trainer.lesson.targets, np.mean(logits_of_parties(engine), axis=0), atol=1e-5)
+    engine, _, trainer = ran(FedKD(**UNPROTECTED, scale=None, bound=1000.0, weights="equal"), models=[NETWORK] * 3)
+    assert np.allclose(trainer.distillation.targets, np.mean(logits_of_parties(engine), axis=0), atol=1e-5)
     assert {row.what for silo in engine.silos for row in silo.ledger.rows} == {"predictions"}
 
 
 def test_a_silent_party_is_left_out_of_the_weights(tests_on_path: None) -> None:
-    engine, _, trainer = ran(FedKD(**BARE, scale=None, bound=1000.0), models=[NETWORK] * 3, silent=[1])
+    engine, _, trainer = ran(FedKD(**UNPROTECTED, scale=None, bound=1000.0), models=[NETWORK] * 3, silent=[1])
     counts = np.array([np.bincount(engine.silos[p].private.y, minlength=3) for p in (0, 2)])
     by_hand = sum(s * z for s, z in zip(counts / counts.sum(axis=0), logits_of_parties(engine), strict=True))
-    assert np.allclose(trainer.lesson.targets, by_hand, atol=1e-5)
+    assert np.allclose(trainer.distillation.targets, by_hand, atol=1e-5)
 
 
 @pytest.mark.parametrize("how", [{}, {"transfer": "labels"}, {"scale": None}])
 def test_logits_that_are_not_finite_are_rejected(how: dict[str, Any], tests_on_path: None) -> None:
     models = [NETWORK, {"name": "python:factories:speechless", "recipe": {"epochs": 1}}, NETWORK]
-    algorithm = FedKD(**{**BARE, **how})
-    trainer = Kept()
+    algorithm = FedKD(**{**UNPROTECTED, **how})
+    trainer = RecordingTrainer()
     engine = InProcess(algorithm, *federation(algorithm, models).sites(trainer), trainer)
     assert engine.run().model
-    [told] = engine.rejections
-    assert told.startswith("request 0: party 1: values of type float64 and shape (0,), not of shape (45, ")
+    [rejection] = engine.rejections
+    assert rejection.startswith("request 0: party 1: values of type float64 and shape (0,), not of shape (45, ")
     with pytest.raises(LimbeckError, match="0 of 3 parties sent a valid reply"):
         ran(algorithm, models=[models[1]] * 3)
 
 
 def test_a_party_that_adds_the_noise_does_not_show_that_it_had_no_finite_scores(tests_on_path: None) -> None:
     models = [NETWORK, {"name": "python:factories:speechless", "recipe": {"epochs": 1}}, NETWORK]
-    trainer = Kept()
+    trainer = RecordingTrainer()
     algorithm = FedKD(**QUICK, noised_by="party")
     engine = InProcess(algorithm, *federation(algorithm, models).sites(trainer), trainer)
     engine.run()
@@ -202,35 +202,39 @@ def test_a_party_that_adds_the_noise_does_not_show_that_it_had_no_finite_scores(
 @pytest.mark.parametrize("how", [{}, {"scale": None}, {"noise": "laplace", "gamma": 1e6}, {"transfer": "labels"}])
 def test_scores_beyond_the_bound_are_rejected(how: dict[str, Any], tests_on_path: None) -> None:
     """One such party of three: the central model learns what it would have learned without it."""
-    algorithm = FedKD(**{**BARE, "weights": "equal", **how})
+    algorithm = FedKD(**{**UNPROTECTED, "weights": "equal", **how})
     _, without, _ = ran(algorithm, models=[NETWORK] * 3, silent=[1])
     engine = InProcess(algorithm, *federation(algorithm, [NETWORK] * 3).sites(PoolTrainer(1)), PoolTrainer(1))
     far, nothing = np.full((len(engine.server.public), 1 if "transfer" in how else 3), 2**29), np.empty(0)
     scores = Predictions(b"", 0, 0, far.astype(np.float32), nothing)
-    lies = scores if "scale" in how else Predictions(*packed(far), nothing, nothing)
+    attacks = scores if "scale" in how else Predictions(*packed(far), nothing, nothing)
     honest = engine.answer
 
-    def answer(letter: Any, silo: Any) -> Any:
-        told = honest(letter, silo)
-        return replace(told, reply=lies) if silo.party == 1 and isinstance(told.reply, Predictions) else told
+    def answer(pending: Any, silo: Any) -> Any:
+        rejection = honest(pending, silo)
+        return (
+            replace(rejection, reply=attacks)
+            if silo.party == 1 and isinstance(rejection.reply, Predictions)
+            else rejection
+        )
 
     engine.answer = answer  # type: ignore[method-assign]
     outcome = engine.run()
-    [told] = engine.rejections
-    assert told.startswith("request 0: party 1: values from 5.36871e+08 to 5.36871e+08, outside of ")
+    [rejection] = engine.rejections
+    assert rejection.startswith("request 0: party 1: values from 5.36871e+08 to 5.36871e+08, outside of ")
     assert outcome.model == without or algorithm.noise != "none"
 
 
 def test_a_tree_at_the_server_learns_the_largest_sum(tests_on_path: None) -> None:
-    algorithm = FedKD(**BARE)
+    algorithm = FedKD(**UNPROTECTED)
     whole = replace(federation(algorithm), server_model=model_from({"name": "decision-tree"}))
-    trainer = Kept()
+    trainer = RecordingTrainer()
     assert InProcess(algorithm, *whole.sites(trainer), trainer).run().model
-    assert trainer.lesson.targets.ndim == 1
+    assert trainer.distillation.targets.ndim == 1
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "rejection"),
     [
         ({"scale": 0}, "scale = 0: Input should be"),
         ({"gamma": 0.0}, r"gamma = 0\.0: Input should be greater than 0"),
@@ -255,13 +259,13 @@ def test_a_tree_at_the_server_learns_the_largest_sum(tests_on_path: None) -> Non
         ({"weights": "best"}, "weights"),
     ],
 )
-def test_nonsense_is_refused_at_once(how: dict[str, Any], told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_nonsense_is_refused_at_once(how: dict[str, Any], rejection: str) -> None:
+    with pytest.raises(LimbeckError, match=rejection):
         FedKD(**how)
 
 
 def test_views_are_for_images_and_nobody_trains_for_nothing(tests_on_path: None) -> None:
-    trainer, algorithm = Kept(), FedKD(**BARE, views=2)
+    trainer, algorithm = RecordingTrainer(), FedKD(**UNPROTECTED, views=2)
     with pytest.raises(LimbeckError, match="views = 2 is for images"):
         InProcess(algorithm, *federation(algorithm).sites(trainer), trainer).run()
     assert trainer.jobs == []
@@ -269,8 +273,8 @@ def test_views_are_for_images_and_nobody_trains_for_nothing(tests_on_path: None)
 
 def test_one_level_is_a_sign(tests_on_path: None) -> None:
     """S = 1 leaves 0 and 2B of every score (Equation 4)."""
-    _, _, trainer = ran(FedKD(**BARE, scale=1, weights="equal", bound=5.0), models=[NETWORK] * 3)
-    assert set(np.unique(np.rint(trainer.lesson.targets * 3))) <= {0, 10, 20, 30}
+    _, _, trainer = ran(FedKD(**UNPROTECTED, scale=1, weights="equal", bound=5.0), models=[NETWORK] * 3)
+    assert set(np.unique(np.rint(trainer.distillation.targets * 3))) <= {0, 10, 20, 30}
 
 
 def test_the_noise_of_the_paper_protects_nothing() -> None:
@@ -334,11 +338,11 @@ def test_what_is_planned_is_what_is_released(how: dict[str, Any], tests_on_path:
     planned = planned_releases(algorithm.disclosures, Facts(len(engine.server.public), 3, 3), counts)
     released = [row for site in (*engine.silos, engine.server) for row in site.ledger.rows]
 
-    def told(rows: Any) -> list[Any]:
-        kept = [r for r in rows if r.mechanism != "post-processing"]
-        return sorted((r.site, r.what, r.mechanism, r.observer, r.sensitivity, r.unit, r.queries) for r in kept)
+    def rejection(rows: Any) -> list[Any]:
+        charged = [r for r in rows if r.mechanism != "post-processing"]
+        return sorted((r.site, r.what, r.mechanism, r.observer, r.sensitivity, r.unit, r.queries) for r in charged)
 
-    assert told(planned) == told(released)
+    assert rejection(planned) == rejection(released)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +357,7 @@ def test_equal_weights_with_noise_behave(how: dict[str, Any]) -> None:
     check_algorithm(FedKD(**QUICK, weights="equal", **how))
 
 
-def test_the_noise_does_not_tell_who_had_no_finite_scores(tests_on_path: None) -> None:
+def test_the_noise_does_not_reveal_who_had_no_finite_scores(tests_on_path: None) -> None:
     """Whether a party's logits are NaN is private: the mechanism is the same, and so is who is asked."""
     odd = {"name": "python:factories:speechless", "recipe": {"epochs": 1}}
     algorithm = FedKD(**QUICK, weights="equal", noise="gaussian", epsilon=5.0)
@@ -368,7 +372,7 @@ def test_the_noise_does_not_tell_who_had_no_finite_scores(tests_on_path: None) -
 def test_a_sum_without_a_silent_party_is_as_large_as_with_it(tests_on_path: None) -> None:
     tiny = FedKD(**QUICK, weights="equal", noise="gaussian", sigma=1e-9, scale=None, bound=1000.0)
     engine, _, trainer = ran(tiny, models=[NETWORK] * 3, silent=[1])
-    assert np.allclose(trainer.lesson.targets, np.mean(logits_of_parties(engine), axis=0), atol=1e-5)
+    assert np.allclose(trainer.distillation.targets, np.mean(logits_of_parties(engine), axis=0), atol=1e-5)
 
 
 def test_labels_have_the_delta_of_their_privacy(tests_on_path: None) -> None:
@@ -387,23 +391,25 @@ def test_exact_counts_reach_the_server_alone(tests_on_path: None) -> None:
 def test_a_level_more_of_odd_scales_is_not_cut_off(tests_on_path: None) -> None:
     tiny = FedKD(**QUICK, noise="gaussian", sigma=1e-9, scale=1, bound=5.0, weights="equal")
     engine, _, noised = ran(tiny, models=[NETWORK] * 3)
-    _, _, plain = ran(FedKD(**BARE, **ODD), models=[NETWORK] * 3)
-    assert np.allclose(noised.lesson.targets, plain.lesson.targets, atol=1e-5)
+    _, _, plain = ran(FedKD(**UNPROTECTED, **ODD), models=[NETWORK] * 3)
+    assert np.allclose(noised.distillation.targets, plain.distillation.targets, atol=1e-5)
     [row] = [row for row in engine.server.ledger.rows if row.mechanism == "clipped-gaussian"]
     assert row.parameters["bound"] == 10.0  # where all agree, S = 1 gives 2B
 
 
 def test_a_forest_has_scores_of_both_signs(tests_on_path: None) -> None:
-    _, _, trainer = ran(FedKD(**BARE, scale=1), models=[{"name": "decision-tree", "max_depth": 3}] * 3)
-    assert len(np.unique(trainer.lesson.targets)) > 1
+    _, _, trainer = ran(FedKD(**UNPROTECTED, scale=1), models=[{"name": "decision-tree", "max_depth": 3}] * 3)
+    assert len(np.unique(trainer.distillation.targets)) > 1
 
 
 def test_calibrated_noise_keeps_to_its_epsilon_and_a_budget_is_checked_first(tests_on_path: None) -> None:
     algorithm = FedKD(**QUICK, noise="gaussian", epsilon=8.0, weights="equal")
     record = federation(algorithm).run(PoolTrainer(1)).record
     assert 7.9 < record.epsilon["public"] <= 8.0
-    trainer = Kept()
-    tight = replace(federation(algorithm), book=LedgerStore(budget=Budget(epsilon=2.0, delta=1e-5, towards="public")))
+    trainer = RecordingTrainer()
+    tight = replace(
+        federation(algorithm), ledger_store=LedgerStore(budget=Budget(epsilon=2.0, delta=1e-5, observer="public"))
+    )
     with pytest.raises(LimbeckError, match="would bring epsilon towards public to 8, but 2 of 2 is left"):
         tight.run(trainer)
     assert trainer.jobs == []
@@ -415,15 +421,15 @@ def test_noisy_counts_are_within_the_epsilon_that_was_asked_for(noised_by: Any, 
     record = federation(algorithm).run(PoolTrainer(1)).record
     assert 7.9 < record.epsilon["public"] <= 8.0
     with pytest.raises(LimbeckError, match=r"epsilon = 1: laplace-counts alone takes 2"):
-        federation(replace(algorithm, epsilon=1.0)).run(Kept())
+        federation(replace(algorithm, epsilon=1.0)).run(RecordingTrainer())
 
 
-def test_the_statement_says_that_the_printed_noise_is_no_protection(tests_on_path: None) -> None:
+def test_the_statement_states_that_the_printed_noise_is_no_protection(tests_on_path: None) -> None:
     assert "That is no protection." in statement(federation(FedKD(**QUICK)).run(PoolTrainer(1)).record)
 
 
 def test_the_record_has_the_bytes_beside_their_floor(tests_on_path: None) -> None:
-    record = federation(FedKD(**BARE)).run(PoolTrainer(1)).record
+    record = federation(FedKD(**UNPROTECTED)).run(PoolTrainer(1)).record
     figures = record.figures
     assert 0 < figures["entropy_bytes"] <= figures["sent_bytes"] < figures["float64_bytes"] / 5
     assert figures["float64_bytes"] == 8 * 3 * 3 * record.data["public"]

@@ -74,12 +74,12 @@ def test_queries_are_a_prefix_given_as_number_or_share() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"partitions": 0}, {"subsets": -1}, {"queries": 0}, {"queries": 1.5}, {"queries": -0.1}]
 )
-def test_wrong_parameters_are_told(wrong: dict[str, Any]) -> None:
+def test_wrong_parameters_are_reported(wrong: dict[str, Any]) -> None:
     with pytest.raises(LimbeckError, match=next(iter(wrong))):
         FedKT(**wrong)
 
 
-def test_more_queries_than_public_rows_are_told() -> None:
+def test_more_queries_than_public_rows_are_reported() -> None:
     with pytest.raises(LimbeckError, match="queries = 46, but there are 45 public rows"):
         outcome(small_federation(FedKT(queries=46)))
 
@@ -103,11 +103,11 @@ def test_more_subsets_than_rows_names_the_smallest_party_and_what_fits() -> None
 
 def test_a_class_that_one_party_alone_holds_and_a_party_of_one_class() -> None:
     rng = np.random.default_rng(0)
-    centres = np.array([[0, 0], [4, 0], [0, 4]])
+    centers = np.array([[0, 0], [4, 0], [0, 4]])
 
     def rows(labels: list[int]) -> tuple[Array, Array]:
         y = np.array(labels * 20)
-        return centres[y] + rng.normal(scale=0.3, size=(len(y), 2)), y
+        return centers[y] + rng.normal(scale=0.3, size=(len(y), 2)), y
 
     result = run(
         FedKT(),

@@ -177,16 +177,16 @@ def test_a_teacher_that_the_hash_leaves_without_rows_votes_all_the_same() -> Non
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (lambda: Pate(privacy=private("L1")), "level L2"),
     ],
 )
-def test_wrong_combinations_are_told(wrong: Any, told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_wrong_combinations_are_reported(wrong: Any, message: str) -> None:
+    with pytest.raises(LimbeckError, match=message):
         wrong()
 
 
-def test_a_threshold_that_nothing_passes_is_told() -> None:
+def test_a_threshold_that_nothing_passes_is_reported() -> None:
     with pytest.raises(LimbeckError, match=r"no row has a label .with confident-gaussian, lower the threshold"):
         record(FedKT(privacy=private("L1", "confident-gaussian", 0.5, threshold=1e6)))

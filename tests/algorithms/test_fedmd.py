@@ -50,7 +50,7 @@ QUICK: dict[str, Any] = {
     "rounds": 3,
     "alignment": 20,
     "pretrain": Recipe(epochs=2, batch=16),
-    "settle": Recipe(epochs=2, batch=8),
+    "fine_tune": Recipe(epochs=2, batch=8),
     "digest": Recipe(epochs=1, batch=8),
     "revisit": Recipe(epochs=1, batch=8),
 }
@@ -127,11 +127,11 @@ def test_a_subset_is_drawn_once_and_is_all_that_is_touched() -> None:
 def test_the_record_of_a_subset_has_its_theorem() -> None:
     """(k ln((n+1)/n), 1 - (1 - 1/n)^k) for the smallest party, n = 25 of 75 rows, k = 12."""
     algorithm = FedMDNFDP(sampled=12, **QUICK)
-    told = federation(algorithm).run(PoolTrainer(1)).record
-    count = min(party.rows or 0 for party in told.parties)
-    assert told.delta == pytest.approx(1 - (1 - 1 / count) ** 12)
-    assert told.epsilon["public"] == pytest.approx(12 * np.log((count + 1) / count))
-    assert told.epsilon["server"] == told.epsilon["public"]
+    record = federation(algorithm).run(PoolTrainer(1)).record
+    count = min(party.rows or 0 for party in record.parties)
+    assert record.delta == pytest.approx(1 - (1 - 1 / count) ** 12)
+    assert record.epsilon["public"] == pytest.approx(12 * np.log((count + 1) / count))
+    assert record.epsilon["server"] == record.epsilon["public"]
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -145,13 +145,13 @@ def test_the_exact_curve_of_a_subset_is_flat(rows: int, of: int, replacement: bo
 
 def test_noise_is_calibrated_over_all_rounds_and_rows() -> None:
     algorithm = FedMDLDP(epsilon=4.0, delta=1e-4, **QUICK)
-    told = federation(algorithm).run(PoolTrainer(1)).record
-    assert 0.99 * 4 < told.epsilon["public"] <= 4
-    noisy = [row for row in told.ledger if row["mechanism"] == "clipped-gaussian"]
+    record = federation(algorithm).run(PoolTrainer(1)).record
+    assert 0.99 * 4 < record.epsilon["public"] <= 4
+    noisy = [row for row in record.ledger if row["mechanism"] == "clipped-gaussian"]
     assert len(noisy) == 3 * 3
     assert sum(row["queries"] for row in noisy if row["site"] == "party 0") == 3 * 20
     assert all(row["observer"] == "public" for row in noisy)
-    assert told.epsilon["server"] == told.epsilon["public"]
+    assert record.epsilon["server"] == record.epsilon["public"]
 
 
 def test_the_scale_of_the_noise_is_that_of_the_exact_gaussian() -> None:
@@ -177,7 +177,9 @@ def test_silent_for_two_rounds_and_gone_for_good(tmp_path: Path, tests_on_path: 
     wakings = {1: [2, 3, 4, 5], 2: list(range(2, 40))}
     models = [NETWORKS[2]]
     for party, silent in wakings.items():
-        models.append({"name": "python:mortal:mortal", "journal": str(tmp_path / f"{party}"), "silent": silent})
+        models.append(
+            {"name": "python:crashing_model:crashing_model", "journal": str(tmp_path / f"{party}"), "silent": silent}
+        )
     algorithm = FedMD(**QUICK)
     parties = federation(algorithm, models)
     for party in wakings:
@@ -200,16 +202,16 @@ def test_a_party_that_missed_the_start_starts_when_it_is_back() -> None:
 
 
 @pytest.mark.parametrize("exchange", ["logits", "softmax", "argmax"])
-def test_scores_that_are_not_finite_are_rejected_and_the_record_says_so(exchange: Any, tests_on_path: None) -> None:
+def test_scores_that_are_not_finite_are_rejected_and_the_record_reports_it(exchange: Any, tests_on_path: None) -> None:
     models = [NETWORKS[0], {"name": "python:factories:speechless", "recipe": {"epochs": 1}}, NETWORKS[2]]
     algorithm = FedMD(exchange=exchange, **QUICK)
     parties = federation(algorithm, models)
     ran = engine(algorithm, models=models)
-    told = parties.finish(ran, Clock()).record
+    record = parties.finish(ran, Clock()).record
     reason = "values from 3 to 3, outside of 0 to 2" if exchange == "argmax" else "values is not finite"
-    assert list(told.remarks) == [f"request {n}: party 1: {reason}" for n in (1, 3, 5)]
-    assert told.missing == (1,)
-    assert told.parties[0].metrics is not None
+    assert list(record.remarks) == [f"request {n}: party 1: {reason}" for n in (1, 3, 5)]
+    assert record.missing == (1,)
+    assert record.parties[0].metrics is not None
     with pytest.raises(LimbeckError, match=f"0 of 3 parties sent a valid reply, at least 1 must .party 0: {reason}"):
         engine(algorithm, models=[models[1]] * 3).run()
 
@@ -235,7 +237,7 @@ def test_without_labels_no_public_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "record"),
     [
         ({"rounds": -1}, "rounds = -1: Input should be greater than or equal to 0"),
         ({"alignment": 0}, "alignment = 0: Input should be greater than or equal to 1"),
@@ -244,8 +246,8 @@ def test_without_labels_no_public_start() -> None:
         ({"weights": [1.0, float("inf")]}, "weights must be finite, not negative"),
     ],
 )
-def test_wrong_settings(settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_wrong_settings(settings: dict[str, Any], record: str) -> None:
+    with pytest.raises(LimbeckError, match=record):
         FedMD(**settings)
 
 
@@ -367,7 +369,7 @@ def test_the_models_that_are_scored_are_those_of_the_parties() -> None:
 
 
 class AsOnAGPU(PoolTrainer):
-    said: ClassVar[dict[str, Any]] = {"device": "cuda"}
+    description: ClassVar[dict[str, Any]] = {"device": "cuda"}
 
 
 def test_networks_that_are_asked_where_they_are_trained_score_as_packed_ones_do(tests_on_path: None) -> None:
@@ -378,17 +380,17 @@ def test_networks_that_are_asked_where_they_are_trained_score_as_packed_ones_do(
 
 
 def test_the_pooled_bound_uses_everybodys_rows() -> None:
-    parties = federation(FedMD(**{**QUICK, "settle": Recipe(epochs=40, batch=8)}))
+    parties = federation(FedMD(**{**QUICK, "fine_tune": Recipe(epochs=40, batch=8)}))
     bounds = parties.bounds(PoolTrainer(1))
     assert list(bounds) == ["pooled"]
     assert all(accuracy is not None and accuracy > 0.6 for accuracy in bounds["pooled"])
     shared = CachingTrainer(PoolTrainer(1))
     parties.run(shared)
-    known = len(shared.done)
+    known = len(shared.cache)
     assert parties.bounds(shared) == bounds
     pooled_alone = CachingTrainer(PoolTrainer(1))
     parties.bounds(pooled_alone)
-    assert len(shared.done) - known == len(pooled_alone.done) - 4  # two networks' first weights and public starts
+    assert len(shared.cache) - known == len(pooled_alone.cache) - 4  # two networks' first weights and public starts
     alone = replace(parties, algorithm=Solo())
     with pytest.raises(LimbeckError, match="solo has no bound"):
         alone.bounds(PoolTrainer(1))
@@ -399,11 +401,11 @@ def test_which_rows_were_drawn_is_written_down_nowhere_and_a_retry_is_paid_for(t
     algorithm = FedMDNFDP(sampled=5, population=20, **{**QUICK, "rounds": 1})
     deltas = []
     for _ in range(2):
-        book = LedgerStore(tmp_path / "ledger.sqlite", "run")
-        parties = replace(federation(algorithm), noise="secure", book=book)
+        ledger_store = LedgerStore(tmp_path / "ledger.sqlite", "run")
+        parties = replace(federation(algorithm), noise="secure", ledger_store=ledger_store)
         deltas.append(parties.run(PoolTrainer(1)).record.delta)
-        rows = [row for row in book.releases() if row.mechanism == "subsample"]
-        book.close()
+        rows = [row for row in ledger_store.releases() if row.mechanism == "subsample"]
+        ledger_store.close()
     assert len(rows) == 2 * 3
     assert deltas[1] == pytest.approx(2 * deltas[0])
     with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
@@ -442,7 +444,7 @@ def test_a_row_that_was_drawn_twice_is_held_out_twice() -> None:
     ran.run()
     for silo in ran.silos:
         assert isinstance(ran.algorithm, FedMDNFDP)
-        own = silo.private[hold_out(silo, ran.algorithm.usable_rows(silo))]
+        own = silo.private[hold_out(silo, ran.algorithm.training_rows(silo))]
         held = {silo.private.x[row].tobytes() for row in silo.memory["held-out"]}
         assert not held & {row.tobytes() for row in own.x}
         assert len(own) > 0
@@ -462,8 +464,8 @@ def test_nothing_but_numbers_gets_noise() -> None:
     """NaN would pass a clip, and tell of itself."""
     values = np.array([[np.nan, np.inf, -np.inf, 1.0]])
     for noise in ("simulated", "secure"):
-        told = ClippedGaussian(10.0, 1e-6, 4).protect(values, NoiseSource(noise, 0, ("test",)))
-        assert told[0] == pytest.approx([0.0, 10.0, -10.0, 1.0], abs=1e-4)
+        record = ClippedGaussian(10.0, 1e-6, 4).protect(values, NoiseSource(noise, 0, ("test",)))
+        assert record[0] == pytest.approx([0.0, 10.0, -10.0, 1.0], abs=1e-4)
 
 
 def test_probabilities_are_noised_within_their_own_range() -> None:
@@ -486,7 +488,7 @@ def test_bounds_are_for_simulations() -> None:
         federation(FedMD(start="pretrained", **QUICK), [NETWORKS[0]] * 3).bounds(PoolTrainer(1))
 
 
-def test_a_share_of_the_rows_says_nothing_of_a_row_more_or_less() -> None:
+def test_a_share_of_the_rows_reveals_nothing_about_a_row_more_or_less() -> None:
     """Of 30 rows a half is 15, of 31 it is 16: whoever sees the subset knows how many rows there were."""
     for sampled, covered in ((12, {"replace", "add-remove"}), (0.5, {"replace"})):
         record = federation(FedMDNFDP(sampled=sampled, **{**QUICK, "rounds": 1})).run(PoolTrainer(1)).record
@@ -519,24 +521,26 @@ def test_a_reply_has_the_shape_and_range_that_the_request_asks_for(values: Any, 
 
 
 def test_the_statement_of_a_run_in_which_nothing_private_left() -> None:
-    told = statement(federation(FedMD(**{**QUICK, "rounds": 0})).run(PoolTrainer(1)).record)
-    assert "Epsilon is 0 towards everybody" in told
-    assert "No finite guarantee" not in told
+    record = statement(federation(FedMD(**{**QUICK, "rounds": 0})).run(PoolTrainer(1)).record)
+    assert "Epsilon is 0 towards everybody" in record
+    assert "No finite guarantee" not in record
 
 
-def test_the_statement_says_that_own_models_are_not_covered() -> None:
-    bare = federation(FedMD(**QUICK)).run(PoolTrainer(1)).record
-    told = statement(bare, own_models=True)
-    assert "The parties' own models (`models/`): each learned from its party's private rows" in told
+def test_the_statement_states_that_own_models_are_not_covered() -> None:
+    unprotected = federation(FedMD(**QUICK)).run(PoolTrainer(1)).record
+    text = statement(unprotected, own_models=True)
+    assert "The parties' own models (`models/`): each learned from its party's private rows" in text
     assert (
-        "Unprotected towards the server, from 3 sites: scores (what a party's model predicts for public rows)" in told
+        "Unprotected towards the server, from 3 sites: scores (what a party's model predicts for public rows)" in text
     )
-    assert "adds the noise itself" not in told
+    assert "adds the noise itself" not in text
     sampled = federation(FedMDNFDP(sampled=5, **QUICK)).run(PoolTrainer(1)).record
-    told = statement(sampled, own_models=True)
-    assert "The parties' own models" not in told
-    assert told.index("**Delta is 0.") < told.index("epsilon by the theorem")
-    assert "for them all private rows were pooled" in statement(replace(bare, bounds={"pooled": [0.5, 0.5, 0.5]}))
+    text = statement(sampled, own_models=True)
+    assert "The parties' own models" not in text
+    assert text.index("**Delta is 0.") < text.index("epsilon by the theorem")
+    assert "for them all private rows were pooled" in statement(
+        replace(unprotected, bounds={"pooled": [0.5, 0.5, 0.5]})
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,7 +558,7 @@ def test_two_byzantine_parties_of_ten_hardly_hurt_a_robust_consensus() -> None:
     """The honest parties' accuracy on digits: the median loses less than 2 points, the mean much more."""
     data = load("digits")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), 0)
-    held = Iid().deal(data.y[parts.private], {}, 10, stream(0, "split"))
+    held = Iid().partition(data.y[parts.private], {}, 10, stream(0, "split"))
     tree = model_from({"name": "random-forest", "n_estimators": 20})
 
     def honest(algorithm: Algorithm) -> float:

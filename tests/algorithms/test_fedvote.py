@@ -29,7 +29,7 @@ from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.site import Silo
 from limbeck.protocol.streams import stream
-from unlike_parties import two_classes
+from mixed_parties import two_classes
 
 FOREST = model_from({"name": "random-forest", "n_estimators": 20})
 NOISE = {"L0": L0, "L1": Privacy("L1", epsilon=20.0), "L2": Privacy("L2", epsilon=20.0)}
@@ -72,10 +72,10 @@ def test_a_plan_names_what_a_run_releases(level: str, settings: dict[str, Any]) 
     """And what they cost together is what was asked for."""
     algorithm = fedvote(level, **settings)
     record = record_of(algorithm)
-    told = ("site", "what", "mechanism", "queries", "parameters")
-    made = [{key: row[key] for key in told} for row in record.ledger if row["mechanism"] != "post-processing"]
+    keys = ("site", "what", "mechanism", "queries", "parameters")
+    made = [{key: row[key] for key in keys} for row in record.ledger if row["mechanism"] != "post-processing"]
     planned = planned_releases(algorithm.disclosures, Facts(120, 2, 6))
-    expected = [{key: getattr(row, key) for key in told} for row in planned]
+    expected = [{key: getattr(row, key) for key in keys} for row in planned]
     assert all(row in expected for row in made)
     assert all(row in made for row in expected)
     assert len(made) == len(expected)
@@ -101,7 +101,7 @@ def test_unlike_parties_do_better_than_with_fedkt() -> None:
     """Digits among five parties of a few classes each: as good as all rows in one place, nearly."""
     data = load("digits")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), 1)
-    held = Dirichlet(beta=0.1, least=20).deal(data.y[parts.private], {}, 5, np.random.default_rng(1))
+    held = Dirichlet(beta=0.1, min_rows=20).partition(data.y[parts.private], {}, 5, np.random.default_rng(1))
     found = []
     for algorithm in (FedKT(2, 2), FedVote()):
         made = replace(
@@ -212,7 +212,7 @@ def test_all_parties_encode_in_the_servers_basis() -> None:
 
 
 @pytest.mark.parametrize(
-    ("basis", "told"),
+    ("basis", "keys"),
     [
         (np.empty(0), "a basis of shape"),
         (np.ones((30, 2), np.float32), "a basis of shape"),
@@ -220,11 +220,11 @@ def test_all_parties_encode_in_the_servers_basis() -> None:
         (np.full((30, 5), 1e300), "a basis of shape"),
     ],
 )
-def test_a_party_encodes_in_a_basis_of_the_agreed_size_only(basis: Any, told: str) -> None:
+def test_a_party_encodes_in_a_basis_of_the_agreed_size_only(basis: Any, keys: str) -> None:
     """Anything else could stretch what one row can change."""
     algorithm = FedVote(1, 2, queries=30, privacy=Privacy("L2", epsilon=2.0))
     silo = small_federation(algorithm).sites(PoolTrainer(1))[1][0]
-    with pytest.raises(LimbeckError, match=told):
+    with pytest.raises(LimbeckError, match=keys):
         respond(algorithm, VoteRequest(basis), Header(0, silo.public.hash), silo)
     assert silo.ledger.rows == []
 
@@ -273,7 +273,7 @@ class Byzantine(FedVote):
 def ten_parties(algorithm: FedVote) -> Federation:
     data = load("digits")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), 0)
-    held = Iid().deal(data.y[parts.private], {}, 10, stream(0, "split"))
+    held = Iid().partition(data.y[parts.private], {}, 10, stream(0, "split"))
     return replace(
         small_federation(algorithm),
         classes=np.array(data.classes),
@@ -291,8 +291,8 @@ def test_two_byzantine_parties_of_ten_hardly_hurt_a_robust_vote(rule: Any) -> No
     honest = ten_parties(FedVote(consensus=rule)).run(PoolTrainer(1))
     assert (attacked.accuracy or 0) > (honest.accuracy or 0) - 0.03
     if rule == "filtered":
-        told = [f"party {party} agrees with the others too seldom and was left out" for party in (0, 1)]
-        assert list(attacked.record.remarks) == told
+        keys = [f"party {party} agrees with the others too seldom and was left out" for party in (0, 1)]
+        assert list(attacked.record.remarks) == keys
         assert honest.record.remarks == ()
 
 
@@ -301,7 +301,7 @@ def test_two_byzantine_parties_of_ten_end_a_vote_that_is_not_robust() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "keys"),
     [
         (lambda: FedVote(privacy=Privacy(epsilon=3.0)), "level L0 adds no noise"),
         (
@@ -327,8 +327,8 @@ def test_two_byzantine_parties_of_ten_end_a_vote_that_is_not_robust() -> None:
         ),
     ],
 )
-def test_wrong_parameters_are_told(wrong: Any, told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_wrong_parameters_are_reported(wrong: Any, keys: str) -> None:
+    with pytest.raises(LimbeckError, match=keys):
         wrong()
 
 

@@ -14,7 +14,7 @@ from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.codec import Header
 from limbeck.protocol.parties import Replies
 from limbeck.protocol.rows import Rows
-from unlike_parties import before_noise, two_classes
+from mixed_parties import before_noise, two_classes
 
 NOTHING = np.empty(0)
 L1 = FedVote(1, 2, privacy=Privacy("L1", "gaussian", epsilon=60.0))
@@ -49,7 +49,7 @@ def quality(estimates: Any, grid: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_replaced_or_silent_party_changes_no_more_than_the_mechanism_says(
+def test_a_replaced_or_silent_party_changes_no_more_than_the_mechanism_states(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At L1, whatever a party sends: it need not be votes."""
@@ -75,7 +75,7 @@ def test_a_replaced_or_silent_party_changes_no_more_than_the_mechanism_says(
         assert np.abs(change).max() <= 1
 
 
-def test_the_party_that_votes_the_opposite_changes_as_much_as_the_mechanism_says(
+def test_the_party_that_votes_the_opposite_changes_as_much_as_the_mechanism_states(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At L1: no smaller bound would pass."""
@@ -103,7 +103,9 @@ def released_at_l2(algorithm: FedVote, rows: Rows, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_a_changed_row_changes_no_more_than_the_mechanism_says(adjacency: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_row_changes_no_more_than_the_mechanism_states(
+    adjacency: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At L2, real neighbours: one row of one party is replaced by another with the other label, or removed."""
     algorithm = replace(L2, privacy=replace(L2.privacy, adjacency=adjacency))
     made = two_classes(algorithm)
@@ -125,7 +127,7 @@ def test_a_changed_row_changes_no_more_than_the_mechanism_says(adjacency: Any, m
     assert changed["class counts"] == pytest.approx(2**0.5 if adjacency == "replace" else 1.0)
 
 
-def test_the_row_that_turns_all_its_teachers_changes_as_much_as_the_mechanism_says(
+def test_the_row_that_turns_all_its_teachers_changes_as_much_as_the_mechanism_states(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At L2: two rows a party; one that moves to the other side turns every vote of s teachers."""
@@ -148,7 +150,7 @@ def test_a_teacher_depends_on_its_own_subset_alone() -> None:
 
     scores: list[Any] = []
 
-    class Kept(PoolTrainer):
+    class RecordingTrainer(PoolTrainer):
         """A trainer that keeps what its jobs gave."""
 
         def run(self, *asked: Any) -> Any:
@@ -156,7 +158,7 @@ def test_a_teacher_depends_on_its_own_subset_alone() -> None:
             return found
 
     def votes(rows: Rows) -> Any:
-        server, [silo, *_] = replace(made, private=[rows, *made.private[1:]]).sites(Kept(1))
+        server, [silo, *_] = replace(made, private=[rows, *made.private[1:]]).sites(RecordingTrainer(1))
         plan = L2.plan(server.facts)
         basis = L2.encoding.fit(server.public.x, plan.components).basis
         respond(L2, VoteRequest(basis), Header(0, server.public.hash), silo)

@@ -36,12 +36,12 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.site import Silo
 
 ADAM = Recipe(epochs=2, batch=8)
-SGD = Recipe(epochs=2, batch=8, optimiser="sgd", momentum=0.0, learning_rate=0.05)
+SGD = Recipe(epochs=2, batch=8, optimizer="sgd", momentum=0.0, learning_rate=0.05)
 
 
 def engine(algorithm: Algorithm, made: Federation | None = None, **how: Any) -> InProcess:
     trainer = PoolTrainer(1)
-    rows = replace(made or small_federation(algorithm), book=LedgerStore())
+    rows = replace(made or small_federation(algorithm), ledger_store=LedgerStore())
     return InProcess(algorithm, *rows.sites(trainer), trainer, **how)
 
 
@@ -98,7 +98,7 @@ def plain_linear(shape: tuple[int, ...], classes: int) -> torch.nn.Module:
 @pytest.mark.parametrize("algorithm", [FedAvg, Scaffold])
 def test_one_party_alone_takes_the_steps_that_torch_takes(algorithm: Any) -> None:
     """Whole batches, so that no order matters: three rounds of one epoch are three steps of torch's own SGD."""
-    local = Recipe(epochs=1, batch=1000, optimiser="sgd", momentum=0.0, learning_rate=0.05)
+    local = Recipe(epochs=1, batch=1000, optimizer="sgd", momentum=0.0, learning_rate=0.05)
     model = TorchModel(plain_linear)
     made = replace(alone(algorithm()), models=[model], server_model=model)
     found = load(weights_of(algorithm(rounds=3, local=local), made))
@@ -107,11 +107,11 @@ def test_one_party_alone_takes_the_steps_that_torch_takes(algorithm: Any) -> Non
     [first] = server.train([InitialWeights(model, x.shape[1:])])
     network = plain_linear(tuple(x.shape[1:]), len(made.classes))
     network.load_state_dict({name: torch.from_numpy(values) for name, values in load(first).items()})
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
     for _ in range(3):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         torch.nn.functional.cross_entropy(network(x), y).backward()
-        optimiser.step()
+        optimizer.step()
     for name, values in network.state_dict().items():
         np.testing.assert_allclose(found[name], values.numpy(), rtol=1e-5, atol=1e-6)
 
@@ -119,7 +119,7 @@ def test_one_party_alone_takes_the_steps_that_torch_takes(algorithm: Any) -> Non
 def test_scaffold_is_what_its_authors_write() -> None:
     """Whole batches, so that no order matters: option II by hand, in double precision, for three rounds."""
     rate, steps, rounds = 0.05, 4, 3
-    local = Recipe(epochs=steps, batch=1000, optimiser="sgd", momentum=0.0, learning_rate=rate)
+    local = Recipe(epochs=steps, batch=1000, optimizer="sgd", momentum=0.0, learning_rate=rate)
     model = TorchModel(plain_linear)
     made = replace(small_federation(Scaffold()), models=[model] * 3, server_model=model)
     found = load(weights_of(Scaffold(rounds=rounds, local=local), made))
@@ -176,12 +176,12 @@ def test_all_parties_of_a_round_are_trained_in_one_stack_and_come_to_the_same() 
     ran.run()
     fits = [note for note in trainer.stacks if "depth" in note]
     assert [note["networks"] for note in fits] == [3, 3]
-    assert len(trainer._kept) == 1
+    assert len(trainer._cached_stacks) == 1
     one, other = load(cast(bytes, ran.server.progress)), load(weights_of(FedProx(rounds=2, local=local), made))
     assert max(float(np.abs(one[name] - other[name]).max()) for name in one) < 1e-3
 
 
-def test_a_share_of_the_parties_is_asked_and_the_others_bear_no_bytes() -> None:
+def test_a_share_of_the_parties_is_asked_and_the_others_cost_no_bytes() -> None:
     ran = engine(FedAvg(rounds=6, sampled=0.34, local=ADAM))
     ran.run()
     asked = [set(exchange.down) for exchange in ran.traffic.exchanges[:6]]
@@ -229,8 +229,8 @@ def test_a_party_that_sends_no_weights_is_left_out_and_named(how: str) -> None:
     made = small_federation(FedAvg())
     ran = engine(Spoilt(rounds=2, local=ADAM, how=how), made)
     ran.run()
-    told = "weights of another network, or such as are not finite"
-    assert ran.rejections == [f"request {n}: party 1: {told}" for n in (0, 1)]
+    message = "weights of another network, or such as are not finite"
+    assert ran.rejections == [f"request {n}: party 1: {message}" for n in (0, 1)]
     assert ran.server.progress == weights_of(FedAvg(rounds=2, local=ADAM), made, silent=[1])
 
 
@@ -264,9 +264,9 @@ class SilentFor(InProcess):
 
     rounds: Iterable[int] = ()
 
-    def deliver(self, letter: Any) -> Any:
-        self.silent = frozenset([1] if letter.header.turn in self.rounds else [])
-        return super().deliver(letter)
+    def deliver(self, pending: Any) -> Any:
+        self.silent = frozenset([1] if pending.header.turn in self.rounds else [])
+        return super().deliver(pending)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_a_party_that_was_silent_comes_back(algorithm: Algorithm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("models", "told"),
+    ("models", "message"),
     [
         ([{"name": "decision-tree"}] * 4, "fedavg hands out the weights of a network: a decision-tree has none"),
         (
@@ -292,21 +292,21 @@ def test_a_party_that_was_silent_comes_back(algorithm: Algorithm) -> None:
         ),
     ],
 )
-def test_who_has_another_network_is_named_before_anyone_trains(models: Any, told: str) -> None:
+def test_who_has_another_network_is_named_before_anyone_trains(models: Any, message: str) -> None:
     *parties, server = [model_from(model) for model in models]
-    with pytest.raises(LimbeckError, match=told):
+    with pytest.raises(LimbeckError, match=message):
         replace(small_federation(FedAvg()), models=parties, server_model=server)
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: FedAvg(rounds=0), "rounds = 0: Input should be greater than or equal to 1"),
         (lambda: FedAvg(sampled=0.0), r"sampled = 0\.0: Input should be greater than 0"),
         (lambda: FedProx(mu=-1.0), "mu = -1"),
         (lambda: FedProx(local=Recipe(proximal=1.0)), "local.proximal: fedprox has mu for it"),
         (lambda: FedAvgM(momentum=1.0), r"momentum = 1\.0: Input should be less than 1"),
-        (lambda: Scaffold(local=ADAM), "scaffold needs optimiser"),
+        (lambda: Scaffold(local=ADAM), "scaffold needs optimizer"),
         (lambda: FedGEN(alpha=-1.0), "alpha = -1"),
         (lambda: FedGEN(local=Recipe(augmentation="flip")), "fedgen trains on images and latents in one batch"),
         (
@@ -315,8 +315,8 @@ def test_who_has_another_network_is_named_before_anyone_trains(models: Any, told
         ),
     ],
 )
-def test_bad_parameters_get_one_clear_line(make: Any, told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_bad_parameters_get_one_clear_line(make: Any, message: str) -> None:
+    with pytest.raises(LimbeckError, match=message):
         make()
 
 
@@ -336,21 +336,23 @@ def test_fedgen_refuses_a_network_without_a_last_layer_before_anyone_trains() ->
         engine(algorithm, made).run()
 
 
-def test_feddf_comes_nearer_to_what_its_parties_say_together() -> None:
+def test_feddf_comes_nearer_to_what_its_parties_predict_together() -> None:
     """Distance of the merged network's logits from the parties' mean ones, over the public rows."""
     ran: dict[str, Any] = {}
     for name, distil in (("average", None), ("distilled", Recipe(epochs=30, batch=16))):
         made = small_federation(FedDF())
         algorithm = FedDF(rounds=1, local=replace(ADAM, epochs=150), distil=distil)
-        heard: list[Any] = []
+        delivered: list[Any] = []
         watched = engine(algorithm, made)
         original = watched.deliver
-        watched.deliver = lambda letter, o=original, h=heard: h.append(o(letter)) or h[-1]  # type: ignore[method-assign,misc]
+        watched.deliver = lambda pending, o=original, h=delivered: h.append(o(pending)) or h[-1]  # type: ignore[method-assign,misc]
         watched.run()
         model, public = cast(TorchModel, made.server_model), cast(Any, made.public).x
-        said = [model.with_weights(d.reply.weights, (4,), 3).logits(public) for d in heard[0].values()]
+        predictions = [model.with_weights(d.reply.weights, (4,), 3).logits(public) for d in delivered[0].values()]
         final = model.with_weights(cast(bytes, watched.server.progress), (4,), 3).logits(public)
-        one, other = (torch.log_softmax(torch.from_numpy(logits), 1) for logits in (final, np.mean(said, axis=0)))
+        one, other = (
+            torch.log_softmax(torch.from_numpy(logits), 1) for logits in (final, np.mean(predictions, axis=0))
+        )
         ran[name] = float(torch.nn.functional.kl_div(one, other, log_target=True, reduction="batchmean"))
     assert ran["distilled"] < 0.5 * ran["average"]
 
@@ -377,7 +379,7 @@ def test_fedkt_is_where_fedkt_prox_starts() -> None:
     assert not isinstance(FedKTAvg().then, FedProx)
 
 
-def test_nothing_is_promised_and_the_record_says_so() -> None:
+def test_nothing_is_promised_and_the_record_reports_it() -> None:
     record = small_federation(Scaffold(rounds=1, local=SGD)).run(PoolTrainer(1)).record
     assert set(record.epsilon.values()) == {float("inf")}
     assert {row["mechanism"] for row in record.ledger} == {"unprotected", "post-processing"}

@@ -49,7 +49,7 @@ def test_by_default_there_are_as_many_teachers_as_parties() -> None:
     assert default.model.onnx == three.model.onnx
 
 
-def test_wrong_parameters_are_told() -> None:
+def test_wrong_parameters_are_reported() -> None:
     with pytest.raises(LimbeckError, match="teachers = 0: Input should be greater than or equal to 1"):
         Pate(teachers=0)
     with pytest.raises(LimbeckError, match=r"queries = 1\.5: Input should be"):

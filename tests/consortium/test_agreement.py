@@ -14,7 +14,7 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.recipe import Recipe
 
-AGREED = {"subsets": {"least": 5, "most": 9}, "privacy": {"level": "L2", "epsilon": 1}}
+AGREED = {"subsets": {"min": 5, "max": 9}, "privacy": {"level": "L2", "epsilon": 1}}
 RIGHT = FedKT(subsets=5, privacy=Privacy("L2", epsilon=1.0))
 
 
@@ -57,12 +57,12 @@ def test_what_is_named_is_bounded_and_the_rest_has_its_default(asked: FedKT, key
             FedKT(privacy=Privacy("L2", gamma=1.0)),
             "privacy",
         ),
-        ({"trimmed": {"most": 0.25}, "consensus": "trimmed"}, FedVote(consensus="trimmed", trimmed=0.3), "trimmed"),
-        ({"queries": {"least": 1, "most": 30}}, FedKT(queries=1.0), "queries"),
-        ({"queries": {"least": 1, "most": 30}}, FedKT(queries=30), None),
-        ({"queries": {"least": 0.1, "most": 1.0}}, FedKT(queries=1), "queries"),
-        ({"subsets": {"least": 2}}, FedKT(subsets=999), None),
-        ({"subsets": {"most": 4}}, FedKT(subsets=5), "subsets"),
+        ({"trimmed": {"max": 0.25}, "consensus": "trimmed"}, FedVote(consensus="trimmed", trimmed=0.3), "trimmed"),
+        ({"queries": {"min": 1, "max": 30}}, FedKT(queries=1.0), "queries"),
+        ({"queries": {"min": 1, "max": 30}}, FedKT(queries=30), None),
+        ({"queries": {"min": 0.1, "max": 1.0}}, FedKT(queries=1), "queries"),
+        ({"subsets": {"min": 2}}, FedKT(subsets=999), None),
+        ({"subsets": {"max": 4}}, FedKT(subsets=5), "subsets"),
     ],
 )
 def test_tables_choices_and_ranges(agreed: dict[str, Any], asked: Any, key: str | None) -> None:
@@ -74,7 +74,7 @@ def test_a_recipe_is_compared_with_the_algorithms_own_default() -> None:
     agreed = {"digest": {"epochs": 3}}
     assert difference(FedMD(digest=Recipe(epochs=3, batch=256)), agreed) is None
     assert difference(FedMD(digest=Recipe(epochs=3)), agreed) == "digest.batch"
-    assert difference(FedMD(settle=Recipe(epochs=25, batch=32, learning_rate=1e30)), {}) == "settle.learning_rate"
+    assert difference(FedMD(fine_tune=Recipe(epochs=25, batch=32, learning_rate=1e30)), {}) == "fine_tune.learning_rate"
     assert difference(FedMDLDP(start="pretrained", epsilon=1.0), {"epsilon": 1.0}) == "start"
 
 
@@ -98,21 +98,21 @@ def test_what_was_changed_is_agreed_to_and_nothing_else(algorithm: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "message"),
     [
         ({"subset": 5}, "unknown key 'subset'; did you mean 'subsets'?"),
         ({"privacy": {"levl": "L2"}}, "privacy: unknown key 'levl'; did you mean 'level'?"),
         ({"subsets": "many"}, "subsets = 'many'"),
         ({"privacy": {"level": "L9"}}, "privacy.level = 'L9'"),
-        ({"subsets": {"least": 1.5}}, "subsets = 1.5"),
-        ({"subsets": {"least": True}}, "a range is between two numbers"),
-        ({"consistent": {"most": "x"}}, "a range is between two numbers"),
-        ({"subsets": {"at_most": 3}}, "write a value, { least = .., most = .. } or { one_of = [..] }"),
+        ({"subsets": {"min": 1.5}}, "subsets = 1.5"),
+        ({"subsets": {"min": True}}, "a range is between two numbers"),
+        ({"consistent": {"max": "x"}}, "a range is between two numbers"),
+        ({"subsets": {"at_most": 3}}, "write a value, { min = .., max = .. } or { one_of = [..] }"),
         ({"subsets": {"one_of": [1, "x"]}}, "subsets = 'x'"),
     ],
 )
-def test_a_wrong_agreement_is_told_in_one_line(table: dict[str, Any], told: str) -> None:
+def test_a_wrong_agreement_is_reported_in_one_line(table: dict[str, Any], message: str) -> None:
     with pytest.raises(LimbeckError) as error:
         read_parameters(FedKT, table)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)

@@ -37,7 +37,7 @@ from party_folders import (
     make,
     question,
     rows,
-    settle,
+    write_settings,
 )
 
 FAILING = """
@@ -92,7 +92,7 @@ def model() -> bytes:
 def failing(home: Path, trains: bool) -> str | None:
     (home / "own_failing.py").write_text(FAILING)
     name = "python:own_failing:Failing"
-    settle(home, agree=f'[[agree]]\nalgorithm = "{name}"\n')
+    write_settings(home, agree=f'[[agree]]\nalgorithm = "{name}"\n')
     terms: dict[str, Any] = {"algorithm": name, "parameters": {"trains": trains}}
     return answer(PartyFolder(home), question(request=TrainStudents(), **terms)).refusal
 
@@ -103,16 +103,18 @@ def test_a_training_that_fails_costs_what_one_that_succeeds_would(home: Path) ->
     assert rows(home) == [("run", "server"), ("run", "party 0")]
 
 
-def test_rows_of_a_turn_that_failed_are_told_with_the_next_answer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_turn_that_failed_are_reported_with_the_next_answer(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are written before the first training, for all rounds: else the server's record would lack them."""
-    settle(home, agree='[[agree]]\nalgorithm = "fedmd-ldp"\n')
+    write_settings(home, agree='[[agree]]\nalgorithm = "fedmd-ldp"\n')
     method = FedMDLDP(rounds=3, alignment=20, start="none", epsilon=50.0)
     request = ScoreRequest(np.arange(20))
     with monkeypatch.context() as patched:
         patched.setattr(FedMDLDP, "send_scores", failing_answer)
         assert answer(PartyFolder(home), question(method, request, turn=1)).refusal == CANNOT
-    told = [answer(PartyFolder(home), question(method, request, turn=turn)) for turn in (3, 5)]
-    assert [[(row["turn"], row["what"]) for row in each.releases] for each in told] == [
+    results = [answer(PartyFolder(home), question(method, request, turn=turn)) for turn in (3, 5)]
+    assert [[(row["turn"], row["what"]) for row in each.releases] for each in results] == [
         [(1, "noisy scores")] * 3 + [(3, "scores")],
         [(5, "scores")],
     ]
@@ -167,7 +169,7 @@ def of_other_classes(model: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         (with_randomness, "a model with the operator ai.onnx.RandomNormal"),
         (with_weights_elsewhere, "a model whose weights lie in another file"),
@@ -175,13 +177,13 @@ def of_other_classes(model: bytes) -> bytes:
         (lambda model: b"garbage", "no ONNX model"),
     ],
 )
-def test_a_final_model_that_is_not_plain_is_not_kept(home: Path, model: bytes, spoil: Any, told: str) -> None:
+def test_a_final_model_that_is_not_plain_is_not_stored(home: Path, model: bytes, spoil: Any, message: str) -> None:
     refused = answer(PartyFolder(home), question(request=InstallModel(spoil(model)), turn=1)).refusal
     assert str(refused).startswith("the final model is refused: ")
-    assert told in str(refused)
+    assert message in str(refused)
     assert "\n" not in str(refused)
     assert not (home / "models").exists()
-    assert PartyFolder(home).kept.memory("run") == {}
+    assert PartyFolder(home).answer_store.memory("run") == {}
     assert answer(PartyFolder(home), question(request=InstallModel(model), turn=1)).refusal is None
     assert (home / "models" / "run.onnx").exists()
 
@@ -196,51 +198,51 @@ def test_nobody_but_its_owner_reads_what_a_party_keeps(home: Path, model: bytes)
     PartyFolder(home).work()
     given = ("join.json", "party.toml", "private.npz", "public.npz")  # by whoever made the test
     files = [path for path in home.rglob("*") if path.is_file() and path.name not in given]
-    assert {path.name for path in files} >= {"kept.sqlite", "ledger.sqlite", "secret", "checked.json", "run.onnx"}
+    assert {path.name for path in files} >= {"answers.sqlite", "ledger.sqlite", "secret", "checked.json", "run.onnx"}
     assert {mode(path) for path in files} == {0o600}
     assert {mode(home / name) for name in ("models", "work")} == {0o700}
 
 
 def test_old_files_that_others_could_read_are_closed(home: Path) -> None:
-    for name in ("kept.sqlite", "ledger.sqlite"):
+    for name in ("answers.sqlite", "ledger.sqlite"):
         (home / name).touch(mode=0o644)
         (home / name).chmod(0o644)
     assert answer(PartyFolder(home), question(PRIVATE)).refusal is None
-    assert {mode(home / name) for name in ("kept.sqlite", "ledger.sqlite")} == {0o600}
+    assert {mode(home / name) for name in ("answers.sqlite", "ledger.sqlite")} == {0o600}
 
 
-def test_a_full_disk_is_one_line_and_what_was_kept_before_stays(home: Path) -> None:
+def test_a_full_disk_is_one_line_and_what_was_stored_before_stays(home: Path) -> None:
     """SQLite says so itself when it may not take another page."""
-    kept = PartyFolder(home).kept
-    kept.keep("run", 0, "hash", b"letter", {}, (1, "0" * 64))
-    pages = kept._connection.execute("PRAGMA page_count").fetchone()[0]
-    kept._connection.execute(f"PRAGMA max_page_count = {pages}")
+    answer_store = PartyFolder(home).answer_store
+    answer_store.keep("run", 0, "hash", b"envelope", {}, (1, "0" * 64))
+    pages = answer_store._connection.execute("PRAGMA page_count").fetchone()[0]
+    answer_store._connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(LimbeckError, match="full") as error:
-        kept.keep("run", 1, "hash", bytes(100_000), {}, (1, "0" * 64))
+        answer_store.keep("run", 1, "hash", bytes(100_000), {}, (1, "0" * 64))
     assert "\n" not in str(error.value)
-    assert "kept.sqlite" in str(error.value)
-    assert kept.answer("run", 0) == ("hash", b"letter")
-    assert kept.answer("run", 1) is None
-    with sqlite3.connect(home / "kept.sqlite") as other:
+    assert "answers.sqlite" in str(error.value)
+    assert answer_store.answer("run", 0) == ("hash", b"envelope")
+    assert answer_store.answer("run", 1) is None
+    with sqlite3.connect(home / "answers.sqlite") as other:
         assert other.execute("SELECT count(*) FROM answers").fetchone() == (1,)
 
 
 @pytest.mark.parametrize("method", [PRIVATE, VOTES])
-def test_an_answer_that_cannot_be_kept_is_not_sent_and_not_paid_for_twice(home: Path, method: Any) -> None:
+def test_an_answer_that_cannot_be_stored_is_not_sent_and_not_paid_for_twice(home: Path, method: Any) -> None:
     """The same question later: the same ledger, and what was drawn then."""
-    (home / "kept.sqlite").write_bytes(b"garbage " * 1000)
+    (home / "answers.sqlite").write_bytes(b"garbage " * 1000)
     assert answer(PartyFolder(home), question(method)).refusal == CANNOT
     assert rows(home) == []
-    (home / "kept.sqlite").unlink()
+    (home / "answers.sqlite").unlink()
     assert answer(PartyFolder(home), question(method)).refusal is None
     spent = read_ledger(home / "ledger.sqlite")
-    (home / "kept.sqlite").unlink()
+    (home / "answers.sqlite").unlink()
     assert answer(PartyFolder(home), question(method)).refusal is None
     assert read_ledger(home / "ledger.sqlite") == spent
 
 
-def test_a_secret_that_is_damaged_is_told_to_the_owner(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    settle(home, agree=AGREE)
+def test_a_secret_that_is_damaged_is_reported_to_the_owner(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_settings(home, agree=AGREE)
     (home / "secret").write_bytes(b"short")
     assert answer(PartyFolder(home), question(PRIVATE)).refusal == CANNOT
     assert "holds 5 bytes, not the 32 of a party's secret" in capfd.readouterr().err
@@ -252,11 +254,11 @@ def test_the_owner_sees_what_left_what_is_spent_and_the_head_of_the_ledger(home:
 
     from limbeck.cli import app
 
-    settle(home, "budget = { epsilon = 2.5, rows_per_person = 1 }")
-    told = CliRunner().invoke(app, ["party", "ledger", str(home)])
-    assert (told.exit_code, told.output) == (0, "Nothing has left.\n")
+    write_settings(home, "budget = { epsilon = 2.5, rows_per_person = 1 }")
+    message = CliRunner().invoke(app, ["party", "ledger", str(home)])
+    assert (message.exit_code, message.output) == (0, "Nothing has left.\n")
     assert answer(PartyFolder(home), question(method)).refusal is None
     shown = CliRunner().invoke(app, ["party", "ledger", str(home)]).output
-    assert "budget: epsilon 2.5 at delta 1e-05 towards server, unit row; spent 2" in shown
-    number, digest = PartyFolder(home).book("run", None).head
+    assert "budget: epsilon 2.5 at delta 1e-05 towards server, unit example; spent 2" in shown
+    number, digest = PartyFolder(home).ledger_store("run", None).head
     assert f"head: {number} entries, the last {digest}" in shown

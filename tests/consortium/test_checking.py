@@ -17,7 +17,7 @@ from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
 from limbeck.protocol.codec import decode
 from limbeck.protocol.envelopes import Answer
-from party_folders import IRIS, PRIVATE, VOTES, make, put_rows, question, rows, settle
+from party_folders import IRIS, PRIVATE, VOTES, make, put_rows, question, rows, write_settings
 
 RESTART = "this party must be restarted by its owner before it answers"
 X, Y = IRIS.x[2::5], IRIS.y[2::5]
@@ -28,9 +28,9 @@ def home(tmp_path: Path) -> Path:
     return make(tmp_path)
 
 
-def shape(told: Answer) -> list[Any]:
+def shape(received: Answer) -> list[Any]:
     """What a reply is but for the numbers that were released with noise; its bytes are packed."""
-    reply: Any = decode(told.reply)[0]
+    reply: Any = decode(received.reply)[0]
     values = [getattr(reply, field.name) for field in fields(reply)]
     return [type(reply), *((value.shape, value.dtype) if hasattr(value, "shape") else type(value) for value in values)]
 
@@ -40,7 +40,7 @@ def refusal(home: Path, run: str = "run") -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "told"),
+    ("x", "y", "reply"),
     [
         (np.where(np.arange(4) == 2, np.nan, X), Y, "30 of 30 rows hold NaN or infinity"),
         (np.where(X[7, 0] == X, 1e300, X.astype(float)), Y, "rows hold NaN or infinity"),
@@ -50,11 +50,11 @@ def refusal(home: Path, run: str = "run") -> str | None:
         (X[:0], Y[:0], "x_train must hold numbers"),
     ],
 )
-def test_wrong_rows_are_told_to_their_owner_in_one_line(home: Path, x: Any, y: Any, told: str) -> None:
+def test_wrong_rows_are_reported_to_their_owner_in_one_line(home: Path, x: Any, y: Any, reply: str) -> None:
     put_rows(home, x, y)
     with pytest.raises(LimbeckError) as error:
         check(PartyFolder(home))
-    assert told in str(error.value)
+    assert reply in str(error.value)
     assert "\n" not in str(error.value)
     assert not (home / "checked.json").exists()
 
@@ -85,11 +85,11 @@ def other_file(home: Path) -> None:
 
 
 def other_label(home: Path) -> None:
-    settle(home, 'label = "kind"')
+    write_settings(home, 'label = "kind"')
 
 
 def other_model(home: Path) -> None:
-    settle(home, model="naive-bayes")
+    write_settings(home, model="naive-bayes")
 
 
 def damaged_record(home: Path) -> None:
@@ -100,7 +100,7 @@ CHANGES = [more_rows, same_rows_later, no_rows, other_file, other_label, other_m
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_after_a_change_the_party_must_be_restarted_and_says_no_more(home: Path, change: Any) -> None:
+def test_after_a_change_the_party_must_be_restarted_and_answers_no_more(home: Path, change: Any) -> None:
     check(PartyFolder(home))
     change(home)
     assert refusal(home) == RESTART
@@ -116,7 +116,7 @@ def test_a_restart_checks_again(home: Path) -> None:
 
 def test_other_settings_may_change_while_the_party_runs(home: Path) -> None:
     check(PartyFolder(home))
-    settle(home, "budget = { epsilon = 2.5 }")
+    write_settings(home, "budget = { epsilon = 2.5 }")
     assert refusal(home) is None
 
 
@@ -139,7 +139,7 @@ def test_whatever_the_rows_are_the_answer_has_the_usual_shape_and_ledger(
     put_rows(home, x, y)
     found = []
     for place in (usual, home):
-        settle(place, model=model)
+        write_settings(place, model=model)
         check(PartyFolder(place))
         found.append(answer(PartyFolder(place), question(method)))
     assert [each.refusal for each in found] == [None, None]

@@ -8,7 +8,7 @@ pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
 from limbeck.consortium import party, server
 from limbeck.consortium.coordinator import _planned_here, add_late, begin, resume
-from limbeck.consortium.experiment import read_plan
+from limbeck.consortium.experiment import prepare_run
 from limbeck.consortium.overview import overview
 from limbeck.consortium.server import ServerFolder
 from limbeck.engines.journal import Journal
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> ServerFolder:
     return found
 
 
-def test_a_server_that_is_not_there_is_told_in_one_line_and_nothing_is_begun(folder: ServerFolder) -> None:
+def test_a_server_that_is_not_there_is_reported_in_one_line_and_nothing_is_begun(folder: ServerFolder) -> None:
     file = folder.path / "experiment.toml"
     with pytest.raises(LimbeckError, match="cannot see who is there"):
         begin(folder, file, print)
@@ -54,10 +54,10 @@ def test_a_file_whose_name_is_no_runs_name_is_refused(folder: ServerFolder) -> N
 def test_a_run_that_would_pass_the_servers_budget_is_refused_before_anyone_is_asked(folder: ServerFolder) -> None:
     file = folder.path / "experiment.toml"
     file.write_text(file.read_text().replace('level = "L2", epsilon = 4.0', 'level = "L1", epsilon = 40.0'))
-    book = LedgerStore(None, "run", Budget(3.0))
+    ledger_store = LedgerStore(None, "run", Budget(3.0))
     with pytest.raises(LimbeckError, match="would bring epsilon towards public"):
-        book.check_plan(_planned_here(read_plan(file), 2))
-    LedgerStore(None, "run", Budget(50.0)).check_plan(_planned_here(read_plan(file), 2))
+        ledger_store.check_plan(_planned_here(prepare_run(file), 2))
+    LedgerStore(None, "run", Budget(50.0)).check_plan(_planned_here(prepare_run(file), 2))
 
 
 def test_a_late_party_is_for_one_shot_methods_and_must_have_been_there(folder: ServerFolder) -> None:

@@ -17,7 +17,7 @@ from limbeck.consortium.server import ServerFolder
 from limbeck.errors import LimbeckError
 
 
-def say(*words: object) -> str:
+def run_limbeck(*words: object) -> str:
     done = CliRunner().invoke(app, [str(word) for word in words])
     if done.exception:
         raise done.exception
@@ -26,13 +26,13 @@ def say(*words: object) -> str:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Path:
-    say("server", "init", tmp_path / "server", "--name", "limbeck.example.org", "--port", 1)
+    run_limbeck("server", "init", tmp_path / "server", "--name", "limbeck.example.org", "--port", 1)
     return tmp_path / "server"
 
 
 def test_secrets_are_for_their_owner_alone(server: Path, tmp_path: Path) -> None:
-    say("server", "invite", server, "clinic")
-    say("party", "init", tmp_path / "clinic", server / "invitations" / "clinic.json")
+    run_limbeck("server", "invite", server, "clinic")
+    run_limbeck("party", "init", tmp_path / "clinic", server / "invitations" / "clinic.json")
     clinic = tmp_path / "clinic"
     for path in (server / "ca.key", server / "server.key", server / "secret", clinic / "key", clinic / "secret"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -42,10 +42,10 @@ def test_secrets_are_for_their_owner_alone(server: Path, tmp_path: Path) -> None
     assert "PRIVATE" not in (server / "invitations" / "clinic.json").read_text()
 
 
-def test_a_join_file_says_all_that_a_party_must_know(server: Path) -> None:
-    say("server", "invite", server, "clinic")
-    say("server", "invite", server, "lab")
-    say("server", "invite", server, "clinic")
+def test_a_join_file_states_all_that_a_party_must_know(server: Path) -> None:
+    run_limbeck("server", "invite", server, "clinic")
+    run_limbeck("server", "invite", server, "lab")
+    run_limbeck("server", "invite", server, "clinic")
     join = read_join(server / "invitations" / "lab.json")
     assert (join.party, join.index, join.address) == ("lab", 1, "limbeck.example.org:1")
     assert join.algorithm["name"] == "fedvote"
@@ -54,11 +54,11 @@ def test_a_join_file_says_all_that_a_party_must_know(server: Path) -> None:
 
 
 def test_the_partys_settings_begin_with_what_was_proposed(server: Path, tmp_path: Path) -> None:
-    say("server", "invite", server, "clinic")
-    say("party", "init", tmp_path / "clinic", server / "invitations" / "clinic.json")
+    run_limbeck("server", "invite", server, "clinic")
+    run_limbeck("party", "init", tmp_path / "clinic", server / "invitations" / "clinic.json")
     text = (tmp_path / "clinic" / "party.toml").read_text()
     table = tomllib.loads(text)
-    limit = {"epsilon": 4.0, "delta": 1e-5, "towards": "server", "unit": "row"}
+    limit = {"epsilon": 4.0, "delta": 1e-5, "observer": "server", "unit": "example"}
     assert table["budget"] == limit
     parameters = {"partitions": 1, "subsets": 8, "privacy": {"level": "L2", "epsilon": 4.0}}
     assert table["agree"] == [{"algorithm": "fedvote", "levels": ["L2"], **limit, "parameters": parameters}]
@@ -70,10 +70,10 @@ def test_a_party_that_is_invited_without_an_epsilon_does_not_start_before_its_ow
     file, clinic = server / "experiment.toml", tmp_path / "clinic"
     text = file.read_text().replace('privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }', "")
     file.write_text(text.replace("fedvote", "fedkt"))
-    say("server", "invite", server, "clinic")
-    say("party", "init", clinic, server / "invitations" / "clinic.json")
+    run_limbeck("server", "invite", server, "clinic")
+    run_limbeck("party", "init", clinic, server / "invitations" / "clinic.json")
     with pytest.raises(LimbeckError, match=r"party.toml: .* write a \[budget\], or unprotected = true"):
-        say("party", "start", clinic)
+        run_limbeck("party", "start", clinic)
     assert not (clinic / "checked.json").exists()
 
 
@@ -93,27 +93,27 @@ def test_a_party_that_is_invited_without_an_epsilon_does_not_start_before_its_ow
     ],
 )
 def test_a_join_file_that_was_tampered_with_is_refused(server: Path, tmp_path: Path, key: str, value: object) -> None:
-    say("server", "invite", server, "clinic")
+    run_limbeck("server", "invite", server, "clinic")
     table = json.loads((server / "invitations" / "clinic.json").read_text())
     (tmp_path / "join.json").write_text(json.dumps({**table, key: value}))
     with pytest.raises(LimbeckError, match=key) as error:
-        say("party", "init", tmp_path / "clinic", tmp_path / "join.json")
+        run_limbeck("party", "init", tmp_path / "clinic", tmp_path / "join.json")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "clinic").exists()
 
 
 def test_a_new_join_file_takes_the_place_of_an_old_one_of_the_same_party(server: Path, tmp_path: Path) -> None:
     for name in ("clinic", "lab"):
-        say("server", "invite", server, name)
-        say("party", "init", tmp_path / name, server / "invitations" / f"{name}.json")
+        run_limbeck("server", "invite", server, name)
+        run_limbeck("party", "init", tmp_path / name, server / "invitations" / f"{name}.json")
     file = server / "experiment.toml"
     file.write_text(file.read_text().replace("subsets = 8", "subsets = 4"))
     join = Path(str(server / "invitations" / "clinic.json"))
-    say("server", "invite", server, "clinic")
-    say("party", "rejoin", tmp_path / "clinic", join)
+    run_limbeck("server", "invite", server, "clinic")
+    run_limbeck("party", "rejoin", tmp_path / "clinic", join)
     assert read_join(tmp_path / "clinic" / "join.json").algorithm["subsets"] == 4
     with pytest.raises(LimbeckError, match="invites clinic"):
-        say("party", "rejoin", tmp_path / "lab", join)
+        run_limbeck("party", "rejoin", tmp_path / "lab", join)
 
 
 def test_the_certificate_names_what_parties_dial(server: Path) -> None:
@@ -124,25 +124,25 @@ def test_the_certificate_names_what_parties_dial(server: Path) -> None:
     assert names.get_values_for_type(x509.DNSName) == ["limbeck.example.org", "localhost"]
 
 
-def test_keys_are_admitted_before_anything_runs_and_kept_apart(server: Path, tmp_path: Path) -> None:
+def test_keys_are_admitted_before_anything_runs_and_stay_separate(server: Path, tmp_path: Path) -> None:
     for name in ("clinic", "lab"):
-        say("server", "invite", server, name)
-        say("party", "init", tmp_path / name, server / "invitations" / f"{name}.json")
-    assert "clinic is admitted" in say("server", "admit", server, tmp_path / "clinic" / "clinic.pub")
+        run_limbeck("server", "invite", server, name)
+        run_limbeck("party", "init", tmp_path / name, server / "invitations" / f"{name}.json")
+    assert "clinic is admitted" in run_limbeck("server", "admit", server, tmp_path / "clinic" / "clinic.pub")
     copied = tmp_path / "lab.pub"
     copied.write_bytes((tmp_path / "clinic" / "clinic.pub").read_bytes())
     with pytest.raises(LimbeckError, match="clinic's key already"):
-        say("server", "admit", server, copied)
+        run_limbeck("server", "admit", server, copied)
     assert list(ServerFolder(server).admitted) == ["clinic"]
-    say("server", "remove", server, "clinic")
+    run_limbeck("server", "remove", server, "clinic")
     with pytest.raises(LimbeckError, match="was removed before"):
-        say("server", "admit", server, tmp_path / "clinic" / "clinic.pub")
-    say("party", "rekey", tmp_path / "clinic")
-    say("server", "admit", server, tmp_path / "clinic" / "clinic.pub")
+        run_limbeck("server", "admit", server, tmp_path / "clinic" / "clinic.pub")
+    run_limbeck("party", "rekey", tmp_path / "clinic")
+    run_limbeck("server", "admit", server, tmp_path / "clinic" / "clinic.pub")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("server", "init", "{server}"), "is not empty"),
         (("server", "init", "{tmp}/new", "--name", "müller.example"), "a host name or an address"),
@@ -164,17 +164,17 @@ def test_keys_are_admitted_before_anything_runs_and_kept_apart(server: Path, tmp
         (("party", "approve", "{tmp}", "1"), "is not a party's folder"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_one_line(
-    server: Path, tmp_path: Path, words: tuple[str, ...], told: str
+def test_what_cannot_be_done_is_reported_in_one_line(
+    server: Path, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(LimbeckError) as error:
-        say(*(word.format(server=server, tmp=tmp_path) for word in words))
-    assert told in str(error.value)
+        run_limbeck(*(word.format(server=server, tmp=tmp_path) for word in words))
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_a_key_that_is_none_is_refused(server: Path, tmp_path: Path) -> None:
-    say("server", "invite", server, "clinic")
+    run_limbeck("server", "invite", server, "clinic")
     wrong = tmp_path / "clinic.pub"
     for text in (
         "",
@@ -183,13 +183,13 @@ def test_a_key_that_is_none_is_refused(server: Path, tmp_path: Path) -> None:
     ):
         wrong.write_text(text)
         with pytest.raises(LimbeckError, match="is not a party's public key"):
-            say("server", "admit", server, wrong)
+            run_limbeck("server", "admit", server, wrong)
 
 
-def test_wrong_experiments_are_told_in_one_line(server: Path) -> None:
+def test_wrong_experiments_are_reported_in_one_line(server: Path) -> None:
     file = server / "experiment.toml"
     text = file.read_text()
-    for old, new, told in (
+    for old, new, message in (
         ("quorum = 2", "quorum = 0", "quorum"),
         ("deadline = 600.0", "deadline = -1.0", "deadline"),
         ("deadline = 600.0", "deadlin = 1.0", "did you mean 'deadline'?"),
@@ -208,7 +208,7 @@ def test_wrong_experiments_are_told_in_one_line(server: Path) -> None:
     ):
         file.write_text(text.replace(old, new))
         with pytest.raises(LimbeckError) as error:
-            say("server", "invite", server, "clinic")
-        assert told in str(error.value), str(error.value)
+            run_limbeck("server", "invite", server, "clinic")
+        assert message in str(error.value), str(error.value)
         assert "\n" not in str(error.value)
     assert not (server / "parties.json").exists()

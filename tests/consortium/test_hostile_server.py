@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import hostile
-from hostile import PARTIES, PUBLIC, Pair, pair
+import hostile_server
+from hostile_server import PARTIES, PUBLIC, Pair, pair
 from limbeck.algorithms.centralized import SendRows
 from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
@@ -22,7 +22,7 @@ from limbeck.algorithms.fedvote import FedVote, VoteRequest
 from limbeck.algorithms.logits import PredictViews
 from limbeck.algorithms.scoring import DigestConsensus, EvaluateRequest, Initialize, ScoreRequest, TrainLocally
 from limbeck.algorithms.subsets import cut
-from limbeck.consortium.answering import consider
+from limbeck.consortium.answering import accept_request
 from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
 from limbeck.models.jobs import constant_model
@@ -41,7 +41,7 @@ STUDY: dict[str, Any] = {
     "rounds": 2,
     "alignment": 5,
     "start": "none",
-    "settle": QUICK,
+    "fine_tune": QUICK,
     "digest": QUICK,
     "revisit": QUICK,
 }
@@ -232,8 +232,8 @@ def _ask_whatever(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, data
     script, seed = data.draw(scripts(method)), data.draw(st.integers(0, 2**31))
     with pair(folder / "pair", rows, model, AGREE, monkeypatch) as both:
         for turn, request in enumerate(script):
-            told = both.ask(method, request, turn, seed)
-            assert told[0].refusal is not None or not _is_other_than_agreed(request, method)
+            replies = both.ask(method, request, turn, seed)
+            assert replies[0].refusal is not None or not _is_other_than_agreed(request, method)
         if has_teachers:
             assert _cuts(both, method, seed) == _cuts(both, method, 0), "the server's seed decides who shares a teacher"
 
@@ -300,14 +300,14 @@ def _is_answered(both: Pair, name: str) -> None:
 
 def attack_weights_that_overflow_on_one_row(both: Pair) -> None:
     _is_answered(both, "ldp")
-    told = both.ask(METHODS["ldp"], Initialize(weights(1.0)), 0)
-    assert told[0].refusal is not None, "weights were taken although nobody agreed to that"
+    replies = both.ask(METHODS["ldp"], Initialize(weights(1.0)), 0)
+    assert replies[0].refusal is not None, "weights were taken although nobody agreed to that"
 
 
 def attack_weights_out_of_range(both: Pair) -> None:
     _is_answered(both, "pretrained")
-    told = both.ask(METHODS["pretrained"], Initialize(weights(1e20)), 0)
-    assert told[0].refusal is not None, "weights out of range were taken"
+    replies = both.ask(METHODS["pretrained"], Initialize(weights(1e20)), 0)
+    assert replies[0].refusal is not None, "weights out of range were taken"
 
 
 def attack_a_network_that_diverges(both: Pair) -> None:
@@ -315,7 +315,7 @@ def attack_a_network_that_diverges(both: Pair) -> None:
 
 
 def attack_a_run_that_exchanges_nothing(both: Pair) -> None:
-    wild = replace(METHODS["silent"], settle=replace(QUICK, learning_rate=2e38))
+    wild = replace(METHODS["silent"], fine_tune=replace(QUICK, learning_rate=2e38))
     assert both.ask(wild, Initialize(weights(1.0)), 0)[0].refusal is None
 
 
@@ -329,16 +329,16 @@ def attack_a_basis_of_its_own(both: Pair) -> None:
     """Votes encoded in it are infinite, or no numbers at all, and which depends on the rows."""
     _is_answered(both, "fedvote")
     for turn, value in enumerate((1e308, 1.5)):
-        told = both.ask(METHODS["fedvote"], VoteRequest(np.full((8, components(METHODS["fedvote"])), value)), turn)
-        assert told[0].refusal is not None, "a basis out of range was taken"
+        replies = both.ask(METHODS["fedvote"], VoteRequest(np.full((8, components(METHODS["fedvote"])), value)), turn)
+        assert replies[0].refusal is not None, "a basis out of range was taken"
 
 
 def attack_more_rounds_than_agreed(both: Pair) -> None:
     _is_answered(both, "ldp")
     again: list[Message] = [DigestConsensus(ALIGNED, np.zeros((5, 3))), ScoreRequest(ALIGNED)]
     for turn, request in enumerate([*honest(METHODS["ldp"]), *again]):
-        told = both.ask(METHODS["ldp"], request, turn)
-    assert told[0].refusal is not None, "a third round of two was answered"
+        replies = both.ask(METHODS["ldp"], request, turn)
+    assert replies[0].refusal is not None, "a third round of two was answered"
 
 
 def attack_seeds_that_choose_who_shares_a_teacher(both: Pair) -> None:
@@ -349,16 +349,16 @@ def attack_seeds_that_choose_who_shares_a_teacher(both: Pair) -> None:
 
 
 def _cuts(both: Pair, method: Any, seed: int) -> Any:
-    asked = hostile.question(method, honest(method)[0], 0, seed, "cuts")
-    silo = consider(PartyFolder(both.homes[0]), asked).silo
+    asked = hostile_server.question(method, honest(method)[0], 0, seed, "cuts")
+    silo = accept_request(PartyFolder(both.homes[0]), asked).silo
     return [rows.tolist() for rows in cut(silo, method.subsets, method.privacy)]
 
 
 def attack_a_final_model_that_is_none(both: Pair) -> None:
     good = both.ask(METHODS["fedkt"], InstallModel(constant_model(0, 3, (2,))), 0, run="good")
     assert good[0].refusal is None
-    told = both.ask(METHODS["fedkt"], InstallModel(b"no model"), 0)
-    assert told[0].refusal is not None, "a file that is no model was kept"
+    replies = both.ask(METHODS["fedkt"], InstallModel(b"no model"), 0)
+    assert replies[0].refusal is not None, "a file that is no model was kept"
 
 
 ATTACKS: dict[str, tuple[Callable[[Pair], None], dict[str, Any], tuple[Rows, Rows]]] = {

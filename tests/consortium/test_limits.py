@@ -15,7 +15,7 @@ from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd_private import FedMDLDP
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.algorithms.scoring import Initialize
-from limbeck.consortium.answering import answer, consider
+from limbeck.consortium.answering import accept_request, answer
 from limbeck.consortium.checking import check
 from limbeck.consortium.party import PartyFolder
 from limbeck.consortium.proposal import settings_for
@@ -36,7 +36,7 @@ from party_folders import (
     make,
     question,
     rows,
-    settle,
+    write_settings,
 )
 
 
@@ -59,8 +59,8 @@ def invite(home: Path, algorithm: Any) -> None:
 
 
 def test_a_budget_is_meant_for_the_server_unless_it_names_another_observer(home: Path) -> None:
-    settle(home, "budget = { epsilon = 0.01 }")
-    assert PartyFolder(home).settings.budget == Budget(0.01, 1e-5, "server", "row")
+    write_settings(home, "budget = { epsilon = 0.01 }")
+    assert PartyFolder(home).settings.budget == Budget(0.01, 1e-5, "server", "example")
     assert [refusal(home, method) for method in (FedKT(), FedVote())] == [TOO_MUCH, TOO_MUCH]
     assert rows(home) == []
 
@@ -68,17 +68,17 @@ def test_a_budget_is_meant_for_the_server_unless_it_names_another_observer(home:
 @pytest.mark.parametrize("method", [PRIVATE, VOTES])
 def test_the_budget_of_an_invitation_is_enough_for_one_run_under_whatever_name(home: Path, method: Any) -> None:
     invite(home, method)
-    told = [refusal(home, method, run=f"run-{number}") for number in range(3)]
-    assert told == [None, TOO_MUCH, TOO_MUCH]
+    refusals = [refusal(home, method, run=f"run-{number}") for number in range(3)]
+    assert refusals == [None, TOO_MUCH, TOO_MUCH]
     assert {run for run, _ in rows(home)} == {"run-0"}
 
 
 def test_a_budget_that_was_used_stays_when_it_is_raised_or_removed_from_the_file(home: Path) -> None:
-    settle(home, "budget = { epsilon = 2.5 }")
+    write_settings(home, "budget = { epsilon = 2.5 }")
     assert refusal(home, PRIVATE) is None
-    settle(home)
+    write_settings(home)
     assert refusal(home, PRIVATE, run="another") == TOO_MUCH
-    settle(home, "budget = { epsilon = 9.0 }")
+    write_settings(home, "budget = { epsilon = 9.0 }")
     assert refusal(home, PRIVATE, run="another") == "this party cannot answer; its own log says why"
     with pytest.raises(LimbeckError, match="a budget may be lowered, never raised"):
         check(PartyFolder(home))
@@ -86,26 +86,26 @@ def test_a_budget_that_was_used_stays_when_it_is_raised_or_removed_from_the_file
 
 
 @pytest.mark.parametrize(
-    ("unit", "told"), [("row", [None, None]), ("party", [None, TOO_MUCH]), ("both", [None, TOO_MUCH])]
+    ("unit", "reply"), [("example", [None, None]), ("party", [None, TOO_MUCH]), ("both", [None, TOO_MUCH])]
 )
 @pytest.mark.parametrize(("party", "row"), [(NOISY, PRIVATE), (NOISY_VOTES, VOTES)])
 def test_a_budget_counts_what_is_meant_to_be_protected(
-    home: Path, party: Any, row: Any, unit: str, told: list[str | None]
+    home: Path, party: Any, row: Any, unit: str, reply: list[str | None]
 ) -> None:
     """An L2 run protects rows, not parties: after an L1 run it must not pass as one more of the same kind."""
-    settle(home, f'budget = {{ epsilon = 9.0, towards = "public", unit = "{unit}" }}')
-    assert [refusal(home, party, run="L1"), refusal(home, row, run="L2")] == told
+    write_settings(home, f'budget = {{ epsilon = 9.0, observer = "public", unit = "{unit}" }}')
+    assert [refusal(home, party, run="L1"), refusal(home, row, run="L2")] == reply
 
 
 def test_people_with_several_rows_spend_more(home: Path) -> None:
-    settle(home, "budget = { epsilon = 2.5, rows_per_person = 5 }")
+    write_settings(home, "budget = { epsilon = 2.5, rows_per_person = 5 }")
     assert refusal(home, PRIVATE) == TOO_MUCH
     group = FedKT(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0, rows_per_person=5))
     assert refusal(home, group) is None
 
 
 def test_people_with_several_rows_spend_more_of_votes_in_components(home: Path) -> None:
-    settle(home, "budget = { epsilon = 2.5, rows_per_person = 5 }")
+    write_settings(home, "budget = { epsilon = 2.5, rows_per_person = 5 }")
     assert refusal(home, VOTES) == TOO_MUCH
     group = FedVote(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0, rows_per_person=5))
     assert refusal(home, group) is None
@@ -153,7 +153,7 @@ def test_other_parameters_than_those_of_the_invitation_are_refused_by_name(home:
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"settle": Recipe(epochs=20, batch=32, learning_rate=1e30)}, "settle.learning_rate"),
+        ({"fine_tune": Recipe(epochs=20, batch=32, learning_rate=1e30)}, "fine_tune.learning_rate"),
         ({"start": "public"}, "start"),
         ({"rounds": 3}, "rounds"),
     ],
@@ -163,20 +163,20 @@ def test_the_server_chooses_neither_recipe_nor_start(home: Path, changes: dict[s
     invite(home, usual)
     asked = invitation(replace(usual, **changes))
     terms: dict[str, Any] = {"algorithm": asked.pop("name"), "parameters": asked}
-    told = answer(PartyFolder(home), question(request=Initialize(b""), **terms)).refusal
-    assert told == f"this party did not agree to fedmd-ldp with this value of {key}"
+    reply = answer(PartyFolder(home), question(request=Initialize(b""), **terms)).refusal
+    assert reply == f"this party did not agree to fedmd-ldp with this value of {key}"
 
 
 def test_the_first_agreement_that_fits_decides_what_a_run_may_spend(home: Path) -> None:
     small = AGREE + "epsilon = 0.1\n[agree.parameters]\nsubsets = 4\npartitions = 1\n"
-    settle(home, agree=small + AGREE + "epsilon = 2.0\n")
+    write_settings(home, agree=small + AGREE + "epsilon = 2.0\n")
     assert refusal(home, PRIVATE) is None
-    settle(home, agree=small)
+    write_settings(home, agree=small)
     assert "did not agree to fedkt with this value of" in str(refusal(home, PRIVATE, run="another"))
 
 
-def test_a_wrong_agreement_is_told_to_the_owner_alone(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    settle(home, agree=AGREE + "[agree.parameters]\nsubset = 4\n")
+def test_a_wrong_agreement_is_reported_to_the_owner_alone(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_settings(home, agree=AGREE + "[agree.parameters]\nsubset = 4\n")
     assert refusal(home, PRIVATE) == "this party cannot answer; its own log says why"
     assert "agree.parameters of fedkt: unknown key 'subset'; did you mean 'subsets'?" in capfd.readouterr().err
     with pytest.raises(LimbeckError, match="did you mean 'subsets'"):
@@ -184,7 +184,7 @@ def test_a_wrong_agreement_is_told_to_the_owner_alone(home: Path, capfd: pytest.
 
 
 def order(home: Path, **changes: Any) -> list[int]:
-    silo = consider(PartyFolder(home), question(PRIVATE, **changes)).silo
+    silo = accept_request(PartyFolder(home), question(PRIVATE, **changes)).silo
     return list(silo.hidden_order("teachers", 30))
 
 
@@ -196,28 +196,28 @@ def test_who_shares_a_teacher_is_the_partys_secret_whatever_seed_the_server_name
     assert order(home) != first
 
 
-def test_noise_and_cuts_come_from_a_seed_only_where_the_partys_own_file_says_so(home: Path) -> None:
-    silo = consider(PartyFolder(home), question(PRIVATE)).silo
+def test_noise_and_cuts_come_from_a_seed_only_where_the_partys_own_file_reports_it(home: Path) -> None:
+    silo = accept_request(PartyFolder(home), question(PRIVATE)).silo
     assert (silo.noise, silo.run, silo.parties, silo.private_level) == ("secure", "run", 3, True)
     assert silo.secret == (home / "secret").read_bytes()
     assert len(silo.secret or b"") == 32
-    settle(home, "simulation = true")
-    silo = consider(PartyFolder(home), question(PRIVATE)).silo
+    write_settings(home, "simulation = true")
+    silo = accept_request(PartyFolder(home), question(PRIVATE)).silo
     assert (silo.noise, silo.secret) == ("simulated", None)
     assert order(home) != order(home, seed=99)
-    assert not consider(PartyFolder(home), question()).silo.private_level
+    assert not accept_request(PartyFolder(home), question()).silo.private_level
 
 
 def test_a_simulation_is_announced_with_a_warning(home: Path) -> None:
     pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
     from limbeck.consortium.client_loop import ClientLoop
 
-    said: list[str] = []
-    ClientLoop(PartyFolder(home), said.append).check()
-    assert said == []
-    settle(home, "simulation = true")
-    ClientLoop(PartyFolder(home), said.append).check()
-    [line] = said
+    lines: list[str] = []
+    ClientLoop(PartyFolder(home), lines.append).check()
+    assert lines == []
+    write_settings(home, "simulation = true")
+    ClientLoop(PartyFolder(home), lines.append).check()
+    [line] = lines
     assert line.startswith("warning: party.toml says simulation = true")
     assert "Nothing is protected" in line
 
@@ -225,23 +225,23 @@ def test_a_simulation_is_announced_with_a_warning(home: Path) -> None:
 def test_a_subset_needs_an_agreed_number_of_rows(home: Path) -> None:
     """Its figures would tell how many rows there are."""
     agree = '[[agree]]\nalgorithm = "fedmd-nfdp"\n'
-    settle(home, agree=agree)
+    write_settings(home, agree=agree)
     without = {key: value for key, value in SUBSET.items() if key != "population"}
     terms: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": without}
-    told = answer(PartyFolder(home), question(request=Initialize(b""), **terms))
-    assert told.refusal == "fedmd-nfdp between organisations needs algorithm.population"
-    settle(home, "simulation = true", agree)
+    reply = answer(PartyFolder(home), question(request=Initialize(b""), **terms))
+    assert reply.refusal == "fedmd-nfdp between organisations needs algorithm.population"
+    write_settings(home, "simulation = true", agree)
     assert answer(PartyFolder(home), question(request=Initialize(b""), run="simulated", **terms)).refusal is None
 
 
-def test_a_ledger_row_of_a_subset_does_not_tell_how_many_rows_there_are(home: Path) -> None:
-    settle(home, agree='[[agree]]\nalgorithm = "fedmd-nfdp"\n')
+def test_a_ledger_row_of_a_subset_does_not_reveal_how_many_rows_there_are(home: Path) -> None:
+    write_settings(home, agree='[[agree]]\nalgorithm = "fedmd-nfdp"\n')
     terms: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": {**SUBSET, "population": 20}}
-    told = answer(PartyFolder(home), question(request=Initialize(b""), **terms))
-    assert told.refusal is None
-    [row] = told.releases
+    reply = answer(PartyFolder(home), question(request=Initialize(b""), **terms))
+    assert reply.refusal is None
+    [row] = reply.releases
     assert (row["parameters"]["rows"], row["parameters"]["of"]) == (5, 20)
-    assert "30" not in json.dumps([dict(row) for row in told.releases])
+    assert "30" not in json.dumps([dict(row) for row in reply.releases])
 
 
 @pytest.mark.parametrize("method", [PRIVATE, VOTES])
@@ -249,7 +249,7 @@ def test_the_same_question_has_the_same_bytes_on_a_retry(home: Path, method: Any
     """What was kept is lost in between; the cut and the recorded noise are not."""
     first = answer(PartyFolder(home), question(method))
     assert first.refusal is None
-    (home / "kept.sqlite").unlink()
+    (home / "answers.sqlite").unlink()
     assert answer(PartyFolder(home), question(method)).encode() == first.encode()
 
 
@@ -261,11 +261,11 @@ def test_numbers_of_the_server_are_not_taken_for_rows(home: Path, method: Any) -
 
 
 def test_a_ledger_that_is_begun_anew_is_noticed_by_what_the_party_keeps(home: Path) -> None:
-    settle(home, "budget = { epsilon = 2.5 }")
+    write_settings(home, "budget = { epsilon = 2.5 }")
     assert refusal(home, PRIVATE) is None
     for path in home.glob("ledger.sqlite*"):
         path.unlink()
-    with pytest.raises(LimbeckError, match=r"entry 1 is missing: .*kept\.sqlite names"):
+    with pytest.raises(LimbeckError, match=r"entry 1 is missing: .*answers\.sqlite names"):
         check(PartyFolder(home))
     assert refusal(home, PRIVATE, run="another") == CANNOT
 

@@ -18,7 +18,7 @@ from limbeck.experiments.result import load as load_model
 from limbeck.experiments.run import run
 from limbeck.privacy.ledger import read_ledger
 from limbeck.tables import from_table
-from neighbours import Neighbours
+from programs import Consortium
 
 IRIS = load("iris")
 FEDMD = {"rounds": 2, "alignment": 20, "start": "none"}
@@ -34,14 +34,14 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
-    there = Neighbours(tmp_path_factory.mktemp("network"))
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    there = Consortium(tmp_path_factory.mktemp("network"))
     try:
         there.serve()
         agree = "\n[[agree]]\n".join(f'algorithm = "{name}"' for name in ("fedkt", "fedvote", "fedmd", "fedkd"))
         for party in there.parties:
-            there.settle(party, agree=agree)
-        there.attend(*there.parties)
+            there.write_settings(party, agree=agree)
+        there.start_parties(*there.parties)
         yield there
     finally:
         there.close()
@@ -49,15 +49,15 @@ def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_a_run_over_the_network_gives_what_it_gives_in_one_process(neighbours: Neighbours, method: str) -> None:
+def test_a_run_over_the_network_gives_what_it_gives_in_one_process(programs: Consortium, method: str) -> None:
     name, parameters = METHODS[method]
-    file = neighbours.experiment(f'name = "{name}"\n' + _toml(parameters), name=method)
-    told = neighbours.run(file)
-    assert told["missing"] == []
+    file = programs.experiment(f'name = "{name}"\n' + _toml(parameters), name=method)
+    summary = programs.run(file)
+    assert summary["missing"] == []
     public = load("iris").x[::5]
     here = run(
         from_table(algorithm_named(name), parameters),
-        [neighbours.rows(party) for party in neighbours.parties],
+        [programs.rows(party) for party in programs.parties],
         public=public,
         models="decision-tree",
         seed=3,
@@ -66,13 +66,15 @@ def test_a_run_over_the_network_gives_what_it_gives_in_one_process(neighbours: N
         processes=1,
     )
     if here.model is not None:
-        found = load_model(Path(told["run"]) / "model.onnx")
+        found = load_model(Path(summary["run"]) / "model.onnx")
         assert np.array_equal(found.packed.run(public)[1], here.model.packed.run(public)[1])
-    owner = Path(told["run"]) / "owner.json"  # where a size depends on unprotected messages, the record leaves it out
-    sizes = json.loads(owner.read_text())["bytes"] if owner.exists() else told["bytes"]
+    owner = (
+        Path(summary["run"]) / "owner.json"
+    )  # where a size depends on unprotected messages, the record leaves it out
+    sizes = json.loads(owner.read_text())["bytes"] if owner.exists() else summary["bytes"]
     assert sizes == dict(here.record.bytes)
-    for number, party in enumerate(neighbours.parties):
-        [own] = sorted((neighbours.home / party / "models").glob(f"{method}-1-*.onnx"))
+    for number, party in enumerate(programs.parties):
+        [own] = sorted((programs.home / party / "models").glob(f"{method}-1-*.onnx"))
         expected = here.models[number] if here.models else here.model
         assert expected is not None
         assert np.array_equal(load_model(own).packed.run(public)[1], expected.packed.run(public)[1])
@@ -98,26 +100,28 @@ ODD_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 def test_odd_rows_are_noticed_by_nobody_but_their_owner(tmp_path: Path) -> None:
     """With real noise: nobody refuses, and all ledgers hold the same. What a run leaves is for its owner alone."""
     pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
-    there = Neighbours(tmp_path)
+    there = Consortium(tmp_path)
     try:
         there.serve()
         for party, (x, y) in ODD_ROWS.items():
             agree = "\n[[agree]]\n".join(f'algorithm = "{name}"' for name, _ in ODD_METHODS.values())
             budget = "budget = { epsilon = 1000.0 }"
-            there.settle(party, model=f'name = "{ODD_MODELS[party]}"', simulation=False, more=budget, agree=agree)
+            there.write_settings(
+                party, model=f'name = "{ODD_MODELS[party]}"', simulation=False, more=budget, agree=agree
+            )
             np.savez(there.home / party / "private.npz", x_train=x, y_train=y)
-        there.attend(*there.parties)
+        there.start_parties(*there.parties)
         for method, (name, parameters) in ODD_METHODS.items():
             file = there.experiment(f'name = "{name}"\n' + _toml(parameters), noise="secure", name=method)
-            told = there.run(file)
-            assert told["missing"] == [], method
+            summary = there.run(file)
+            assert summary["missing"] == [], method
         ledgers = [read_ledger(there.home / party / "ledger.sqlite") for party in there.parties]
         first, *others = [[replace(row, site="") for _, _, row in ledger] for ledger in ledgers]
         assert first
         assert others == [first, first]
         assert "trainings were replaced by substitutes" in there.log("b")
         assert "substitutes" not in there.log("serve")
-        run = Path(told["run"])
+        run = Path(summary["run"])
         assert {path.name for path in run.iterdir()} >= {"record.json", "privacy.md", "journal.sqlite", "model.onnx"}
         assert {stat.S_IMODE(path.stat().st_mode) for path in run.iterdir()} == {0o600}
         assert {stat.S_IMODE(path.stat().st_mode) for path in (run, run.parent)} == {0o700}

@@ -11,7 +11,7 @@ import pytest
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedvote import FedVote, VoteRequest
 from limbeck.algorithms.scoring import Initialize, ScoreRequest
-from limbeck.consortium.answering import Agree, answer, consider
+from limbeck.consortium.answering import Agree, accept_request, answer
 from limbeck.consortium.party import PartyFolder
 from limbeck.data.schema import Number, Schema
 from limbeck.errors import LimbeckError
@@ -40,7 +40,7 @@ from party_folders import (
     make,
     question,
     rows,
-    settle,
+    write_settings,
 )
 
 
@@ -50,10 +50,10 @@ def home(tmp_path: Path) -> Path:
 
 
 def refusal(home: Path, asked: Question) -> str:
-    told = answer(PartyFolder(home), asked)
-    assert told.reply == b""
+    reply = answer(PartyFolder(home), asked)
+    assert reply.reply == b""
     assert rows(home) == [], "something was released"
-    return str(told.refusal)
+    return str(reply.refusal)
 
 
 def test_a_question_that_comes_again_gets_the_same_answer_and_trains_nobody(home: Path) -> None:
@@ -69,15 +69,15 @@ def test_a_question_that_comes_again_gets_the_same_answer_and_trains_nobody(home
 def test_the_model_that_it_is_given_is_a_file_that_predicts(home: Path) -> None:
     from limbeck.experiments.result import load as load_model
 
-    told = answer(PartyFolder(home), question())
-    [student] = decode(told.reply)[0].models  # type: ignore[attr-defined]
+    reply = answer(PartyFolder(home), question())
+    [student] = decode(reply.reply)[0].models  # type: ignore[attr-defined]
     assert answer(PartyFolder(home), question(request=InstallModel(student), turn=1)).refusal is None
     model = load_model(home / "models" / "run.onnx")
     assert set(model.predict(IRIS.x[:3])) <= {"0", "1", "2"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"algorithm": "fedmd", "parameters": {}}, "did not agree to fedmd"),
         ({"algorithm": "python:os:system", "parameters": {}}, "did not agree to python:os:system"),
@@ -90,12 +90,12 @@ def test_the_model_that_it_is_given_is_a_file_that_predicts(home: Path) -> None:
         ({"parameters": {"unheard": 1}}, "fedkt cannot be run so: unknown key 'unheard'"),
     ],
 )
-def test_other_terms_than_agreed_are_refused(home: Path, changes: dict[str, Any], told: str) -> None:
-    assert told in refusal(home, question(**changes))
+def test_other_terms_than_agreed_are_refused(home: Path, changes: dict[str, Any], message: str) -> None:
+    assert message in refusal(home, question(**changes))
 
 
 def test_another_level_than_agreed_is_refused(home: Path) -> None:
-    settle(home, agree=AGREE + 'levels = ["L2"]\nepsilon = 1.0\n')
+    write_settings(home, agree=AGREE + 'levels = ["L2"]\nepsilon = 1.0\n')
     assert refusal(home, question()) == "this party did not agree to fedkt at level L0, only at L2"
 
 
@@ -116,14 +116,14 @@ def test_another_level_than_agreed_is_refused(home: Path) -> None:
 )
 def test_more_than_agreed_for_a_run_is_refused_however_it_is_asked(home: Path, asked: Any) -> None:
     """The epsilon that a run would really spend, at the owner's own delta; what is unprotected is without bound."""
-    settle(home, agree=f"{AGREE}epsilon = 1.5\n{AGREE_VOTES}epsilon = 1.5\n")
+    write_settings(home, agree=f"{AGREE}epsilon = 1.5\n{AGREE_VOTES}epsilon = 1.5\n")
     assert refusal(home, question(asked)) == TOO_MUCH
 
 
 @pytest.mark.parametrize("method", [PRIVATE, VOTES])
 def test_what_is_agreed_for_a_run_is_for_the_whole_run(home: Path, method: Any) -> None:
     """A server that asks again at another turn gets nothing more."""
-    settle(home, agree=f"{AGREE}epsilon = 2.0\n{AGREE_VOTES}epsilon = 2.0\n")
+    write_settings(home, agree=f"{AGREE}epsilon = 2.0\n{AGREE_VOTES}epsilon = 2.0\n")
     assert answer(PartyFolder(home), question(method)).refusal is None
     spent = read_ledger(home / "ledger.sqlite")
     again = answer(PartyFolder(home), question(method, turn=1))
@@ -131,29 +131,29 @@ def test_what_is_agreed_for_a_run_is_for_the_whole_run(home: Path, method: Any) 
     assert read_ledger(home / "ledger.sqlite") == spent
 
 
-def test_what_is_wrong_at_home_is_not_told_to_the_server(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_at_home_is_not_sent_to_the_server(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     np.savez(home / "private.npz", x_train=IRIS.x[2::5], y_train=np.full(30, "HIV-positive"))
-    told = refusal(home, question())
-    assert told == CANNOT
+    reply = refusal(home, question())
+    assert reply == CANNOT
     assert "HIV-positive" in capfd.readouterr().err
     np.savez(home / "private.npz", x_train=IRIS.x[:7], y_train=IRIS.y[:7])
     few = refusal(home, question(FedKT(partitions=1, subsets=10)))
     assert "7" not in few
 
 
-def test_a_refusal_for_want_of_budget_does_not_tell_how_many_rows_there_are(home: Path) -> None:
+def test_a_refusal_for_want_of_budget_does_not_reveal_how_many_rows_there_are(home: Path) -> None:
     """Thirty rows: more subsets than that cannot be, but the server learns no such thing by asking."""
-    settle(home, 'budget = { epsilon = 0.001, delta = 1e-5, towards = "server" }')
+    write_settings(home, 'budget = { epsilon = 0.001, delta = 1e-5, observer = "server" }')
     asked = [FedKT(partitions=1, subsets=n, queries=5, privacy=Privacy("L2", epsilon=2.0)) for n in (4, 30, 31, 500)]
     assert {refusal(home, question(each)) for each in asked} == {TOO_MUCH}
 
 
-def test_a_second_release_of_what_was_told_needs_a_budget_of_its_own(home: Path) -> None:
+def test_a_second_release_of_what_was_sent_needs_a_budget_of_its_own(home: Path) -> None:
     assert answer(PartyFolder(home), question(NOISY)).refusal is None
-    settle(home, 'budget = { epsilon = 2.5, delta = 1e-5, towards = "public" }')
+    write_settings(home, 'budget = { epsilon = 2.5, delta = 1e-5, observer = "public" }')
     second = answer(PartyFolder(home), question(NOISY, Agree(), turn=10**6, run="late"))
     assert second.refusal == TOO_MUCH
-    settle(home, 'budget = { epsilon = 9.0, delta = 1e-5, towards = "public" }')
+    write_settings(home, 'budget = { epsilon = 9.0, delta = 1e-5, observer = "public" }')
     agreed = answer(PartyFolder(home), question(NOISY, Agree(), turn=10**6, run="late"))
     assert agreed.refusal is None
     assert not agreed.releases
@@ -169,7 +169,7 @@ def model() -> bytes:
 
 def test_a_late_party_pays_for_the_one_release_that_it_is_in(home: Path, model: bytes) -> None:
     """And for a model that was made without it, nothing."""
-    settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "public" }')
+    write_settings(home, 'budget = { epsilon = 2.0001, delta = 1e-5, observer = "public" }')
     assert answer(PartyFolder(home), question(NOISY, InstallModel(model), turn=1, run="missed")).refusal is None
     assert answer(PartyFolder(home), question(NOISY, run="missed", counted="late")).refusal is None
     assert (
@@ -180,7 +180,7 @@ def test_a_late_party_pays_for_the_one_release_that_it_is_in(home: Path, model: 
     assert answer(PartyFolder(home), question(NOISY, run="more")).refusal == TOO_MUCH
 
 
-def test_one_release_does_not_pay_for_what_was_told_in_two_runs(home: Path) -> None:
+def test_one_release_does_not_pay_for_what_was_sent_in_two_runs(home: Path) -> None:
     assert answer(PartyFolder(home), question(NOISY, run="missed", counted="late")).refusal is None
     other = answer(PartyFolder(home), question(NOISY, run="other", counted="late"))
     assert other.refusal == CANNOT
@@ -188,7 +188,7 @@ def test_one_release_does_not_pay_for_what_was_told_in_two_runs(home: Path) -> N
 
 
 def test_noisy_votes_that_are_counted_again_cost_nothing_more(home: Path, model: bytes) -> None:
-    settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "server" }')
+    write_settings(home, 'budget = { epsilon = 2.0001, delta = 1e-5, observer = "server" }')
     assert answer(PartyFolder(home), question(PRIVATE, run="first")).refusal is None
     spent = rows(home)
     assert (
@@ -202,25 +202,25 @@ def test_noisy_votes_that_are_counted_again_cost_nothing_more(home: Path, model:
 def test_an_answer_that_is_counted_elsewhere_too_is_paid_for_again(home: Path, model: bytes) -> None:
     assert answer(PartyFolder(home), question(NOISY, run="missed", counted="late")).refusal is None
     assert answer(PartyFolder(home), question(NOISY, InstallModel(model), turn=1, run="missed")).refusal is None
-    settle(home, 'budget = { epsilon = 2.0001, delta = 1e-5, towards = "public" }')
+    write_settings(home, 'budget = { epsilon = 2.0001, delta = 1e-5, observer = "public" }')
     for elsewhere in (question(NOISY, run="missed"), question(NOISY, run="missed", counted="later")):
         assert answer(PartyFolder(home), elsewhere).refusal == TOO_MUCH
     assert answer(PartyFolder(home), question(NOISY, run="missed", counted="late")).refusal is None
-    settle(home, 'budget = { epsilon = 9.0, delta = 1e-5, towards = "public" }')
+    write_settings(home, 'budget = { epsilon = 9.0, delta = 1e-5, observer = "public" }')
     assert answer(PartyFolder(home), question(NOISY, run="missed")).refusal is None
     assert rows(home) == [("late", "server"), ("missed", "party 0"), ("missed", "server")]
 
 
 def test_the_terms_of_a_run_stay_what_they_were_when_it_was_first_answered(home: Path) -> None:
     """Else a server could train under one algorithm and read out under another."""
-    settle(
+    write_settings(
         home, agree=AGREE + '[[agree]]\nalgorithm = "fedmd-ldp"\n[[agree]]\nalgorithm = "fedmd-nfdp"\nepsilon = 4.0\n'
     )
     trained: dict[str, Any] = {"algorithm": "fedmd-ldp", "parameters": {"rounds": 0, "start": "none", "epsilon": 1.0}}
     read_out: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": SUBSET}
     assert answer(PartyFolder(home), question(request=Initialize(b""), **trained)).refusal is None
-    told = answer(PartyFolder(home), question(request=ScoreRequest(np.arange(30)), turn=1, **read_out))
-    assert (told.refusal, told.reply) == ("this run had other terms before", b"")
+    reply = answer(PartyFolder(home), question(request=ScoreRequest(np.arange(30)), turn=1, **read_out))
+    assert (reply.refusal, reply.reply) == ("this run had other terms before", b"")
     later = answer(
         PartyFolder(home), question(request=ScoreRequest(np.arange(30)), turn=1, run="b", after="run", **read_out)
     )
@@ -231,20 +231,20 @@ def test_the_terms_of_a_run_stay_what_they_were_when_it_was_first_answered(home:
 def test_a_strange_request_is_refused_once_and_does_not_end_the_program(
     home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    settle(home, agree='[[agree]]\nalgorithm = "fedmd"\n')
+    write_settings(home, agree='[[agree]]\nalgorithm = "fedmd"\n')
     terms: dict[str, Any] = {"algorithm": "fedmd", "parameters": {"rounds": 1, "start": "none"}}
-    told = answer(PartyFolder(home), question(request=ScoreRequest(np.array([10**6])), **terms))
-    assert told.refusal == CANNOT
+    reply = answer(PartyFolder(home), question(request=ScoreRequest(np.array([10**6])), **terms))
+    assert reply.refusal == CANNOT
     assert "limbeck: run run, turn 0: " in capfd.readouterr().err
 
 
 def test_nobody_else_may_read_what_a_party_keeps(home: Path) -> None:
     assert answer(PartyFolder(home), question()).refusal is None
-    assert {(home / name).stat().st_mode & 0o777 for name in ("kept.sqlite", "ledger.sqlite")} == {0o600}
+    assert {(home / name).stat().st_mode & 0o777 for name in ("answers.sqlite", "ledger.sqlite")} == {0o600}
 
 
 def test_what_would_pass_the_budget_is_refused_before_anything_is_trained(home: Path) -> None:
-    settle(home, 'budget = { epsilon = 2.5, delta = 1e-5, towards = "server" }')
+    write_settings(home, 'budget = { epsilon = 2.5, delta = 1e-5, observer = "server" }')
     assert refusal(home, question()) == TOO_MUCH
     assert answer(PartyFolder(home), question(PRIVATE, run="first")).refusal is None
     again = answer(PartyFolder(home), question(PRIVATE, run="second"))
@@ -253,16 +253,16 @@ def test_what_would_pass_the_budget_is_refused_before_anything_is_trained(home: 
 
 
 @pytest.mark.parametrize(
-    ("method", "told"),
+    ("method", "expected"),
     [
         (NOISY, [("server", "public"), ("party 0", "server")]),
         (NOISY_VOTES, [("server", "public"), ("party 0", "server")]),
     ],
 )
-def test_what_the_server_will_release_stands_in_the_partys_ledger_too(home: Path, method: Any, told: Any) -> None:
+def test_what_the_server_will_release_stands_in_the_partys_ledger_too(home: Path, method: Any, expected: Any) -> None:
     assert answer(PartyFolder(home), question(method)).refusal is None
     found = [row for _, _, row in read_ledger(home / "ledger.sqlite")]
-    assert [(row.site, row.observer) for row in found] == told
+    assert [(row.site, row.observer) for row in found] == expected
 
 
 def test_other_public_rows_on_disk_are_refused(home: Path) -> None:
@@ -270,12 +270,12 @@ def test_other_public_rows_on_disk_are_refused(home: Path) -> None:
     assert refusal(home, question()) == CANNOT
 
 
-def test_a_letter_of_another_turn_than_its_request_is_refused(home: Path) -> None:
+def test_an_envelope_of_another_turn_than_its_request_is_refused(home: Path) -> None:
     assert "another turn" in refusal(home, replace(question(), turn=5))
 
 
 @pytest.mark.parametrize(
-    ("more", "agree", "told"),
+    ("more", "agree", "message"),
     [
         ("", "", "agree: is missing"),
         ("aprove = true", AGREE, "unknown key 'aprove'; did you mean 'approve'?"),
@@ -291,11 +291,11 @@ def test_a_letter_of_another_turn_than_its_request_is_refused(home: Path) -> Non
         ("", AGREE + "epsilon = -1.0\n", "agree.0.epsilon"),
     ],
 )
-def test_wrong_settings_are_told_in_one_line(home: Path, more: str, agree: str, told: str) -> None:
-    settle(home, more, agree)
+def test_wrong_settings_are_reported_in_one_line(home: Path, more: str, agree: str, message: str) -> None:
+    write_settings(home, more, agree)
     with pytest.raises(LimbeckError) as error:
         _ = PartyFolder(home).settings
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "party.toml" in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -319,13 +319,13 @@ def test_a_table_may_name_its_classes_otherwise(home: Path) -> None:
         PartyFolder(home).private()
 
 
-def test_a_damaged_memory_is_told_at_home_alone(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_memory_is_reported_at_home_alone(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     answer(PartyFolder(home), question())
-    with open(home / "kept.sqlite", "r+b") as file:
+    with open(home / "answers.sqlite", "r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * 4096)
-    told = answer(PartyFolder(home), question())
-    assert told.refusal == CANNOT
+    reply = answer(PartyFolder(home), question())
+    assert reply.refusal == CANNOT
     assert "malformed" in capfd.readouterr().err
 
 
@@ -335,22 +335,26 @@ def test_one_program_at_a_time_speaks_for_a_party(home: Path) -> None:
 
 
 def test_a_request_waits_for_a_person_who_decides_once(home: Path) -> None:
-    kept = PartyFolder(home).kept
-    assert kept.request("run", 0, "hash", "fedkt").decision is None
-    kept.decide(1, "denied")
-    kept.decide(1, "approved")
-    assert kept.request("run", 0, "hash", "fedkt").decision == "denied"
-    assert kept.request("run", 0, "another hash", "fedkt").decision is None, "a word is about one question alone"
+    answer_store = PartyFolder(home).answer_store
+    assert answer_store.request("run", 0, "hash", "fedkt").decision is None
+    answer_store.decide(1, "denied")
+    answer_store.decide(1, "approved")
+    assert answer_store.request("run", 0, "hash", "fedkt").decision == "denied"
+    assert answer_store.request("run", 0, "another hash", "fedkt").decision is None, (
+        "a word is about one question alone"
+    )
 
 
-def test_a_person_is_told_what_a_run_costs_with_the_rows_that_there_are(home: Path) -> None:
+def test_a_person_is_reported_what_a_run_costs_with_the_rows_that_there_are(home: Path) -> None:
     """Five of thirty rows: whoever is drawn is exposed, and no smaller delta is told."""
     pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
-    from limbeck.consortium.client_loop import _in_words
+    from limbeck.consortium.client_loop import _describe_request
 
-    settle(home, agree='[[agree]]\nalgorithm = "fedmd-nfdp"\n')
+    write_settings(home, agree='[[agree]]\nalgorithm = "fedmd-nfdp"\n')
     terms: dict[str, Any] = {"algorithm": "fedmd-nfdp", "parameters": SUBSET}
-    told = _in_words(consider(PartyFolder(home), question(request=ScoreRequest(np.arange(9)), **terms)))
+    message = _describe_request(
+        accept_request(PartyFolder(home), question(request=ScoreRequest(np.arange(9)), **terms))
+    )
     epsilon, delta = Subsample(5, 30).guarantee()
-    assert f"epsilon of the run {epsilon:.4g} towards the server" in told
-    assert f"at delta {delta:g}" in told
+    assert f"epsilon of the run {epsilon:.4g} towards the server" in message
+    assert f"at delta {delta:g}" in message

@@ -13,7 +13,7 @@ from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.consortium.agreement import read_parameters
 from limbeck.consortium.joining import Join
-from limbeck.consortium.party import Settings
+from limbeck.consortium.party import PartySettings
 from limbeck.consortium.proposal import settings_for
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import check_table
@@ -34,13 +34,13 @@ def proposed(algorithm: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("algorithm", "budget"),
     [
-        ({"name": "fedkt", "privacy": {"level": "L1", "epsilon": 3.0}}, Budget(3.0, towards="public", unit="party")),
+        ({"name": "fedkt", "privacy": {"level": "L1", "epsilon": 3.0}}, Budget(3.0, observer="public", unit="party")),
         ({"name": "fedkt", "privacy": {"level": "L2", "epsilon": 3.0, "delta": 1e-7}}, Budget(3.0, 1e-7, "server")),
-        ({"name": "fedvote", "privacy": {"level": "L1", "epsilon": 3.0}}, Budget(3.0, towards="public", unit="party")),
+        ({"name": "fedvote", "privacy": {"level": "L1", "epsilon": 3.0}}, Budget(3.0, observer="public", unit="party")),
         ({"name": "fedvote", "privacy": {"level": "L2", "epsilon": 3.0}}, Budget(3.0, 1e-5, "server")),
         (
             {"name": "fedkt", "privacy": {"level": "L2", "epsilon": 3, "rows_per_person": 4}},
-            Budget(3.0, 1e-5, "server", "row", 4),
+            Budget(3.0, 1e-5, "server", "example", 4),
         ),
         (
             {"name": "fedkd", "noise": "gaussian", "epsilon": 2.0, "privacy": {"level": "L0", "epsilon": None}},
@@ -48,7 +48,7 @@ def proposed(algorithm: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             {"name": "fedkd", "noise": "gaussian", "epsilon": 2.0, "noised_by": "server"},
-            Budget(2.0, towards="public", unit="party"),
+            Budget(2.0, observer="public", unit="party"),
         ),
         ({"name": "fedmd-ldp", "epsilon": 2.0}, Budget(2.0, 1e-5, "server")),
     ],
@@ -56,7 +56,7 @@ def proposed(algorithm: dict[str, Any]) -> dict[str, Any]:
 def test_an_invitations_epsilon_is_an_active_budget_and_the_most_of_one_run(
     algorithm: dict[str, Any], budget: Budget
 ) -> None:
-    settings = check_table(Settings, proposed(algorithm), "party.toml")
+    settings = check_table(PartySettings, proposed(algorithm), "party.toml")
     assert settings.budget == budget
     [agreed] = settings.agree
     assert agreed.cap == budget
@@ -74,7 +74,7 @@ def test_an_invitations_epsilon_is_an_active_budget_and_the_most_of_one_run(
     ],
 )
 def test_where_no_epsilon_is_named_the_owner_must_choose(algorithm: dict[str, Any]) -> None:
-    settings = check_table(Settings, proposed(algorithm), "party.toml")
+    settings = check_table(PartySettings, proposed(algorithm), "party.toml")
     assert (settings.budget, settings.unprotected, settings.is_decided) == (None, False, False)
     assert settings.agree[0].cap is None
 
@@ -83,16 +83,16 @@ def test_either_choice_is_a_line_that_only_needs_its_mark_removed() -> None:
     join = Join("a", 0, "localhost:1", "-----BEGIN CERTIFICATE-----", "0", ["0", "1"], None, False, {"name": "fedkt"})
     text = settings_for(join)
     unprotected = tomllib.loads(text.replace("# unprotected", "unprotected"))
-    assert check_table(Settings, unprotected, "party.toml").unprotected
+    assert check_table(PartySettings, unprotected, "party.toml").unprotected
     limited = text
-    for key in ("[budget]", "epsilon", "delta", "towards", "unit", "rows_per_person"):
+    for key in ("[budget]", "epsilon", "delta", "observer", "unit", "rows_per_person"):
         limited = limited.replace(f"# {key}", key, 1)
-    assert check_table(Settings, tomllib.loads(limited), "party.toml").budget == Budget(3.0, 1e-5, "server")
+    assert check_table(PartySettings, tomllib.loads(limited), "party.toml").budget == Budget(3.0, 1e-5, "server")
 
 
 def test_a_subset_of_an_agreed_number_of_rows_has_a_budget_that_one_run_fits_into() -> None:
     algorithm = FedMDNFDP(sampled=5, population=30, start="none", rounds=1)
-    budget = check_table(Settings, proposed(invitation(algorithm)), "party.toml").budget
+    budget = check_table(PartySettings, proposed(invitation(algorithm)), "party.toml").budget
     assert budget is not None
     assert (budget.epsilon, budget.delta) == Subsample(5, 30).guarantee()
     planned = planned_releases(algorithm.disclosures, Facts(9, 3, 1, "secure"))
@@ -119,7 +119,7 @@ def test_every_parameter_that_is_not_usual_stands_in_the_file_exactly(algorithm:
     assert read_parameters(kind, agreed["parameters"]).difference(algorithm) is None
 
 
-def test_an_invitation_cannot_write_settings_of_its_own_nor_make_a_party_import_code() -> None:
+def test_an_invitation_cannot_set_anything_of_its_own_nor_make_a_party_import_code() -> None:
     hostile = 'x"\n[budget]\nepsilon = 1e9\n#'
     table = proposed({"name": "python:nowhere_to_be_found:Thing", hostile: {hostile: [hostile, 1.5]}, "none": None})
     assert "budget" not in table
@@ -127,14 +127,14 @@ def test_an_invitation_cannot_write_settings_of_its_own_nor_make_a_party_import_
     assert proposed({"name": f"python:{hostile}"})["agree"][0]["algorithm"] == f"python:{hostile}"
 
 
-def test_what_this_limbeck_cannot_run_or_toml_cannot_say_is_refused_in_one_line() -> None:
+def test_what_this_limbeck_cannot_run_or_toml_cannot_express_is_refused_in_one_line() -> None:
     none = invitation(FedMD()) | {"pretrain": asdict(Recipe(epochs=20, batch=128))}
-    for algorithm, told in (
+    for algorithm, message in (
         ({"name": "fedkt", "unheard": 1}, "cannot be run by this Limbeck: unknown key 'unheard'"),
         ({"name": "fedxx"}, "cannot be run by this Limbeck: unknown algorithm"),
         (none, "the invitation sets pretrain.patience to nothing"),
     ):
         with pytest.raises(LimbeckError) as error:
             proposed(algorithm)
-        assert told in str(error.value)
+        assert message in str(error.value)
         assert "\n" not in str(error.value)

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
 from limbeck.consortium.coordinator import _record, _write
-from limbeck.consortium.experiment import RunPlan, read_plan
+from limbeck.consortium.experiment import PreparedRun, prepare_run
 from limbeck.data.sets import load
 from limbeck.engines.flower.engine import Consortium, Flower
 from limbeck.engines.journal import Journal
@@ -29,7 +29,7 @@ REFUSAL = "refused: the level was not agreed"
 REJECTED = "values from -2.2 to 1.4, outside of -1 to 1"
 
 
-def plan(folder: Path, privacy: str) -> RunPlan:
+def plan(folder: Path, privacy: str) -> PreparedRun:
     iris = load("iris")
     np.savez(folder / "public.npz", x_train=iris.x[::5], y_train=iris.y[::5])
     np.savez(folder / "test.npz", x_train=iris.x[1::5], y_train=iris.y[1::5])
@@ -38,7 +38,7 @@ def plan(folder: Path, privacy: str) -> RunPlan:
         '[data]\npublic = "public.npz"\ntest = "test.npz"\nclasses = ["0", "1", "2"]\n[model]\n'
         f'name = "decision-tree"\n[algorithm]\nname = "fedkt"\nprivacy = {privacy}\n'
     )
-    return read_plan(file)
+    return prepare_run(file)
 
 
 def written(folder: Path, privacy: str, level: str, size: int) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_the_server_keeps_the_rest_for_itself(tmp_path: Path) -> None:
     assert "`owner.json` is for the server only" in files["statement"]
 
 
-def test_sizes_of_what_was_released_are_told(tmp_path: Path) -> None:
+def test_sizes_of_what_was_released_are_reported(tmp_path: Path) -> None:
     record = json.loads(written(tmp_path, PRIVATE["L2"], "L2", 4835)["record.json"])
     assert record["bytes"] == {"up": 4835 + 700 + 120, "down": 1780}
 

@@ -16,31 +16,31 @@ from limbeck.engines.flower.keys import write_party_key, write_server_certificat
 from limbeck.engines.flower.node import Node
 from limbeck.errors import LimbeckError
 from limbeck.protocol.envelopes import Answer, Question, Terms
-from neighbours import Neighbours
+from programs import Consortium
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
-    there = Neighbours(tmp_path_factory.mktemp("strangers"), ["a", "b"], deadline=30.0)
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    there = Consortium(tmp_path_factory.mktemp("strangers"), ["a", "b"], deadline=30.0)
     try:
         there.serve()
         for party in there.parties:
-            there.settle(party)
+            there.write_settings(party)
         yield there
     finally:
         there.close()
 
 
 @pytest.fixture
-def folder(neighbours: Neighbours) -> ServerFolder:
-    return ServerFolder(neighbours.server)
+def folder(programs: Consortium) -> ServerFolder:
+    return ServerFolder(programs.server)
 
 
-def test_an_unregistered_key_is_not_let_in(neighbours: Neighbours, folder: ServerFolder, tmp_path: Path) -> None:
+def test_an_unregistered_key_is_not_let_in(programs: Consortium, folder: ServerFolder, tmp_path: Path) -> None:
     write_party_key(tmp_path, "stranger")
-    authority = (neighbours.server / "ca.pem").read_bytes()
+    authority = (programs.server / "ca.pem").read_bytes()
     with (
         pytest.raises(ConnectionLostError, match="does not let this party in"),
         Node(folder.own_address, authority, tmp_path / "key"),
@@ -49,39 +49,39 @@ def test_an_unregistered_key_is_not_let_in(neighbours: Neighbours, folder: Serve
 
 
 def test_a_removed_party_is_not_let_in_and_a_new_key_takes_the_place_of_an_old_one(
-    neighbours: Neighbours, folder: ServerFolder, tmp_path: Path
+    programs: Consortium, folder: ServerFolder, tmp_path: Path
 ) -> None:
-    authority = (neighbours.server / "ca.pem").read_bytes()
+    authority = (programs.server / "ca.pem").read_bytes()
     old = tmp_path / "old"
-    old.write_bytes((neighbours.home / "b" / "key").read_bytes())
-    public = neighbours.home / "b" / "b.pub"
-    neighbours.say("party", "rekey", neighbours.home / "b")
-    neighbours.say("server", "admit", neighbours.server, public)
-    with Node(folder.own_address, authority, neighbours.home / "b" / "key"):
+    old.write_bytes((programs.home / "b" / "key").read_bytes())
+    public = programs.home / "b" / "b.pub"
+    programs.run_limbeck("party", "rekey", programs.home / "b")
+    programs.run_limbeck("server", "admit", programs.server, public)
+    with Node(folder.own_address, authority, programs.home / "b" / "key"):
         pass
     with pytest.raises(ConnectionLostError, match="does not let"), Node(folder.own_address, authority, old):
         pass
-    neighbours.say("server", "remove", neighbours.server, "b")
+    programs.run_limbeck("server", "remove", programs.server, "b")
     with (
         pytest.raises(ConnectionLostError, match="does not let"),
-        Node(folder.own_address, authority, neighbours.home / "b" / "key"),
+        Node(folder.own_address, authority, programs.home / "b" / "key"),
     ):
         pass
-    again = neighbours.say("server", "admit", neighbours.server, public, check=False)
+    again = programs.run_limbeck("server", "admit", programs.server, public, check=False)
     assert "was removed before" in again.stderr
-    neighbours.say("party", "rekey", neighbours.home / "b")
-    neighbours.say("server", "admit", neighbours.server, public)
+    programs.run_limbeck("party", "rekey", programs.home / "b")
+    programs.run_limbeck("server", "admit", programs.server, public)
 
 
-def test_a_stranger_cannot_make_the_server_read_much(neighbours: Neighbours, folder: ServerFolder) -> None:
+def test_a_stranger_cannot_make_the_server_read_much(programs: Consortium, folder: ServerFolder) -> None:
     import ssl
 
     import httpx
 
-    from neighbours import children
+    from programs import children
 
-    [superlink] = children(neighbours.running["serve"].pid)
-    trusted = ssl.create_default_context(cafile=str(neighbours.server / "ca.pem"))
+    [superlink] = children(programs.running["serve"].pid)
+    trusted = ssl.create_default_context(cafile=str(programs.server / "ca.pem"))
     before = _peak(superlink)
     with httpx.Client(verify=trusted, timeout=60) as client:
         url = f"https://{folder.own_address}/v1/fleet/activate-node"
@@ -124,10 +124,10 @@ def test_nobody_but_the_coordinator_leads_a_run(folder: ServerFolder) -> None:
 
 
 def test_a_server_that_sends_another_app_is_refused(
-    neighbours: Neighbours, folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
+    programs: Consortium, folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if "a" not in neighbours.running:
-        neighbours.attend("a")
+    if "a" not in programs.running:
+        programs.start_parties("a")
     other = app.app_bundle().replace(b'publisher = "limbeck"', b'publisher = "mallory"')
     assert other != app.app_bundle()
     monkeypatch.setattr(coordinator, "app_bundle", lambda: _zipped(other))
@@ -141,35 +141,35 @@ def test_a_server_that_sends_another_app_is_refused(
     line.close(True)
 
 
-def test_a_party_that_lies_about_its_number_is_not_heard(neighbours: Neighbours, folder: ServerFolder) -> None:
+def test_a_party_that_claims_another_number_is_not_accepted(programs: Consortium, folder: ServerFolder) -> None:
     """A program with b's key answers in a's name."""
     import threading
 
     question = {}
 
-    def lie() -> None:
-        authority = (neighbours.server / "ca.pem").read_bytes()
-        with Node(folder.own_address, authority, neighbours.home / "b" / "key") as node:
+    def send_false_number() -> None:
+        authority = (programs.server / "ca.pem").read_bytes()
+        with Node(folder.own_address, authority, programs.home / "b" / "key") as node:
             while "told" not in question:
-                if found := node.next_letter(2**20):
+                if found := node.next_envelope(2**20):
                     asked = Question.decode(found[1])
                     question["told"] = asked
                     node.answer(found[0], Answer(asked.run, asked.turn, 0, asked.hash, reply=b"x").encode())
 
-    if "a" not in neighbours.running:
-        neighbours.attend("a")
-    file = neighbours.experiment(deadline=30.0, quorum=1, name="lie")
-    liar = threading.Thread(target=lie)
-    liar.start()
-    told = neighbours.run(file)
-    liar.join()
-    assert told["missing"] == [1]
-    status = neighbours.say("server", "status", neighbours.server).stdout
+    if "a" not in programs.running:
+        programs.start_parties("a")
+    file = programs.experiment(deadline=30.0, quorum=1, name="lie")
+    attacker = threading.Thread(target=send_false_number)
+    attacker.start()
+    summary = programs.run(file)
+    attacker.join()
+    assert summary["missing"] == [1]
+    status = programs.run_limbeck("server", "status", programs.server).stdout
     assert "bad reply: it speaks of party '0', not '1'" in status
 
 
 def test_a_reply_that_never_comes_whole_keeps_nobody_else_waiting(
-    neighbours: Neighbours, folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
+    programs: Consortium, folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program with b's key announces an answer and sends nothing of it; a is heard before the time is over."""
     import threading
@@ -177,39 +177,39 @@ def test_a_reply_that_never_comes_whole_keeps_nobody_else_waiting(
     from flwr.supercore.inflatable import inflatable_utils
 
     monkeypatch.setattr(inflatable_utils, "push_objects", lambda *args, **named: None)
-    if "a" not in neighbours.running:
-        neighbours.attend("a")
+    if "a" not in programs.running:
+        programs.start_parties("a")
     ended = threading.Event()
 
     def announce() -> None:
-        authority = (neighbours.server / "ca.pem").read_bytes()
-        with Node(folder.own_address, authority, neighbours.home / "b" / "key") as node:
+        authority = (programs.server / "ca.pem").read_bytes()
+        with Node(folder.own_address, authority, programs.home / "b" / "key") as node:
             while not ended.wait(0.1):
-                if found := node.next_letter(2**20):
+                if found := node.next_envelope(2**20):
                     node.answer(found[0], b"never sent")
 
     announcer = threading.Thread(target=announce)
     announcer.start()
     try:
-        told = neighbours.run(neighbours.experiment(deadline=20.0, quorum=1, name="announce"))
+        summary = programs.run(programs.experiment(deadline=20.0, quorum=1, name="announce"))
     finally:
         ended.set()
         announcer.join()
-    assert told["missing"] == [1]
-    assert "silent until the deadline" in neighbours.say("server", "status", neighbours.server).stdout
+    assert summary["missing"] == [1]
+    assert "silent until the deadline" in programs.run_limbeck("server", "status", programs.server).stdout
 
 
-def test_an_expired_certificate_is_refused_by_both_sides(neighbours: Neighbours, tmp_path: Path) -> None:
-    there = Neighbours(tmp_path, ["a"])
+def test_an_expired_certificate_is_refused_by_both_sides(programs: Consortium, tmp_path: Path) -> None:
+    there = Consortium(tmp_path, ["a"])
     try:
         for name in ("server.pem", "server.key"):
             (there.server / name).unlink()
         write_server_certificate(there.server, ["localhost", "127.0.0.1"], days=-1)
-        refused = there.say("server", "start", there.server, check=False)
+        refused = there.run_limbeck("server", "start", there.server, check=False)
         assert "server.pem ended on" in refused.stderr
         assert "Traceback" not in refused.stderr
         _serve_anyway(there)
-        there.settle("a")
+        there.write_settings("a")
         there.start("a", "party", "start", there.home / "a")
         there.until(lambda: "certificate has expired" in there.log("a"), 90)
         assert "connected" not in there.log("a")
@@ -217,7 +217,7 @@ def test_an_expired_certificate_is_refused_by_both_sides(neighbours: Neighbours,
         there.close()
 
 
-def _serve_anyway(there: Neighbours) -> None:
+def _serve_anyway(there: Consortium) -> None:
     """As somebody would who does not care: the SuperLink without the look at its certificate."""
     import subprocess
     import sys

@@ -27,7 +27,7 @@ def test_a_table_is_its_bytes(tmp_path: Path) -> None:
     assert content_of_file(one) != content_of_file(two)
 
 
-def test_what_is_not_there_or_broken_is_told(tmp_path: Path, data_folder: Path) -> None:
+def test_what_is_not_there_or_broken_is_reported(tmp_path: Path, data_folder: Path) -> None:
     with pytest.raises(LimbeckError, match="unknown data set 'nothing'"):
         content_of_set("nothing")
     with pytest.raises(LimbeckError, match=r"cannot read .*no\.csv"):

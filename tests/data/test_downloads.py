@@ -155,7 +155,7 @@ def test_bad_deliveries_leave_nothing(server: Server, data_folder: Path, manner:
     download = small("mnist", server, mnist())
     server.manner = manner
     with pytest.raises(LimbeckError, match=line):
-        fetch("mnist", download, data_folder, patience=0.5)
+        fetch("mnist", download, data_folder, timeout=0.5)
     assert list(data_folder.iterdir()) == []
 
 

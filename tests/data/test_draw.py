@@ -67,7 +67,7 @@ def test_the_adult_cut_of_the_fedkt_paper() -> None:
     assert (len(parts.private), len(parts.public or ()), len(parts.test or ())) == (24_421, 4_070, 4_070)
 
 
-def test_naming_the_data_set_itself_still_keeps_rows_apart() -> None:
+def test_naming_the_data_set_itself_still_keeps_rows_separate() -> None:
     parts = draw_parts(numbered(), Draw(30, name="numbered"), Draw(20), 0)
     assert len(parts.private) == 50
     assert not numbers(parts.public) & numbers(parts.test)
@@ -96,7 +96,7 @@ def test_rows_of_another_data_set(save: Callable[..., Path]) -> None:
         (None, Draw(3, name="column"), "have different classes"),
     ],
 )
-def test_the_impossible_is_told(
+def test_the_impossible_is_reported(
     save: Callable[..., Path], public: Draw | None, test: Draw | None, complaint: str
 ) -> None:
     save("column", x_train=np.zeros((9, 1)), y_train=np.arange(9) % 3)
@@ -104,7 +104,7 @@ def test_the_impossible_is_told(
         draw_parts(numbered(), public, test, 0)
 
 
-def test_a_set_without_official_test_rows_says_so() -> None:
+def test_a_set_without_official_test_rows_reports_it() -> None:
     with pytest.raises(LimbeckError, match="no test rows of digits are free"):
         draw_parts(load("digits"), Draw(10, "test"), Draw(10), 0)
 

@@ -66,7 +66,7 @@ def test_the_cache_lies_beside_the_data(tmp_path: Path) -> None:
     assert cache_of(None).parent.is_dir()
 
 
-def test_files_of_one_name_and_time_are_kept_apart(tmp_path: Path, data_folder: Path) -> None:
+def test_files_of_one_name_and_time_stay_separate(tmp_path: Path, data_folder: Path) -> None:
     for name, value in (("a", 1), ("b", 2)):
         (tmp_path / name).mkdir()
         np.savez(

@@ -136,7 +136,7 @@ def test_files_that_cannot_be_read(folder: Path) -> None:
         assert name in str(refusal.value)
 
 
-def test_what_is_missing_is_told(folder: Path) -> None:
+def test_what_is_missing_is_reported(folder: Path) -> None:
     with pytest.raises(LimbeckError, match=r"data\.label is missing"):
         read_files(files(folder, label=None))
     with pytest.raises(LimbeckError, match="categories come from the public rows"):
@@ -200,7 +200,7 @@ def test_the_schema_of_public_rows_from_the_test_file_holds_nothing_private(tmp_
         ({"columns": [{"kind": "number", "name": "a"}]}, "missing: is missing"),
     ],
 )
-def test_a_wrong_schema_is_told(tmp_path: Path, change: dict[str, Any], line: str) -> None:
+def test_a_wrong_schema_is_reported(tmp_path: Path, change: dict[str, Any], line: str) -> None:
     right = {"label": "y", "classes": ["0", "1"], "columns": [{"kind": "number", "name": "a", "missing": 0}]}
     (tmp_path / "schema.json").write_text(json.dumps(right | change))
     with pytest.raises(LimbeckError, match=line) as refusal:

@@ -96,7 +96,7 @@ def test_images_of_bytes_are_scaled_and_tables_of_bytes_are_not() -> None:
         ({"x_train": np.array([["a"]]), "y_train": Y[:1]}, "must hold numbers"),
     ],
 )
-def test_bad_files_are_told(save: Callable[..., Path], arrays: dict[str, Array], complaint: str) -> None:
+def test_bad_files_are_reported(save: Callable[..., Path], arrays: dict[str, Array], complaint: str) -> None:
     path = save("bad", **arrays)
     with pytest.raises(LimbeckError, match=re.escape(complaint)) as refusal:
         load("bad")

@@ -10,7 +10,7 @@ from rich.console import Console
 from limbeck.data.sets import load
 from limbeck.data.suitability import coverage, suitability, two_sides
 from limbeck.errors import LimbeckError, LimbeckWarning
-from limbeck.report.suitability import save_suitability_picture, told
+from limbeck.report.suitability import save_suitability_picture, suitability_report
 
 RNG = np.random.default_rng(0)
 CLOUD = RNG.normal(size=(900, 5)).astype(np.float32)
@@ -18,30 +18,30 @@ CLOUD = RNG.normal(size=(900, 5)).astype(np.float32)
 
 def test_the_same_rows_are_perfect() -> None:
     fit = suitability(*two_sides("digits", "digits"))
-    assert fit.verdict == "perfect"
+    assert fit.assessment == "perfect"
     assert fit.auc < 0.6
     assert fit.coverage > 0.9
 
 
-def test_rows_among_the_public_ones_are_good_though_they_can_be_told_apart() -> None:
+def test_rows_among_the_public_ones_are_good_though_they_can_be_distinguished() -> None:
     fit = suitability(CLOUD, 0.2 * CLOUD[:300])
-    assert fit.verdict == "good"
+    assert fit.assessment == "good"
     assert fit.auc > 0.6
 
 
-def test_rows_far_away_are_poor_and_dead_columns_are_counted() -> None:
+def test_rows_far_away_are_poor_and_constant_columns_are_counted() -> None:
     public = CLOUD.copy()
     public[:, 3] = 7
     fit = suitability(public, CLOUD[:300] + 40)
-    assert (fit.verdict, fit.dead, fit.features) == ("poor", 1, 5)
+    assert (fit.assessment, fit.constant_columns, fit.features) == ("poor", 1, 5)
     assert fit.coverage == coverage(public, CLOUD[:300] + 40) == 0
 
 
-def test_it_is_told_in_words_and_pictures(tmp_path: Path) -> None:
+def test_it_is_reported_in_words_and_pictures(tmp_path: Path) -> None:
     fit = suitability(CLOUD, CLOUD[:200] + 40)
     console = Console(width=140)
     with console.capture() as capture:
-        console.print(told(fit))
+        console.print(suitability_report(fit))
     assert "poor. Most private rows have no public neighbour" in capture.get()
     save_suitability_picture(fit, tmp_path / "fit.png")
     assert (tmp_path / "fit.png").read_bytes().startswith(b"\x89PNG")

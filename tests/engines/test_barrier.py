@@ -14,7 +14,7 @@ from limbeck.protocol.learning import FitError, J, Job
 class Counting:
     """Hands back each job doubled, and remembers how many came at once."""
 
-    said: ClassVar[dict[str, Any]] = {}
+    description: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, fails_at: Any = None) -> None:
         self.batches: list[int] = []
@@ -85,7 +85,7 @@ def test_when_a_party_refuses_nobody_trains() -> None:
 
 def test_an_interrupt_ends_every_thread() -> None:
     class Interrupted:
-        said: ClassVar[dict[str, Any]] = {}
+        description: ClassVar[dict[str, Any]] = {}
 
         def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
             raise KeyboardInterrupt

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
-from limbeck.engines.flower.chunks import Chunk, letter_in, message_for
+from limbeck.engines.flower.chunks import ChunkedMessage, envelope_in, message_for
 from limbeck.errors import LimbeckError
 
 
@@ -42,14 +42,14 @@ class LedgerFile:
 
 def test_a_message_is_there_once_all_its_pieces_are_and_none_is_fetched_twice() -> None:
     store = LedgerFile(b"a letter")
-    parcel = Chunk(store.tree, 2**20)
+    chunked = ChunkedMessage(store.tree, 2**20)
     assert len(store.pieces) > 1
     for piece in list(store.pieces):
-        assert parcel.message(store.pull) is None
+        assert chunked.message(store.pull) is None
         store.lacking.remove(piece)
-    message = parcel.message(store.pull)
+    message = chunked.message(store.pull)
     assert message is not None
-    assert letter_in(message) == b"a letter"
+    assert envelope_in(message) == b"a letter"
     assert sorted(store.asked) == sorted(store.pieces)
 
 
@@ -58,10 +58,10 @@ def forged(store: LedgerFile) -> Callable[[str], bytes]:
 
 
 @pytest.mark.parametrize(
-    ("data", "pull", "told"), [(bytes(2000), None, "more than 1000 bytes"), (b"x", forged, "none")]
+    ("data", "pull", "message"), [(bytes(2000), None, "more than 1000 bytes"), (b"x", forged, "none")]
 )
-def test_too_large_or_forged_messages_are_refused(data: bytes, pull: Any, told: str) -> None:
+def test_too_large_or_forged_messages_are_refused(data: bytes, pull: Any, message: str) -> None:
     store = LedgerFile(data)
     store.lacking.clear()
-    with pytest.raises(LimbeckError, match=told):
-        Chunk(store.tree, 1000).message(pull(store) if pull else store.pull)
+    with pytest.raises(LimbeckError, match=message):
+        ChunkedMessage(store.tree, 1000).message(pull(store) if pull else store.pull)

@@ -77,8 +77,8 @@ def test_a_reply_that_is_no_message_counts_as_silence(make: Make, sent: str, tes
     engine = make(algorithm, *sites(algorithm))
     assert engine.run().model is not None
     assert engine.traffic.missing == (1,)
-    [told] = engine.rejections
-    assert told.startswith("request 0: party 1: ")
+    [rejection] = engine.rejections
+    assert rejection.startswith("request 0: party 1: ")
 
 
 @pytest.mark.parametrize(("algorithm", "site"), [(Leaky(), "party 0"), (Careless(), "server")])

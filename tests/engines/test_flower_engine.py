@@ -15,7 +15,7 @@ from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.algorithms.scoring import TrainLocally
-from limbeck.engines.engine import Envelope
+from limbeck.engines.engine import PendingRequest
 from limbeck.engines.flower.engine import Consortium, Flower
 from limbeck.engines.journal import Journal
 from limbeck.models.named import model_from
@@ -25,7 +25,7 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.envelopes import Answer, Terms
-from limbeck.protocol.messages import Done
+from limbeck.protocol.messages import Acknowledgement
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import PublicRows
 from limbeck.protocol.site import Site
@@ -40,7 +40,7 @@ SITE = Site(
 HEADER = Header(0, SITE.public.hash)
 PLAIN = FedMD(alignment=4, start="none")
 REQUEST = TrainLocally()  # any algorithm's reply to it is Done
-LETTER = Envelope(REQUEST, HEADER, encode(REQUEST, HEADER), [0])
+PENDING = PendingRequest(REQUEST, HEADER, encode(REQUEST, HEADER), [0])
 [ROW] = [
     asdict(each.row("party 0", 0, 0, Facts(4, 3, 1)))
     for each in PLAIN.disclosures(Facts(4, 3, 1))
@@ -57,13 +57,13 @@ def engine(tmp_path: Path) -> Flower:
 
 
 def accepted(engine: Flower, **changes: Any) -> Any:
-    question = engine._question(LETTER, 0)
-    reply = encode(Done(), HEADER)
+    question = engine._question(PENDING, 0)
+    reply = encode(Acknowledgement(), HEADER)
     answer = Answer("run", 0, 0, question.hash, changes.get("refusal"), changes.get("releases", [ROW]), reply)
-    return engine._heard(LETTER, question, answer.encode(), "")
+    return engine._validated(PENDING, question, answer.encode(), "")
 
 
-def test_a_valid_answer_is_accepted_and_kept(engine: Flower) -> None:
+def test_a_valid_answer_is_accepted_and_stored(engine: Flower) -> None:
     assert accepted(engine) is not None
     assert engine.journal.answers(0).keys() == {0}
     assert engine.releases == [ROW]

@@ -54,10 +54,12 @@ def test_a_run_that_goes_on_must_be_the_same(journal: Journal) -> None:
             journal.ask(0, request, asked)
 
 
-@pytest.mark.parametrize("words", ["UPDATE answers SET letter = x'00'", "DELETE FROM answers", "DELETE FROM questions"])
+@pytest.mark.parametrize(
+    "words", ["UPDATE answers SET envelope = x'00'", "DELETE FROM answers", "DELETE FROM questions"]
+)
 def test_nothing_in_it_can_be_changed(journal: Journal, words: str) -> None:
     journal.ask(0, b"request", [0])
-    journal.answer(0, 0, b"letter")
+    journal.answer(0, 0, b"envelope")
     with sqlite3.connect(journal.path) as other, pytest.raises(sqlite3.IntegrityError, match="never changed"):
         other.execute(words)
 
@@ -106,7 +108,7 @@ def test_a_run_is_found_wherever_it_lies_and_after_a_kill_in_the_middle_of_a_lar
     assert Journal(home / "journal.sqlite").answers(0) == {}
 
 
-def test_what_is_no_journal_is_told(tmp_path: Path) -> None:
+def test_what_is_no_journal_is_reported(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").write_text("garbage " * 1000)
     with pytest.raises(LimbeckError, match="cannot be used"):
         was_begun(tmp_path / "journal.sqlite")

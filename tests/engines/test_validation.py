@@ -31,7 +31,7 @@ from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.envelopes import MAGIC, Answer, Question, Terms
-from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.rows import PublicRows
 from limbeck.protocol.site import Site
 
@@ -120,7 +120,7 @@ WRONG: list[tuple[str, Reply]] = [
     ("accuracy", Accuracy(float("nan"))),
     ("accuracy", Accuracy(float("inf"))),
     ("scores", Accuracy(0.5)),
-    ("scores", Done()),
+    ("scores", Acknowledgement()),
     ("scores", Students(())),
     ("votes", votes(np.nan)),
     ("votes", votes(shape=(ROWS + 1, CLASSES))),
@@ -235,8 +235,14 @@ def bombs() -> Iterator[tuple[str, bytes]]:
 
 
 def _forged(tensors: dict[str, Any], payload: bytes, **about: Any) -> bytes:
-    said = {"kind": "limbeck.algorithms.scoring.Scores", "turn": 3, "public": HEADER.public, "scalars": {}, **about}
-    header = json.dumps({"__metadata__": {"limbeck": json.dumps(said)}, **tensors}).encode()
+    description = {
+        "kind": "limbeck.algorithms.scoring.Scores",
+        "turn": 3,
+        "public": HEADER.public,
+        "scalars": {},
+        **about,
+    }
+    header = json.dumps({"__metadata__": {"limbeck": json.dumps(description)}, **tensors}).encode()
     return struct.pack("<Q", len(header)) + header + payload
 
 
@@ -274,7 +280,7 @@ def test_a_heading_that_was_tampered_with_is_refused(about: dict[str, Any]) -> N
 
 
 def test_a_reply_that_is_too_large_for_its_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Scores, "largest", 100)
+    monkeypatch.setattr(Scores, "max_bytes", 100)
     case = RIGHT["scores"]
     with pytest.raises(LimbeckError, match="of which 100 are allowed"):
         look("scores", encode(case.reply, HEADER))
@@ -316,14 +322,14 @@ def test_models_within_a_reply_are_tried_out() -> None:
 
     right = Students((fitted, fitted))
     assert read(right) == right
-    for models, told in (
+    for models, message in (
         ((fitted, other), "the model takes rows of 2 values"),
         ((fitted, many), "not of shape|outside of|scores"),
         ((fitted,), "1 students, not 2"),
         ((fitted, fitted, fitted), "3 students, not 2"),
         ((), "0 students, not 2"),
     ):
-        with pytest.raises(LimbeckError, match=told):
+        with pytest.raises(LimbeckError, match=message):
             read(Students(models))
     with pytest.raises(LimbeckError, match="no ONNX model"):
         read(OwnModel(b"\x80\x04pickle"), SendModel(), Ensemble())
@@ -345,7 +351,7 @@ QUESTION = Question("run", 1, 0, TERMS, b"request")
 
 
 @given(st.binary(max_size=300))
-def test_noise_is_no_letter(data: bytes) -> None:
+def test_noise_is_no_envelope(data: bytes) -> None:
     for bytes_ in (data, MAGIC + data):
         for kind in (Question, Answer):
             with pytest.raises(LimbeckError):
@@ -371,7 +377,7 @@ def test_noise_is_no_letter(data: bytes) -> None:
         b"\xff\xfe",
     ],
 )
-def test_a_letter_with_a_wrong_heading_is_refused(heading: bytes) -> None:
+def test_an_envelope_with_a_wrong_heading_is_refused(heading: bytes) -> None:
     with pytest.raises(LimbeckError):
         Answer.decode(MAGIC + struct.pack("<I", len(heading)) + heading)
 
@@ -382,7 +388,7 @@ def test_a_runs_name_that_is_no_name_for_a_file_is_refused(run: str) -> None:
         Question.decode(replace(QUESTION, run=run).encode())
 
 
-def test_letters_come_back_as_they_were() -> None:
+def test_envelopes_come_back_as_they_were() -> None:
     assert Question.decode(QUESTION.encode()) == QUESTION
     answer = Answer("run", 1, 0, QUESTION.hash, None, [{"what": "labels"}], b"reply")
     assert Answer.decode(answer.encode()) == answer

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments_kept import kept
+from cached_experiments import cached_result_of_one_run
 from limbeck.errors import LimbeckError
 from limbeck.experiments.cached_runs import CachedResult, CachedRun
 from limbeck.experiments.config import Experiment, check_table
@@ -74,16 +74,16 @@ def test_own_code_counts_by_what_stands_in_its_file(tmp_path: Path, monkeypatch:
     assert cached(model={"name": "python:own_model:make"}).key != before
 
 
-def test_what_is_kept_comes_back_and_a_changed_file_is_refused() -> None:
-    text = kept().to_json()
-    assert CachedResult.from_json(text, kept().key, "f") == kept()
+def test_what_is_stored_comes_back_and_a_changed_file_is_refused() -> None:
+    text = cached_result_of_one_run().to_json()
+    assert CachedResult.from_json(text, cached_result_of_one_run().key, "f") == cached_result_of_one_run()
     table = json.loads(text)
-    table["said"]["seed"] = 7
+    table["configuration"]["seed"] = 7
     with pytest.raises(LimbeckError, match="f holds another configuration"):
-        CachedResult.from_json(json.dumps(table), kept().key, "f")
+        CachedResult.from_json(json.dumps(table), cached_result_of_one_run().key, "f")
     with pytest.raises(LimbeckError, match="f holds another configuration"):
         CachedResult.from_json(text, "another", "f")
     wrong: list[dict[str, Any]] = [{"more": 1}, {"up": None}, {"epsilon": None}, {"metrics": {"accuracy": "abc"}}]
     for broken in ("", "[]", "{}", "nonsense", *(json.dumps({**json.loads(text), **change}) for change in wrong)):
         with pytest.raises(LimbeckError, match="f is not a kept result"):
-            CachedResult.from_json(broken, kept().key, "f")
+            CachedResult.from_json(broken, cached_result_of_one_run().key, "f")

@@ -22,7 +22,7 @@ FILE = """
 [data]
 name = "digits"
 parties = 4
-split = { kind = "dirichlet", beta = 0.5, least = 5 }
+split = { kind = "dirichlet", beta = 0.5, min_rows = 5 }
 public = 0.1
 test = 0.2
 [model]
@@ -58,14 +58,14 @@ def test_shared_work_gives_what_each_run_alone_gives(file: Path, tmp_path: Path)
     for line in planned.lines:
         name, *parameters = line.method.split(":")
         alone = run_file(file, [f"algorithm.name={name}", *(f"algorithm.{p}" for p in parameters)], processes=1)
-        kept = Results(tmp_path / "r").find(line.runs[0].key)
-        assert kept is not None
-        assert kept.metrics == alone.metrics
-        assert (kept.up, kept.down) == (alone.record.bytes["up"], alone.record.bytes["down"])
+        cached = Results(tmp_path / "r").find(line.runs[0].key)
+        assert cached is not None
+        assert cached.metrics == alone.metrics
+        assert (cached.up, cached.down) == (alone.record.bytes["up"], alone.record.bytes["down"])
 
 
 @pytest.mark.slow
-def test_cells_side_by_side_give_the_same(file: Path, tmp_path: Path) -> None:
+def test_runs_side_by_side_give_the_same(file: Path, tmp_path: Path) -> None:
     planned = plan(file, METHODS[1:4], seeds=2)
     one, two = (compare(planned, Results(tmp_path / str(n)), processes=n) for n in (1, 2))
     timeless = [[{k: v for k, v in s.figures.items() if k != "seconds"} for s in each] for each in (one, two)]
@@ -90,14 +90,14 @@ def test_mean_and_deviation_are_the_samples(file: Path, tmp_path: Path) -> None:
     assert fedkt.epsilon == {"server": None, "parties": None}
 
 
-def test_a_method_that_cannot_run_says_why_and_the_others_run(file: Path, tmp_path: Path) -> None:
+def test_a_method_that_cannot_run_reports_why_and_the_others_run(file: Path, tmp_path: Path) -> None:
     fedkt, solo, fails = compare(plan(file, ["solo", "fedkt:subsets=9999"], seeds=2), Results(tmp_path / "r"), 1)
     assert fedkt.note == solo.note == ""
     assert fails.figures == {}
     assert "fewer than 9999 subsets" in fails.note
 
 
-def test_rows_that_cannot_be_dealt_are_told_for_every_method(file: Path, tmp_path: Path) -> None:
+def test_rows_that_cannot_be_split_are_reported_for_every_method(file: Path, tmp_path: Path) -> None:
     lines = compare(plan(file, ["solo"], ["data.parties=4,900"], seeds=1), Results(tmp_path / "r"), 1)
     assert ["900 parties" in line.note for line in lines] == [False, True, False, True]
 
@@ -123,7 +123,7 @@ class Logged(FedKT):
     ("kills", "seeds", "width"),
     [pytest.param(*how, marks=pytest.mark.slow) for how in ((1, 4, 2), (1, 1, 2), (10, 60, 2))],
 )
-def test_killed_again_and_again_no_cell_is_lost_or_run_twice(
+def test_killed_again_and_again_no_run_is_lost_or_run_twice(
     file: Path, tmp_path: Path, kills: int, seeds: int, width: int
 ) -> None:
     """With one seed the fits of a cell run side by side, with more the cells; no process outlives the program."""
@@ -144,7 +144,7 @@ def test_killed_again_and_again_no_cell_is_lost_or_run_twice(
     ]
     command += ["--set", "model={name='random-forest', n_estimators=5}", "--processes", str(width)]
     environment = {**os.environ, "LOG": str(log), "PYTHONPATH": str(tmp_path)}
-    chance = random.Random(0)
+    rng = random.Random(0)
     seen: dict[str, tuple[int, bytes]] = {}
     total = seeds * (1 + len(methods))
     for _ in range(kills):
@@ -155,19 +155,19 @@ def test_killed_again_and_again_no_cell_is_lost_or_run_twice(
             stderr=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
-        until = len(seen) + chance.randint(1, max(1, total // (kills + 2)))
-        while len(_cells(tmp_path)) < until and running.poll() is None:
+        until = len(seen) + rng.randint(1, max(1, total // (kills + 2)))
+        while len(_runs(tmp_path)) < until and running.poll() is None:
             time.sleep(0.01)
         workers = _children(running.pid)
         running.send_signal(signal.SIGKILL)
         assert running.wait() == -signal.SIGKILL
         time.sleep(1)
         assert not [pid for pid in workers if _is_alive(pid)]
-        now = _cells(tmp_path)
+        now = _runs(tmp_path)
         assert seen.items() <= now.items()
         seen = now
     assert len(seen) < total
-    logged, kept = log.read_text().split(), {name: json.loads(text) for name, (_, text) in seen.items()}
+    logged, cached = log.read_text().split(), {name: json.loads(text) for name, (_, text) in seen.items()}
     tables = []
     for out in ("r", "undisturbed"):
         done = subprocess.run(
@@ -176,10 +176,14 @@ def test_killed_again_and_again_no_cell_is_lost_or_run_twice(
         tables.append([{**line, "seconds": 0} for line in json.loads(done.stdout)["lines"]])
         if out == "r":
             again = log.read_text().split()[len(logged) :]
-    assert seen.items() <= _cells(tmp_path).items()
-    assert len(_cells(tmp_path)) == total
+    assert seen.items() <= _runs(tmp_path).items()
+    assert len(_runs(tmp_path)) == total
     assert tables[0] == tables[1]
-    of_log = [cached["said"]["seed"] for cached in kept.values() if cached["said"]["algorithm"]["name"] == "logged"]
+    of_log = [
+        each["configuration"]["seed"]
+        for each in cached.values()
+        if each["configuration"]["algorithm"]["name"] == "logged"
+    ]
     for seed in range(seeds):
         assert again.count(str(seed)) == 2 - of_log.count(seed)
 
@@ -196,5 +200,5 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def _cells(folder: Path) -> dict[str, tuple[int, bytes]]:
-    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (folder / "r/cells").glob("[!.]*.json")}
+def _runs(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (folder / "r/runs").glob("[!.]*.json")}

@@ -19,7 +19,7 @@ seed = 3
 [data]
 name = "digits"
 parties = 4
-split = { kind = "dirichlet", beta = 1, least = 5 }
+split = { kind = "dirichlet", beta = 1, min_rows = 5 }
 public = 0.125
 test = 100
 [model]
@@ -46,7 +46,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
     file.write_text(WHOLE)
     experiment = check_table(Experiment, read_toml(file), str(file))
     assert experiment.seed == 3
-    assert experiment.data.split == Dirichlet(beta=1.0, least=5)
+    assert experiment.data.split == Dirichlet(beta=1.0, min_rows=5)
     assert (experiment.data.public, experiment.data.test) == (Draw(0.125), Draw(100))
     assert experiment.algorithm == FedKT(subsets=3)
     assert [experiment.model_of(party).name for party in range(4)] == ["random-forest"] * 3 + ["xgboost"]
@@ -113,7 +113,7 @@ def test_a_group_split() -> None:
         (changed(algorithm={"name": "fedkt", "subsets": 0}), "e.toml: algorithm: subsets = 0: Input should be greater than or equal to 1"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_in_one_line(table: dict[str, Any], line: str) -> None:
+def test_what_is_wrong_is_reported_in_one_line(table: dict[str, Any], line: str) -> None:
     with pytest.raises(LimbeckError) as refusal:
         check_table(Experiment, table, "e.toml")
     assert str(refusal.value).startswith(line)
@@ -130,24 +130,24 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "message"),
     [
         ("algorithm.privacy={level='L1', gamma=0.1, delta=1.0}", "privacy: delta = 1"),
         ("algorithm.privacy={level='L3', gamma=0.1}", "algorithm: privacy: level"),
         ("algorithm.privacy={levl='L1'}", "did you mean 'level'"),
         ("budget={epsilon=0.0}", "budget"),
-        ("budget={epsilon=1.0, towards='nobody'}", "budget: towards"),
+        ("budget={epsilon=1.0, observer='nobody'}", "budget: observer"),
         ("noise='quiet'", "noise"),
         ("data.classes=['a', 'b']", "a named data set has its classes"),
     ],
 )
-def test_wrong_privacy_is_told(setting: str, told: str) -> None:
+def test_wrong_privacy_is_reported(setting: str, message: str) -> None:
     table: dict[str, Any] = {
         "data": {"name": "iris", "public": 0.3, "test": 0.2},
         "model": {"name": "naive-bayes"},
         "algorithm": {"name": "fedkt"},
     }
-    with pytest.raises(LimbeckError, match=told):
+    with pytest.raises(LimbeckError, match=message):
         check_table(Experiment, override(table, [setting])[0], "e.toml")
 
 
@@ -159,7 +159,7 @@ def test_every_example_is_right(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         ({"name": ["digits"]}, "data.name: write the name of a data set, or a list of two or more"),
         ({"name": ["digits", 3]}, "data.name: write the name of a data set, or a list of two or more"),
@@ -169,7 +169,7 @@ def test_every_example_is_right(file: Path) -> None:
         ({"name": "digits", "split": {"kind": "iid", "within": 3}}, "data.split: within must name a group"),
     ],
 )
-def test_several_names_need_their_labels(data: dict[str, Any], told: str) -> None:
+def test_several_names_need_their_labels(data: dict[str, Any], message: str) -> None:
     table = {"data": data, "model": {"name": "random-forest"}, "algorithm": {"name": "solo"}}
-    with pytest.raises(LimbeckError, match=re.escape(told)):
+    with pytest.raises(LimbeckError, match=re.escape(message)):
         check_table(Experiment, table, "mine.toml")

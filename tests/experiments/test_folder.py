@@ -46,11 +46,11 @@ def test_a_ledger_of_its_own_stays_where_something_was_released(tmp_path: Path) 
 
 
 def interrupted_run(ledger: Path, rows: list[Release]) -> None:
-    with closing(LedgerStore(ledger)) as book:
-        book.begin({"seed": 0})
-        assert book.secret
+    with closing(LedgerStore(ledger)) as ledger_store:
+        ledger_store.begin({"seed": 0})
+        assert ledger_store.secret
         for row in rows:
-            book.of(row.site).write(row)
+            ledger_store.of(row.site).write(row)
     raise KeyboardInterrupt
 
 

@@ -52,6 +52,6 @@ def test_a_key_set_beside_the_new_name_is_not_dropped() -> None:
         ("algorithm.name=fedk", "unknown algorithm 'fedk'"),
     ],
 )
-def test_what_cannot_be_set_is_told(setting: str, line: str) -> None:
+def test_what_cannot_be_set_is_reported(setting: str, line: str) -> None:
     with pytest.raises(LimbeckError, match=line):
         override(TABLE, [setting])

@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def told(lines: Any) -> list[tuple[str, dict[str, Any]]]:
+def settings_of(lines: Any) -> list[tuple[str, dict[str, Any]]]:
     return [(line.method, dict(line.swept)) for line in lines]
 
 
@@ -41,7 +41,7 @@ def algorithm(line: ComparedMethod) -> Any:
 
 def test_the_files_own_method_comes_first_and_seeds_go_on_from_its_own(file: Path) -> None:
     planned = plan(file, ["solo", "pate"], seeds=3)
-    assert told(planned.lines) == [("fedkt", {}), ("solo", {}), ("pate", {})]
+    assert settings_of(planned.lines) == [("fedkt", {}), ("solo", {}), ("pate", {})]
     assert [cached.experiment.seed for cached in planned.lines[1].runs] == [3, 4, 5]
     assert len(planned.runs) == 9
 
@@ -52,9 +52,9 @@ def test_a_method_keeps_what_it_has_in_common_with_the_file(file: Path) -> None:
     assert (algorithm(fewer).partitions, algorithm(fewer).subsets, algorithm(fewer).queries) == (1, 2, 20)
 
 
-def test_a_line_that_says_the_same_under_another_name_stays_but_runs_once(file: Path) -> None:
+def test_a_line_that_describes_the_same_under_another_name_stays_but_runs_once(file: Path) -> None:
     planned = plan(file, ["fedkt", "fedkt:subsets=4", "solo"], seeds=1)
-    assert told(planned.lines) == [("fedkt", {}), ("fedkt:subsets=4", {}), ("solo", {})]
+    assert settings_of(planned.lines) == [("fedkt", {}), ("fedkt:subsets=4", {}), ("solo", {})]
     assert len(planned.runs) == 2
 
 
@@ -68,7 +68,7 @@ def test_swept_values_are_combined_and_a_method_without_the_key_runs_once(file: 
 
 
 def test_values_may_be_tables_text_and_switches(file: Path) -> None:
-    over = ['data.split={kind="iid"},{kind="dirichlet", beta=0.5, least=2}', "algorithm.consistent=true,false"]
+    over = ['data.split={kind="iid"},{kind="dirichlet", beta=0.5, min_rows=2}', "algorithm.consistent=true,false"]
     planned = plan(file, over=over, seeds=1)
     assert [line.swept["algorithm.consistent"] for line in planned.lines] == [True, False, True, False]
     assert [line.runs[0].experiment.data.split.kind for line in planned.lines] == ["iid", "iid", *["dirichlet"] * 2]
@@ -88,7 +88,7 @@ def test_own_algorithms_are_named_with_their_colons(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("methods", "over", "told"),
+    ("methods", "over", "settings_of"),
     [
         (["fedkd1"], [], "unknown algorithm 'fedkd1'"),
         (["fedkt:partitons=1"], [], "unknown key 'partitons'; did you mean 'partitions'"),
@@ -105,12 +105,14 @@ def test_own_algorithms_are_named_with_their_colons(file: Path) -> None:
         ([], ["data.parties=three"], "data.parties"),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_runs(file: Path, methods: list[str], over: list[str], told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_what_is_wrong_is_reported_before_anything_runs(
+    file: Path, methods: list[str], over: list[str], settings_of: str
+) -> None:
+    with pytest.raises(LimbeckError, match=settings_of):
         plan(file, methods, over)
 
 
-def test_empty_methods_and_no_seeds_are_told(file: Path) -> None:
+def test_empty_methods_and_no_seeds_are_reported(file: Path) -> None:
     with pytest.raises(LimbeckError, match="--with solo,,pate"):
         methods_in("solo,,pate")
     with pytest.raises(LimbeckError, match="--seeds 0"):

@@ -78,7 +78,7 @@ def move(ledger: Path, to: Path, copy: bool = False) -> None:
 
 def kill_and_restart(here: Path, kills: int, *settings: str) -> None:
     """Kill the run at random moments of its life, most of them while parties release."""
-    chance = random.Random(0)
+    rng = random.Random(0)
     seen: dict[Any, Any] = {}
     began = time.perf_counter()
     assert run(here, "--out", "whole", *settings).returncode == 0
@@ -87,7 +87,7 @@ def kill_and_restart(here: Path, kills: int, *settings: str) -> None:
         running = subprocess.Popen(
             command("--out", "r", *settings), cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        until = time.perf_counter() + chance.uniform(0.3, 0.95) * lifetime
+        until = time.perf_counter() + rng.uniform(0.3, 0.95) * lifetime
         while time.perf_counter() < until and running.poll() is None and not (here / "r").exists():
             time.sleep(0.002)
         running.send_signal(signal.SIGKILL)
@@ -137,9 +137,9 @@ def test_only_the_owner_may_read_the_folder_of_a_real_run(here: Path) -> None:
     assert {mode(path) for path in files} == {0o600}
     assert sorted(path.name for path in here.iterdir()) == ["e.toml", "r"], "its secret is gone with the run"
     number, digest = read_contents(here / "r/ledger.sqlite")[0].head
-    told = (here / "r/privacy.md").read_text()
-    assert f"{number} entries" in told
-    assert digest in told
+    text = (here / "r/privacy.md").read_text()
+    assert f"{number} entries" in text
+    assert digest in text
 
 
 def test_the_folder_of_a_simulation_is_as_open_as_before_but_for_its_ledger(here: Path) -> None:
@@ -159,17 +159,20 @@ def test_a_run_that_cannot_fit_its_budget_is_refused_before_training(here: Path)
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "text"),
     [
-        (["algorithm.privacy.level=L1", "budget={ epsilon = 9.0, towards = 'server' }"], "towards server to inf"),
-        (["algorithm.privacy={level='L0'}", "budget={ epsilon = 9.0, towards = 'parties' }"], "towards parties to inf"),
+        (["algorithm.privacy.level=L1", "budget={ epsilon = 9.0, observer = 'server' }"], "towards server to inf"),
+        (
+            ["algorithm.privacy={level='L0'}", "budget={ epsilon = 9.0, observer = 'parties' }"],
+            "towards parties to inf",
+        ),
         (["algorithm.privacy={level='L2', epsilon=1.0, mechanism='confident-gaussian', check=0.1}"], "no noise keeps"),
     ],
 )
-def test_what_cannot_be_is_refused_before_training(here: Path, settings: list[str], told: str) -> None:
+def test_what_cannot_be_is_refused_before_training(here: Path, settings: list[str], text: str) -> None:
     done = run(here, "--out", "r", *(part for setting in settings for part in ("--set", setting)))
     assert done.returncode == 1
-    assert told in done.stderr
+    assert text in done.stderr
     assert "fitting" not in done.stderr
     assert [path.name for path in here.iterdir()] == ["e.toml"]
 
@@ -215,7 +218,7 @@ privacy = { level = "L2", gamma = 0.1 }
 
 
 @pytest.mark.slow
-def test_a_kept_ledger_adds_runs_up_until_its_budget_is_spent(here: Path) -> None:
+def test_a_ledger_on_disk_adds_runs_up_until_its_budget_is_spent(here: Path) -> None:
     """The same experiment again is a new run; the budget holds also for a run that brings none."""
     settings = ["--set", "ledger=book.sqlite"]
     budget = ["--set", "budget={ epsilon = 3.5 }"]
@@ -233,14 +236,14 @@ def test_a_kept_ledger_adds_runs_up_until_its_budget_is_spent(here: Path) -> Non
     looser = run(here, "--out", "d", *settings, "--set", "budget={ epsilon = 9.0 }")
     assert looser.returncode == 1
     assert "budget.epsilon = 9 is more than the budget that book.sqlite keeps" in looser.stderr
-    told = limbeck(here, "privacy", "ledger", "book.sqlite")
-    assert "gumbel 0.05" in told.stdout
-    assert "budget: epsilon 3.5 at delta 1e-05 towards public, unit row; spent" in told.stdout
-    assert "parties without a name count as everybody" in told.stdout
+    text = limbeck(here, "privacy", "ledger", "book.sqlite")
+    assert "gumbel 0.05" in text.stdout
+    assert "budget: epsilon 3.5 at delta 1e-05 towards public, unit example; spent" in text.stdout
+    assert "parties without a name count as everybody" in text.stdout
 
 
 @pytest.mark.slow
-def test_the_statement_says_what_holds_and_what_does_not(here: Path) -> None:
+def test_the_statement_states_what_holds_and_what_does_not(here: Path) -> None:
     assert run(here, "--out", "l2").returncode == 0
     assert run(here, "--out", "l1", "--set", "algorithm.privacy.level=L1", "--set", "noise=simulated").returncode == 0
     assert run(here, "--out", "l0", "--set", "algorithm.privacy.level=L0").returncode == 0
@@ -255,7 +258,7 @@ def test_the_statement_says_what_holds_and_what_does_not(here: Path) -> None:
 
 
 def test_an_algorithm_that_protects_nothing_does_not_fit_a_budget(here: Path) -> None:
-    budget = 'budget={ epsilon = 1.0, towards = "server" }'
+    budget = 'budget={ epsilon = 1.0, observer = "server" }'
     done = run(here, "--out", "r", "--set", "algorithm.name=centralized", "--set", budget)
     assert done.returncode == 1
     assert "this run would bring epsilon towards server to inf" in done.stderr
@@ -316,7 +319,7 @@ def test_a_run_that_ended_is_never_replayed(tmp_path: Path) -> None:
     assert all(found["drawn", one, *place] != found["drawn", two, *place] for place in places)
 
 
-def test_an_interrupted_run_is_resumed_and_says_so(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_resumed_and_reports_it(tmp_path: Path) -> None:
     ledger, named = tmp_path / "book.sqlite", dict(zip(("clinic", "lab"), PARTIES, strict=True))
     with pytest.raises(KeyboardInterrupt):
         learned(ledger, named, watch=breaks_after(1))
@@ -339,12 +342,12 @@ def test_a_run_of_parties_without_names_is_never_resumed_for_they_may_be_others(
 
 
 @pytest.mark.parametrize("share", [0.25, 40])
-def test_a_share_of_a_private_file_would_tell_how_many_rows_it_has(here: Path, share: float) -> None:
+def test_a_share_of_a_private_file_would_reveal_how_many_rows_it_has(here: Path, share: float) -> None:
     lines = ["age,income", *(f"{i},{'high' if i % 3 else 'low'}" for i in range(160))]
     (here / "all.csv").write_text("\n".join(lines))
-    told = FILE.replace('name = "breast-cancer"', 'path = "all.csv"\nlabel = "income"\nclasses = ["high", "low"]')
+    text = FILE.replace('name = "breast-cancer"', 'path = "all.csv"\nlabel = "income"\nclasses = ["high", "low"]')
     (here / "e.toml").write_text(
-        told.replace("public = 0.3", f"public = {share}").replace("queries = 60", "queries = 30")
+        text.replace("public = 0.3", f"public = {share}").replace("queries = 60", "queries = 30")
     )
     done = run(here, "--out", "r")
     if isinstance(share, float):
@@ -360,7 +363,7 @@ def test_a_share_of_a_private_file_would_tell_how_many_rows_it_has(here: Path, s
 
 def test_nothing_in_a_ledger_is_computed_from_private_rows_but_what_was_released(tmp_path: Path) -> None:
     """Two runs that differ in one private label: all is equal but for what is random."""
-    kept = []
+    ledgers = []
     for number, label in enumerate((0, 1)):
         ledger = tmp_path / f"{number}.sqlite"
         (x, y), other = PARTIES
@@ -368,8 +371,8 @@ def test_nothing_in_a_ledger_is_computed_from_private_rows_but_what_was_released
         with sqlite3.connect(ledger) as connection:
             about = connection.execute("SELECT about FROM runs").fetchall()
             entries = connection.execute("SELECT kind, site, turn, number, body FROM entries").fetchall()
-        kept.append((about, sorted(entries)))
-    assert kept[0] == kept[1]
+        ledgers.append((about, sorted(entries)))
+    assert ledgers[0] == ledgers[1]
 
 
 def test_parties_are_known_by_name_whatever_their_order(tmp_path: Path) -> None:
@@ -389,7 +392,7 @@ def test_parties_are_known_by_name_whatever_their_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["server", "party 0", ""])
-def test_wrong_names_of_parties_are_told(wrong: str) -> None:
+def test_wrong_names_of_parties_are_reported(wrong: str) -> None:
     with pytest.raises(LimbeckError, match=f"parties: '{wrong}' cannot be the name of a party"):
         lb.run(lb.Solo(), {wrong: PARTIES[0], "b": PARTIES[1]})
     table = {"data": {"name": "iris"}, "model": {"name": "svm"}, "algorithm": {"name": "solo"}}

@@ -153,17 +153,17 @@ def test_neighbours_have_the_same_record_ledger_statement_and_sizes(level: str, 
         *(("fedmd-ldp", field) for field in ("parties", "metrics", "curve", "timing", "data")),
     ],
 )
-def test_each_withheld_field_would_tell_neighbours_apart(level: str, field: str) -> None:
+def test_each_withheld_field_would_distinguish_neighbours(level: str, field: str) -> None:
     """Were it in the record, the test above would fail."""
-    told = []
+    withheld = []
     for private in (OWN, replaced_party(OWN)):
         result = run(level, private)
         assert result.owner is not None
         record, owner = json.loads(result.record.to_json()), json.loads(result.owner.to_json())
         value = {**record["data"], "private": owner["private"]} if field == "data" else owner[field]
         assert value != record[field]
-        told.append(value)
-    assert told[0] != told[1]
+        withheld.append(value)
+    assert withheld[0] != withheld[1]
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -189,7 +189,7 @@ def test_what_a_real_record_withholds(level: str) -> None:
     assert result.accuracy is not None
 
 
-def test_the_owner_is_told_the_rest() -> None:
+def test_the_owner_is_reported_the_rest() -> None:
     owner = json.loads(run("fedkt-L1").files()["owner.json"])
     assert owner["private"] == 18
     assert [party["rows"] for party in owner["parties"]] == [9, 9]
@@ -221,9 +221,9 @@ def test_a_model_that_is_handed_out_unprotected_withholds_how_good_and_how_large
 def test_sizes_are_withheld_from_the_turn_on_in_which_something_may_have_left_unprotected() -> None:
     whole = replace(real("fedmd-ldp"), noise="simulated").run(PoolTrainer(1)).record
     row = {**whole.ledger[0], "mechanism": "unprotected", "turn": 1}
-    told = published(replace(whole, ledger=[*whole.ledger, row]))
-    assert [exchange["up"] is None for exchange in told.exchanges] == [False, True, True, True, True]
-    assert told.bytes == {"up": None, "down": whole.bytes["down"]}
+    record = published(replace(whole, ledger=[*whole.ledger, row]))
+    assert [exchange["up"] is None for exchange in record.exchanges] == [False, True, True, True, True]
+    assert record.bytes == {"up": None, "down": whole.bytes["down"]}
 
 
 def test_parties_are_known_by_their_names() -> None:
@@ -241,15 +241,15 @@ def test_parties_are_known_by_their_names() -> None:
 
 def test_a_plan_counts_what_a_party_of_the_same_name_has_spent_before() -> None:
     epsilon = run("fedkt-L2").record.epsilon["public"]
-    book = LedgerStore(None, "one", Budget(1.1 * epsilon))
-    real("fedkt-L2", names=["north", "south"], book=book).run(PoolTrainer(1))
-    book.run = "another"
-    real("fedkt-L2", names=["east", "west"], book=book).check_plan()
+    ledger_store = LedgerStore(None, "one", Budget(1.1 * epsilon))
+    real("fedkt-L2", names=["north", "south"], ledger_store=ledger_store).run(PoolTrainer(1))
+    ledger_store.run = "another"
+    real("fedkt-L2", names=["east", "west"], ledger_store=ledger_store).check_plan()
     with pytest.raises(LimbeckError, match="this run would bring epsilon"):
-        real("fedkt-L2", names=["south", "east"], book=book).check_plan()
+        real("fedkt-L2", names=["south", "east"], ledger_store=ledger_store).check_plan()
 
 
-def test_too_few_rows_are_told_to_their_owner_alone() -> None:
+def test_too_few_rows_are_reported_to_their_owner_alone() -> None:
     few = Rows(OWN.x[:1], OWN.y[:1])
     with pytest.warns(LimbeckWarning, match="party 0 has 1 rows, fewer than 2 subsets"):
         result = run("fedkt-L2", few)
@@ -266,7 +266,7 @@ def test_the_list_in_the_docs_names_every_field() -> None:
         assert {field.name for kind in kinds for field in fields(kind)} <= named
 
 
-def test_what_was_wrong_with_replies_is_told_of_simulations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_wrong_with_replies_is_reported_of_simulations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reason may depend on the rows of the party whose reply it is about."""
     check = validation.check_reply
 

@@ -7,50 +7,56 @@ from pathlib import Path
 
 import pytest
 
-from experiments_kept import kept
+from cached_experiments import cached_result_of_one_run
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.results import Merged, Results
 
 
-def test_a_cell_is_kept_once(tmp_path: Path) -> None:
+def test_a_run_is_stored_once(tmp_path: Path) -> None:
     results = Results(tmp_path)
-    assert results.find(kept().key) is None
-    results.keep(kept())
-    results.keep(replace(kept(), seconds=99.0))
-    assert results.find(kept().key) == kept()
+    assert results.find(cached_result_of_one_run().key) is None
+    results.keep(cached_result_of_one_run())
+    results.keep(replace(cached_result_of_one_run(), seconds=99.0))
+    assert results.find(cached_result_of_one_run().key) == cached_result_of_one_run()
 
 
-def test_a_damaged_cell_is_told_by_its_file(tmp_path: Path) -> None:
+def test_a_damaged_run_is_reported_by_its_file(tmp_path: Path) -> None:
     results = Results(tmp_path)
-    results.keep(kept())
+    results.keep(cached_result_of_one_run())
     [path] = results.runs.iterdir()
     path.write_text("{")
     with pytest.raises(LimbeckError, match=f"{path.name} is not a kept result"):
-        results.find(kept().key)
+        results.find(cached_result_of_one_run().key)
 
 
 def test_merging_counts_new_same_and_different_and_keeps_ours(tmp_path: Path) -> None:
     ours, theirs = Results(tmp_path / "ours"), Results(tmp_path / "theirs")
-    other = replace(kept(), metrics=Metrics(0.9, 0.9, None))
+    other = replace(cached_result_of_one_run(), metrics=Metrics(0.9, 0.9, None))
     for seed in range(3):
-        theirs.keep(replace(kept(), said={**kept().said, "seed": seed}))
-    ours.keep(replace(other, said={**kept().said, "seed": 1}))
-    ours.keep(replace(kept(), said={**kept().said, "seed": 2}))
+        theirs.keep(
+            replace(
+                cached_result_of_one_run(), configuration={**cached_result_of_one_run().configuration, "seed": seed}
+            )
+        )
+    ours.keep(replace(other, configuration={**cached_result_of_one_run().configuration, "seed": 1}))
+    ours.keep(
+        replace(cached_result_of_one_run(), configuration={**cached_result_of_one_run().configuration, "seed": 2})
+    )
     assert ours.merge(theirs) == Merged(new=1, same=1, different=1)
     assert ours.merge(theirs) == Merged(new=0, same=2, different=1)
-    found = ours.find(replace(other, said={**kept().said, "seed": 1}).key)
+    found = ours.find(replace(other, configuration={**cached_result_of_one_run().configuration, "seed": 1}).key)
     assert found is not None
     assert found.metrics == other.metrics
 
 
-def test_nothing_is_merged_from_a_folder_with_a_bad_cell(tmp_path: Path) -> None:
+def test_nothing_is_merged_from_a_folder_with_a_damaged_run(tmp_path: Path) -> None:
     ours, theirs = Results(tmp_path / "ours"), Results(tmp_path / "theirs")
-    theirs.keep(kept())
+    theirs.keep(cached_result_of_one_run())
     (theirs.runs / "zzz.json").write_text("{}")
     with pytest.raises(LimbeckError, match=r"zzz\.json is not a kept result"):
         ours.merge(theirs)
-    assert ours.find(kept().key) is None
+    assert ours.find(cached_result_of_one_run().key) is None
     with pytest.raises(LimbeckError, match="not a results folder"):
         ours.merge(Results(tmp_path / "nothing"))
 

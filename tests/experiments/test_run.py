@@ -13,7 +13,7 @@ import limbeck as lb
 from limbeck.data.sets import load
 from limbeck.experiments.config import Experiment, check_table
 from limbeck.experiments.federation import Federation
-from limbeck.experiments.partition import deal
+from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.run import federation_of, run_experiment
 from limbeck.models.pool import PoolTrainer
 
@@ -31,7 +31,7 @@ PARTIES = [(X[i::3], Y[i::3]) for i in range(3)]
 def federation(**tables: Any) -> Federation:
     table = {**TABLE, **tables}
     experiment = check_table(Experiment, table, "e.toml")
-    return federation_of(experiment, table, deal(experiment))
+    return federation_of(experiment, table, partition_rows(experiment))
 
 
 def timeless(record_json: str) -> dict[str, Any]:
@@ -59,11 +59,11 @@ def test_the_record_can_be_run_again() -> None:
     first = federation(seed=4).run(PoolTrainer(1))
     config = json.loads(first.record.to_json())["config"]
     experiment = check_table(Experiment, config, "record")
-    again = federation_of(experiment, config, deal(experiment)).run(PoolTrainer(1))
+    again = federation_of(experiment, config, partition_rows(experiment)).run(PoolTrainer(1))
     assert timeless(again.record.to_json()) == timeless(first.record.to_json())
 
 
-def test_what_a_record_says() -> None:
+def test_what_a_record_states() -> None:
     record = json.loads(run_experiment(check_table(Experiment, TABLE, "e.toml"), TABLE, 1).record.to_json())
     assert record["format"] == 2
     assert record["config"] == TABLE
@@ -155,7 +155,7 @@ def test_a_saved_model_is_the_model(tmp_path: Any) -> None:
         ({"models": "svmm"}, "unknown model 'svmm'"),
     ],
 )  # fmt: skip
-def test_bad_input_is_told(change: dict[str, Any], line: str) -> None:
+def test_bad_input_is_reported(change: dict[str, Any], line: str) -> None:
     arguments: dict[str, Any] = {"parties": PARTIES, "public": X, "models": "naive-bayes", **change}
     with pytest.raises(lb.LimbeckError, match=line):
         lb.run(lb.FedKT(subsets=2), **arguments)
@@ -173,7 +173,7 @@ def test_a_model_that_cannot_travel_is_refused_before_training() -> None:
     assert fits == []
 
 
-def test_data_without_test_rows_is_told() -> None:
+def test_data_without_test_rows_is_reported() -> None:
     with pytest.raises(lb.LimbeckError, match=r"iris has no official test rows: .* data.test"):
         federation(data={"name": "iris", "public": 0.3})
 
@@ -193,9 +193,13 @@ def trained(**training: Any) -> Any:
 
 def test_fits_of_all_parties_share_a_stack_and_the_result_is_that_of_any_trainer() -> None:
     stacked, pool, sequential = (trained(trainer=name, device="cpu") for name in ("stacked", "pool", "sequential"))
-    said = stacked.record.timing["training"]
-    assert (said["trainer"], said["device"], said["why"]) == ("stacked", "cpu", "device = cpu: trainer = stacked")
-    assert [stack["networks"] for stack in said["stacks"]] == [12, 6, 1]
+    training = stacked.record.timing["training"]
+    assert (training["trainer"], training["device"], training["why"]) == (
+        "stacked",
+        "cpu",
+        "device = cpu: trainer = stacked",
+    )
+    assert [stack["networks"] for stack in training["stacks"]] == [12, 6, 1]
     assert pool.record.timing["training"]["trainer"] == "pool"
     assert sequential.record.timing["training"]["trainer"] == "sequential"
     assert sequential.model.onnx == pool.model.onnx
@@ -211,11 +215,11 @@ def test_a_run_that_ends_well_leaves_no_checkpoints(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_wrong_keys_of_training_are_told() -> None:
-    for wrong, told in (
+def test_wrong_keys_of_training_are_reported() -> None:
+    for wrong, message in (
         ({"trainer": "stack"}, "training: trainer"),
         ({"devise": "cpu"}, "unknown key 'devise'"),
         ({"trainer": "pool", "device": "cuda"}, 'training: trainer = "pool" trains on the CPU'),
     ):
-        with pytest.raises(lb.LimbeckError, match=told):
+        with pytest.raises(lb.LimbeckError, match=message):
             check_table(Experiment, {**NETWORKS, "training": wrong}, "e.toml")

@@ -13,9 +13,9 @@ from limbeck.algorithms.fedvote import FedVote
 from limbeck.checks import check_algorithm
 from limbeck.data.sets import load
 from limbeck.knowledge.encodings import (
-    FEWEST,
     LANDMARKS,
-    MOST,
+    MAX_COMPONENTS,
+    MIN_COMPONENTS,
     BasisEncoding,
     PrincipalComponents,
     components,
@@ -25,7 +25,7 @@ from limbeck.knowledge.spreading import spread_labels
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.rows import Array
-from unlike_parties import two_classes
+from mixed_parties import two_classes
 
 X = load("digits").x[:300]
 directions = PrincipalComponents.columns
@@ -70,8 +70,8 @@ def test_kernel_components_are_those_of_the_kernel_matrix() -> None:
     x /= x.std(axis=0)
     known = np.linalg.qr(np.column_stack([np.ones(60), x]))[0]
     away = np.eye(60) - known @ known.T
-    apart = ((x[:, None] - x) ** 2).sum(axis=2).mean()
-    strongest = np.linalg.eigh(away @ rbf_kernel(x, gamma=1 / (2 * apart)) @ away)[1][:, ::-1][:, :5]
+    mean_distance = ((x[:, None] - x) ** 2).sum(axis=2).mean()
+    strongest = np.linalg.eigh(away @ rbf_kernel(x, gamma=1 / (2 * mean_distance)) @ away)[1][:, ::-1][:, :5]
     assert np.allclose(np.abs(strongest.T @ directions(x, 8)[:, 3:]), np.eye(5), atol=1e-4)
 
 
@@ -83,14 +83,14 @@ def test_columns_of_few_values_have_few_components() -> None:
 
 
 @given(votes, votes)
-def test_two_encoded_votes_are_at_most_the_sensitivity_apart(one: Any, other: Any) -> None:
+def test_two_encoded_votes_are_at_most_the_sensitivity_from_each_other(one: Any, other: Any) -> None:
     encoding = PrincipalComponents.fit(X, 6)
     a, b = encoding.encode(one), encoding.encode(other)
     assert np.linalg.norm(a) <= 1 + 1e-6
     assert np.linalg.norm(a - b) <= encoding.sensitivity + 1e-6
 
 
-def test_opposite_votes_are_as_far_apart_as_the_sensitivity() -> None:
+def test_opposite_votes_are_at_a_distance_of_the_sensitivity() -> None:
     encoding = PrincipalComponents.fit(X, 6)
     one_way = np.eye(2)[(encoding.basis[:, 0] > 0).astype(int)]
     distance = np.linalg.norm(encoding.encode(one_way) - encoding.encode(1 - one_way))
@@ -101,7 +101,7 @@ def test_equal_votes_for_all_rows_encode_to_nothing() -> None:
     assert not PrincipalComponents.fit(X, 6).encode(np.tile([0.9, 0.1], (300, 1))).any()
 
 
-def test_what_a_vote_says_of_the_components_is_decoded() -> None:
+def test_what_a_vote_contains_of_the_components_is_decoded() -> None:
     encoding = PrincipalComponents.fit(X, 20)
     labels = np.eye(10)[load("digits").y[:300]]
     decoded = encoding.decode(encoding.encode(labels)).argmax(axis=1)
@@ -110,8 +110,8 @@ def test_what_a_vote_says_of_the_components_is_decoded() -> None:
 
 def test_the_less_noise_the_more_components() -> None:
     assert number_of_components(50, 0.428, 2) == 11  # epsilon 2.56 with a median beside
-    assert number_of_components(3, 0.1, 10) == FEWEST
-    assert number_of_components(1000, 2.0, 2) == MOST
+    assert number_of_components(3, 0.1, 10) == MIN_COMPONENTS
+    assert number_of_components(1000, 2.0, 2) == MAX_COMPONENTS
 
 
 def test_labels_spread_to_rows_that_are_alike() -> None:

@@ -22,7 +22,7 @@ def test_one_row_of_a_class_that_the_prior_has_not_gets_a_label_all_the_same() -
     assert matched(np.array([[0.0, 0.0, 1.0]]), np.array([0.3, 0.7, 0.0])).tolist() in ([0], [1], [2])
 
 
-def test_shares_that_chance_explains_stay() -> None:
+def test_shares_that_random_variation_explains_stay() -> None:
     rng = np.random.default_rng(0)
     scores = rng.random((30, 3))
     assert np.array_equal(matched(scores, np.full(3, 1 / 3)), scores.argmax(axis=1))
@@ -35,13 +35,13 @@ def test_of_two_classes_the_highest_ranked_are_the_second() -> None:
     assert 240 <= found.sum() <= 260
 
 
-def test_equal_scores_are_not_told_apart() -> None:
+def test_equal_scores_are_not_distinguished() -> None:
     scores = np.repeat([[0.9, 0.1], [0.6, 0.4]], [900, 100], axis=0)
     assert matched(scores, np.array([0.8, 0.2])).sum() == 100
     assert matched(np.tile([0.9, 0.1], (500, 1)), np.array([0.5, 0.5])).sum() in (0, 500)
 
 
-def test_a_class_of_no_share_gets_no_row_beyond_chance() -> None:
+def test_a_class_of_no_share_gets_no_row_beyond_random_variation() -> None:
     scores = np.random.default_rng(0).random((500, 3))
     assert (matched(scores, np.array([0.5, 0.5, 0.0])) == 2).sum() == 0
 
@@ -54,7 +54,7 @@ def test_an_offset_of_a_class_changes_nothing_where_labels_are_matched() -> None
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
-def test_a_voter_sees_the_mix_of_public_rows_through_its_own(share: float) -> None:
+def test_a_voter_estimates_the_class_shares_of_public_rows_from_its_own(share: float) -> None:
     rng = np.random.default_rng(0)
     labels = (rng.random(4000) < 0.3).astype(int)  # its own mix
     public = (rng.random(4000) < share).astype(int)
@@ -62,7 +62,7 @@ def test_a_voter_sees_the_mix_of_public_rows_through_its_own(share: float) -> No
     assert estimate == pytest.approx(share, abs=0.03)
 
 
-def test_a_voter_that_cannot_tell_has_no_estimate() -> None:
+def test_a_voter_that_cannot_distinguish_classes_has_no_estimate() -> None:
     one_class, scores = np.zeros(50, int), np.random.default_rng(0).random(50)
     assert label_shift(scores, one_class, scores) is None
     few = one_class.copy()

@@ -9,29 +9,29 @@ from limbeck.knowledge.robust import Rule, agreeing, plausible_counts, robust_me
 
 
 def test_by_hand() -> None:
-    said = np.array([[0.0], [1.0], [2.0], [3.0], [100.0]])
-    assert robust_mean(said, "mean", 0.2) == [21.2]
-    assert robust_mean(said, "median", 0.2) == [2.0]
-    assert robust_mean(said, "trimmed", 0.2) == [2.0]
-    assert robust_mean(said, "trimmed", 0.0) == [21.2]
+    predictions = np.array([[0.0], [1.0], [2.0], [3.0], [100.0]])
+    assert robust_mean(predictions, "mean", 0.2) == [21.2]
+    assert robust_mean(predictions, "median", 0.2) == [2.0]
+    assert robust_mean(predictions, "trimmed", 0.2) == [2.0]
+    assert robust_mean(predictions, "trimmed", 0.0) == [21.2]
 
 
 @pytest.mark.parametrize("rule", ["median", "trimmed"])
 @given(
     honest=st.lists(st.floats(-5, 5), min_size=8, max_size=8),
-    lies=st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=2),
+    attacks=st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=2),
 )
-def test_two_liars_of_ten_never_move_it_out_of_what_the_others_say(
-    rule: Rule, honest: list[float], lies: list[float]
+def test_two_byzantine_parties_of_ten_never_move_it_out_of_what_the_others_send(
+    rule: Rule, honest: list[float], attacks: list[float]
 ) -> None:
-    found = robust_mean(np.array([*lies, *honest])[:, None], rule, 0.2)[0]
+    found = robust_mean(np.array([*attacks, *honest])[:, None], rule, 0.2)[0]
     assert min(honest) - 1e-9 <= found <= max(honest) + 1e-9
 
 
 @pytest.mark.parametrize("parties", [1, 2, 3])
 def test_few_parties_are_not_all_left_out(parties: int) -> None:
-    said = np.arange(parties, dtype=float)[:, None]
-    assert robust_mean(said, "trimmed", 0.49)[0] == (parties - 1) / 2
+    predictions = np.arange(parties, dtype=float)[:, None]
+    assert robust_mean(predictions, "trimmed", 0.49)[0] == (parties - 1) / 2
 
 
 def test_who_agrees_much_less_than_most_is_left_out() -> None:
@@ -49,11 +49,11 @@ def test_nobody_is_left_out_where_all_agree_alike() -> None:
     assert agreeing(labels, np.ones(50, int)).all()
 
 
-def test_two_liars_of_ten_hardly_move_the_counts_of_all() -> None:
+def test_two_byzantine_parties_of_ten_hardly_move_the_counts_of_all() -> None:
     """However many rows they claim, and of whatever class; where nobody lies, equal parties are simply added up."""
     honest = np.random.default_rng(0).multinomial(200, [0.5, 0.3, 0.2], size=8).astype(float)
-    lies = np.array([[1e9, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    found = plausible_counts(np.concatenate([honest, lies]))
+    attacks = np.array([[1e9, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    found = plausible_counts(np.concatenate([honest, attacks]))
     assert found / found.sum() == pytest.approx(honest.sum(axis=0) / honest.sum(), abs=0.02)
     alike = np.tile([3.0, 4.0, 5.0], (4, 1))
     assert plausible_counts(alike).tolist() == [12.0, 16.0, 20.0]

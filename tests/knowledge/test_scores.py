@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from limbeck.knowledge.scores import consensus_of, contrasts, exchanged, fall_apart, labels_of, logits_of, softmax
+from limbeck.knowledge.scores import (
+    classes_are_disconnected,
+    consensus_of,
+    contrasts,
+    exchanged,
+    labels_of,
+    logits_of,
+    softmax,
+)
 from limbeck.protocol.rows import Array
 
 logits = arrays(np.float64, (5, 4), elements=st.floats(-30, 30, width=32))
@@ -29,10 +37,10 @@ def test_equal_weights_are_the_mean_and_one_weight_is_one_party(ones: Array, oth
 
 
 def test_labels_are_weighed_and_a_tie_goes_to_the_lowest() -> None:
-    said = [np.array([0, 1, 2], np.uint8), np.array([1, 1, 0], np.uint8), np.array([1, 2, 1], np.uint8)]
-    assert consensus_of(said, [1, 1, 1], "argmax", 3).tolist() == [1, 1, 0]
-    assert consensus_of(said, [5, 1, 1], "argmax", 3).tolist() == [0, 1, 2]
-    assert consensus_of(said, [1, 1, 1], "argmax", 3).dtype == np.uint8
+    predictions = [np.array([0, 1, 2], np.uint8), np.array([1, 1, 0], np.uint8), np.array([1, 2, 1], np.uint8)]
+    assert consensus_of(predictions, [1, 1, 1], "argmax", 3).tolist() == [1, 1, 0]
+    assert consensus_of(predictions, [5, 1, 1], "argmax", 3).tolist() == [0, 1, 2]
+    assert consensus_of(predictions, [1, 1, 1], "argmax", 3).dtype == np.uint8
 
 
 @given(logits)
@@ -52,12 +60,12 @@ def test_a_row_in_the_wrong_shape_is_no_consensus() -> None:
         consensus_of([np.zeros((2, 3)), np.zeros((3, 3))], [1, 1], "logits", 3)
 
 
-def test_who_has_nothing_to_tell_a_class_from_has_no_contrast() -> None:
+def test_who_has_nothing_to_contrast_a_class_with_has_no_contrast() -> None:
     assert contrasts(np.array([[9, 0, 0], [6, 2, 1], [-1, 4, 4]])).tolist() == [[0, 0, 0], [3, 2, 1], [0, 4, 4]]
 
 
 @pytest.mark.parametrize(
-    ("counts", "apart"),
+    ("counts", "disconnected"),
     [
         ([[1, 2, 0, 0], [0, 0, 3, 1]], True),
         ([[1, 2, 0, 0], [0, 1, 3, 0], [0, 0, 2, 2]], False),  # a chain
@@ -65,5 +73,5 @@ def test_who_has_nothing_to_tell_a_class_from_has_no_contrast() -> None:
         ([[1, 0], [0, 1]], True),
     ],
 )
-def test_classes_fall_apart_where_nobody_holds_both(counts: list[list[int]], apart: bool) -> None:
-    assert fall_apart(np.array(counts, float)) == apart
+def test_classes_are_disconnected_where_nobody_holds_both(counts: list[list[int]], disconnected: bool) -> None:
+    assert classes_are_disconnected(np.array(counts, float)) == disconnected

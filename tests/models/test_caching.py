@@ -19,7 +19,7 @@ X, Y = RNG.random((40, 3)).astype(np.float32), np.arange(40) % 2
 class Counting:
     """A trainer that counts what it is asked for."""
 
-    said: ClassVar[dict[str, Any]] = {}
+    description: ClassVar[dict[str, Any]] = {}
 
     def __init__(self) -> None:
         self.jobs = 0
@@ -34,8 +34,8 @@ def forest() -> Any:
 
 
 def test_the_same_job_is_done_once_for_all_who_share() -> None:
-    counting, done = Counting(), {}  # type: ignore[var-annotated]
-    one, two = CachingTrainer(counting, done), CachingTrainer(counting, done)
+    counting, cache = Counting(), {}  # type: ignore[var-annotated]
+    one, two = CachingTrainer(counting, cache), CachingTrainer(counting, cache)
     first = one.run([Fit(forest(), X, Y), Fit(forest(), X, Y)], 2, [1, 2])
     again = two.run([Fit(forest(), X.copy(), Y.copy())], 2, [2])
     assert counting.jobs == 2
@@ -81,12 +81,12 @@ class Odd:
         return float(self.rows[0].sum())
 
 
-def test_what_cannot_be_told_apart_is_not_shared() -> None:
+def test_what_cannot_be_distinguished_is_not_shared() -> None:
     shared = CachingTrainer(Counting())
     one, two = np.zeros(3000), np.zeros(3000)
     two[1500] = 1
     assert shared.run([Odd((one,)), Odd((two,))], 2, [0, 0]) == [0, 1]
-    assert shared.done == {}
+    assert shared.cache == {}
 
 
 def test_what_is_shared_is_nobodys_to_change() -> None:
@@ -95,14 +95,14 @@ def test_what_is_shared_is_nobodys_to_change() -> None:
         votes[0] = 1
 
 
-def test_what_took_longest_is_kept_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_took_longest_is_cached_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds of weights must not fill the memory, nor push out the start that all of them share."""
     job = Fit(model_from({"name": "decision-tree", "max_depth": 1}), X, Y)
     size = len(job.run(2, 0))
-    monkeypatch.setattr("limbeck.models.caching.MOST_BYTES", 3 * size)
+    monkeypatch.setattr("limbeck.models.caching.MAX_CACHE_BYTES", 3 * size)
     long_ago = {"start": (bytes(size), 1e6), "round 1": (bytes(size), 1e-9), "round 2": (bytes(size), 1e-8)}
     shared = CachingTrainer(Counting(), dict(long_ago))
     shared.run([job], 2, [0])
-    assert len(shared.done) == 3
-    assert "start" in shared.done
-    assert "round 1" not in shared.done
+    assert len(shared.cache) == 3
+    assert "start" in shared.cache
+    assert "round 1" not in shared.cache

@@ -250,7 +250,7 @@ def _saying(scores: Array, label: Array | None = None) -> bytes:
         _saying(np.ones((1, 3)), np.full(1, -1)),
     ],
 )
-def test_a_model_that_says_other_than_it_was_asked_is_refused(data: bytes) -> None:
+def test_a_model_that_answers_other_than_it_was_asked_is_refused(data: bytes) -> None:
     with pytest.raises(LimbeckError, match="cannot be used"):
         try_out([data], ROWS, 3, QUICK)
 

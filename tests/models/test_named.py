@@ -84,7 +84,7 @@ def test_parameters_reach_the_estimator_inside_a_pipeline() -> None:
         ({"name": "python:factories:small_tree", "dept": 2}, "no parameter 'dept'; did you mean 'depth'?"),
     ],
 )
-def test_a_wrong_name_or_parameter_is_told(description: dict[str, object], complaint: str) -> None:
+def test_a_wrong_name_or_parameter_is_reported(description: dict[str, object], complaint: str) -> None:
     with pytest.raises(LimbeckError) as refusal:
         model_from(description)
     assert complaint in str(refusal.value)

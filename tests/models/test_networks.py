@@ -64,16 +64,16 @@ def test_dropout_and_width_of_the_perceptron() -> None:
         ({"name": "cnn", "recipe": 3}, "recipe = 3: write a table"),
     ],
 )
-def test_wrong_tables_are_told(table: dict[str, Any], line: str) -> None:
+def test_wrong_tables_are_reported(table: dict[str, Any], line: str) -> None:
     with pytest.raises(LimbeckError) as refusal:
         model_from(table)
     assert line in str(refusal.value)
 
 
 def test_parameters_and_recipe_arrive() -> None:
-    model = model_from({"name": "cnn", "mean": 0.13, "std": 0.31, "recipe": {"epochs": 7, "optimiser": "sgd"}})
+    model = model_from({"name": "cnn", "mean": 0.13, "std": 0.31, "recipe": {"epochs": 7, "optimizer": "sgd"}})
     assert isinstance(model, TorchModel)
-    assert (model.recipe.epochs, model.recipe.optimiser) == (7, "sgd")
+    assert (model.recipe.epochs, model.recipe.optimizer) == (7, "sgd")
     assert model.started((1, 28, 28), 10)[0].mean == 0.13  # type: ignore[index]
 
 

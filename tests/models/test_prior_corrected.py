@@ -49,7 +49,7 @@ def test_rows_of_one_class_give_a_constant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "message"),
     [
         ({}, "model is missing"),
         ({"model": {"name": "knn"}, "prior": "even"}, "prior = 'even'"),
@@ -59,12 +59,12 @@ def test_rows_of_one_class_give_a_constant() -> None:
         ({"model": {"name": "kn"}}, "unknown model 'kn'"),
     ],
 )
-def test_wrong_tables_are_told(table: dict[str, Any], told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_wrong_tables_are_reported(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(LimbeckError, match=message):
         model_from({"name": "prior-corrected", **table})
 
 
-def test_a_prior_for_other_classes_is_told() -> None:
+def test_a_prior_for_other_classes_is_reported() -> None:
     model = model_from({"name": "prior-corrected", "model": {"name": "decision-tree"}, "prior": [0.5, 0.5]})
     with pytest.raises(LimbeckError, match="prior has 2 shares, but there are 3 classes"):
         model.fit(np.eye(3, dtype=np.float32), np.arange(3), 3, 0)

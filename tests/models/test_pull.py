@@ -19,7 +19,7 @@ from limbeck.protocol.recipe import Recipe
 
 DIGITS = load_set("digits")
 X, Y = DIGITS.x[:60], DIGITS.y[:60]
-SGD = Recipe(epochs=1, batch=64, optimiser="sgd", momentum=0.0, learning_rate=0.1)
+SGD = Recipe(epochs=1, batch=64, optimizer="sgd", momentum=0.0, learning_rate=0.1)
 ADAM = Recipe(epochs=6, batch=16)
 
 
@@ -66,10 +66,10 @@ def jobs(recipe: Recipe, pushed: bytes | None) -> list[Refit]:
 @pytest.mark.parametrize("proximal", [0.0, 0.5])
 @pytest.mark.parametrize("recipe", [ADAM, replace(SGD, epochs=6, batch=16)], ids=["adam", "sgd"])
 def test_a_stack_is_pulled_as_a_network_alone(recipe: Recipe, proximal: float, pushed: bytes | None) -> None:
-    place = Device(precision="float64")
+    device = Device(precision="float64")
     fits = jobs(replace(recipe, proximal=proximal), pushed)
-    alone = SequentialTrainer(place).run(fits, 10, range(3))
-    stacked = StackedTrainer(place, SequentialTrainer(place)).run(fits, 10, range(3))
+    alone = SequentialTrainer(device).run(fits, 10, range(3))
+    stacked = StackedTrainer(device, SequentialTrainer(device)).run(fits, 10, range(3))
     for one, other in zip(map(load, alone), map(load, stacked), strict=True):
         assert max(float(np.abs(one[name] - other[name]).max()) for name in one) < 1e-6
 
@@ -77,8 +77,8 @@ def test_a_stack_is_pulled_as_a_network_alone(recipe: Recipe, proximal: float, p
 def test_a_pulled_training_that_was_interrupted_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
     """Checkpoints after every window; another trainer restores the last one that was written midway."""
     fits = jobs(replace(ADAM, proximal=0.5, epochs=200), correction())
-    place = Device()
-    whole = StackedTrainer(place, SequentialTrainer(place)).run(fits, 10, range(3))
+    device = Device()
+    whole = StackedTrainer(device, SequentialTrainer(device)).run(fits, 10, range(3))
 
     class Stopped(Exception):  # noqa: N818
         pass
@@ -89,10 +89,10 @@ def test_a_pulled_training_that_was_interrupted_goes_on_as_if_it_had_not(tmp_pat
                 raise Stopped
             yield tick
 
-    interrupted = StackedTrainer(place, SequentialTrainer(place), checkpoints=Checkpoints(tmp_path, every=0.0))
+    interrupted = StackedTrainer(device, SequentialTrainer(device), checkpoints=Checkpoints(tmp_path, every=0.0))
     interrupted.watch = stop_midway
     with pytest.raises(Stopped):
         interrupted.run(fits, 10, range(3))
     assert list(tmp_path.iterdir())
-    resumed = StackedTrainer(place, SequentialTrainer(place), checkpoints=Checkpoints(tmp_path))
+    resumed = StackedTrainer(device, SequentialTrainer(device), checkpoints=Checkpoints(tmp_path))
     assert resumed.run(fits, 10, range(3)) == whole

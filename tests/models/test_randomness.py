@@ -36,7 +36,7 @@ def test_about_so_many_are_chosen_whatever_the_shape(share: float) -> None:
     assert torch.equal(together[1], found)
 
 
-def test_values_that_share_a_word_are_unrelated() -> None:
+def test_values_from_the_same_64_bits_are_unrelated() -> None:
     found = chosen(torch.tensor(8), (50_000, 4), 0.5, 0).float().numpy()
     other = chosen(torch.tensor(9), (50_000, 4), 0.5, 0).float().numpy()
     related = np.corrcoef(np.concatenate([found, other], axis=1).T) - np.eye(8)
@@ -46,9 +46,9 @@ def test_values_that_share_a_word_are_unrelated() -> None:
 def test_dropout_keeps_its_share_and_its_mean() -> None:
     dropout = Dropout(0.3, 0)
     dropout.key.fill_(11)
-    kept = dropout(torch.ones(200, 500))
-    assert (kept == 0).float().mean().item() == pytest.approx(0.3, abs=0.01)
-    assert kept.mean().item() == pytest.approx(1, abs=0.01)
+    dropped = dropout(torch.ones(200, 500))
+    assert (dropped == 0).float().mean().item() == pytest.approx(0.3, abs=0.01)
+    assert dropped.mean().item() == pytest.approx(1, abs=0.01)
     assert torch.equal(dropout.eval()(IMAGES), IMAGES)
     assert not Dropout(1.0, 0)(IMAGES).any()
 

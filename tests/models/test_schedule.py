@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limbeck.models.schedule import ABSENT, BatchSchedule, Patience, rate
+from limbeck.models.schedule import ABSENT, BatchSchedule, EarlyStopping, rate
 from limbeck.protocol.recipe import Recipe
 
 
@@ -58,9 +58,9 @@ def test_a_cosine_falls_from_the_first_rate_to_the_final_one() -> None:
 
 
 def test_patience_ends_after_so_many_epochs_without_a_lower_loss() -> None:
-    patience = Patience(2)
+    patience = EarlyStopping(2)
     assert [patience.sees(loss) for loss in (1.0, 0.5, 0.6, 0.4, 0.4)] == [True, True, False, True, False]
     assert not patience.spent
     patience.sees(math.nan)
     assert patience.spent
-    assert not Patience(None).spent
+    assert not EarlyStopping(None).spent

@@ -13,7 +13,7 @@ from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
 from limbeck.models.constant import Constant
 from limbeck.models.descent import LOSSES, train
-from limbeck.models.device import HERE
+from limbeck.models.device import CPU
 from limbeck.models.jobs import Fit
 from limbeck.models.named import adapted, model_from
 from limbeck.models.onnx import PackedModel
@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process() -> None:
     assert one[0] != one[1]
 
 
-def test_chance_and_threads_outside_stay_as_they_were() -> None:
+def test_random_state_and_threads_outside_stay_as_they_were() -> None:
     state, threads = torch.random.get_rng_state(), torch.get_num_threads()
     fitted(Recipe(epochs=1))
     assert torch.equal(torch.random.get_rng_state(), state)
@@ -94,27 +94,27 @@ def test_losses_are_the_textbooks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("optimiser", "make"),
+    ("optimizer", "make"),
     [
         ("sgd", lambda net: torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, weight_decay=1e-2)),
         ("adam", lambda net: torch.optim.Adam(net.parameters(), 0.1, weight_decay=1e-2)),
     ],
 )
-def test_training_is_the_plain_loop(optimiser: Any, make: Any) -> None:
-    """Two epochs with decay and a cosine, against torch's own optimisers and schedule."""
+def test_training_is_the_plain_loop(optimizer: Any, make: Any) -> None:
+    """Two epochs with decay and a cosine, against torch's own optimizers and schedule."""
     recipe = Recipe(
         epochs=2,
         batch=16,
-        optimiser=optimiser,
+        optimizer=optimizer,
         learning_rate=0.1,
         weight_decay=1e-2,
         schedule="cosine",
     )
-    x, y = on(HERE, X[:40], Y[:40])
+    x, y = on(CPU, X[:40], Y[:40])
     with alone(7):
         ours = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
         plain = copy.deepcopy(ours)
-    train(ours, x, y, recipe, 7, HERE)
+    train(ours, x, y, recipe, 7, CPU)
     steps = BatchSchedule(40, recipe, 7)
     torchs = make(plain)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(torchs, 2)
@@ -151,9 +151,9 @@ def test_one_class_makes_a_constant_and_one_row_left_over_is_survived() -> None:
     TorchModel(small_network, Recipe(epochs=1, batch=599)).fit(X, Y, 10, 0)
 
 
-def test_colours_come_first() -> None:
+def test_channels_come_first() -> None:
     for stored, wanted in (((5, 6), (1, 5, 6)), ((5, 6, 3), (3, 5, 6)), ((7,), (7,))):
-        assert on(HERE, np.zeros((2, *stored), np.float32))[0].shape == (2, *wanted)
+        assert on(CPU, np.zeros((2, *stored), np.float32))[0].shape == (2, *wanted)
 
 
 def test_weights_travel_as_safetensors() -> None:
@@ -178,7 +178,7 @@ def test_what_would_pass_unseen_is_refused() -> None:
         TorchModel(nn.Sequential(nn.Flatten(), nn.Linear(64, 10))).fit(X, Y, 12, 0)
     linear = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     with pytest.raises(LimbeckError, match="training diverged"):
-        TorchModel(linear, Recipe(epochs=3, optimiser="sgd", learning_rate=1e38)).fit(X, Y, 10, 0)
+        TorchModel(linear, Recipe(epochs=3, optimizer="sgd", learning_rate=1e38)).fit(X, Y, 10, 0)
 
 
 def test_a_users_own_network_by_name() -> None:

@@ -33,12 +33,12 @@ no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU he
 def test_who_trains_and_why(training: Training, models: list[Any], kind: type, why: str) -> None:
     trainer = trainer_for(training, models)
     assert isinstance(trainer, kind)
-    assert trainer.said["why"] == why
-    assert trainer.said["device"] == "cpu"
+    assert trainer.description["why"] == why
+    assert trainer.description["device"] == "cpu"
 
 
 @no_gpu
-def test_a_gpu_that_is_not_there_is_told() -> None:
+def test_a_gpu_that_is_not_there_is_reported() -> None:
     with pytest.raises(LimbeckError, match=r'device = "cuda": torch sees no GPU here; say "auto" or "cpu"'):
         trainer_for(Training(device="cuda"), [NETWORK])
     assert isinstance(trainer_for(Training(device="cuda"), [FOREST]), PoolTrainer)

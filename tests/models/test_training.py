@@ -49,7 +49,7 @@ def test_a_fit_has_one_core(processes: int) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_failed_fit_says_which_and_why(processes: int) -> None:
+def test_a_failed_fit_states_which_and_why(processes: int) -> None:
     bad = Fit(model_from({"name": "python:factories:small_tree", "depth": -1}), IRIS.x, IRIS.y)
     with pytest.raises(FitError, match=r"cannot fit .*small_tree to 150 rows: The 'max_depth' parameter") as failure:
         PoolTrainer(processes).run([*fits(2), bad, *fits(1)], 3, [0] * 4)
@@ -57,14 +57,14 @@ def test_a_failed_fit_says_which_and_why(processes: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_process_is_told(tests_on_path: None) -> None:
+def test_a_killed_process_is_reported(tests_on_path: None) -> None:
     deadly = Fit(model_from({"name": "python:factories:deadly"}), IRIS.x, IRIS.y)
     with pytest.raises(LimbeckError, match="a training process was killed"):
         PoolTrainer(2).run([deadly, deadly], 3, [0, 0])
     assert len(PoolTrainer(2).run(fits(2), 3, [0, 1])) == 2
 
 
-def test_a_model_that_other_processes_cannot_load_is_told() -> None:
+def test_a_model_that_other_processes_cannot_load_is_reported() -> None:
     import sys
     import types
 

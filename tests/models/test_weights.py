@@ -1,4 +1,4 @@
-"""A training that goes on with its optimiser's moments is the training that was never interrupted."""
+"""A training that goes on with its optimizer's moments is the training that was never interrupted."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from limbeck.models.named import model_from
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.torch import TorchModel
-from limbeck.models.weights import STEPS, apart, continued
+from limbeck.models.weights import STEP_COUNT, continued, split_moments
 from limbeck.protocol.recipe import Recipe
 
 DIGITS = load_set("digits")
 X, Y = DIGITS.x[:60], DIGITS.y[:60]
-ADAM, SGD = Recipe(batch=64, epochs=2), Recipe(batch=64, epochs=2, optimiser="sgd", learning_rate=0.05)
+ADAM, SGD = Recipe(batch=64, epochs=2), Recipe(batch=64, epochs=2, optimizer="sgd", learning_rate=0.05)
 
 
 def network() -> TorchModel:
@@ -44,10 +44,10 @@ def test_two_halves_are_the_whole(recipe: Recipe) -> None:
         return Refit(model, X, Y, start, doubled).run(10, 0)
 
     whole = trained(first, 4)
-    weights, moments = apart(trained(continued(first, None), 2))
-    halves, kept = apart(trained(continued(weights, moments), 2))
+    weights, moments = split_moments(trained(continued(first, None), 2))
+    halves, moved = split_moments(trained(continued(weights, moments), 2))
     assert farthest(whole, halves) < 1e-6
-    assert load(kept)[STEPS].tolist() == [4]
+    assert load(moved)[STEP_COUNT].tolist() == [4]
     assert farthest(whole, trained(trained(first, 2), 2)) > 1e-4
     assert "#" not in "".join(load(whole))
 
@@ -55,10 +55,10 @@ def test_two_halves_are_the_whole(recipe: Recipe) -> None:
 @pytest.mark.parametrize("recipe", [ADAM, SGD], ids=["adam", "sgd"])
 @pytest.mark.parametrize("patience", [None, 1])
 def test_a_stack_goes_on_as_a_network_alone_does(recipe: Recipe, patience: int | None) -> None:
-    model, place = network(), Device("cpu", "float64")
+    model, device = network(), Device("cpu", "float64")
     short = Recipe(**{**_fields(recipe), "batch": 16, "patience": patience})
     starts = [continued(model.first_weights(X.shape[1:], 10, seed), None) for seed in range(3)]
-    trainers: list[Any] = [SequentialTrainer(place), StackedTrainer(place, SequentialTrainer(place))]
+    trainers: list[Any] = [SequentialTrainer(device), StackedTrainer(device, SequentialTrainer(device))]
     found = []
     for trainer in trainers:
         blobs = starts
@@ -70,11 +70,11 @@ def test_a_stack_goes_on_as_a_network_alone_does(recipe: Recipe, patience: int |
     assert max(farthest(one, other) for one, other in zip(*found, strict=True)) < 1e-6
 
 
-def test_weights_and_moments_come_apart_again() -> None:
+def test_weights_and_moments_are_separated_again() -> None:
     weights = network().first_weights(X.shape[1:], 10, 0)
     both = continued(weights, None)
-    assert STEPS in load(both)
-    found, moments = apart(both)
+    assert STEP_COUNT in load(both)
+    found, moments = split_moments(both)
     assert farthest(found, weights) == 0
     assert continued(found, moments) == both
 

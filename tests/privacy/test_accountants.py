@@ -152,10 +152,10 @@ def attack(here: float, there: float, queries: int, delta: float) -> float:
     """A lower bound: the exact epsilon of one two-valued answer, asked `queries` times with the same chances."""
     ones = np.arange(queries + 1)
     loss = ones * math.log(here / there) + (queries - ones) * math.log((1 - here) / (1 - there))
-    chance = stats.binom.pmf(ones, queries, here)
+    probability = stats.binom.pmf(ones, queries, here)
 
     def beyond(epsilon: float) -> float:
-        return float(chance @ np.maximum(0, -np.expm1(epsilon - loss))) - delta
+        return float(probability @ np.maximum(0, -np.expm1(epsilon - loss))) - delta
 
     return optimize.brentq(beyond, 0, loss.max()) if beyond(0) > 0 else 0.0
 
@@ -203,11 +203,11 @@ def test_much_and_little_noise_is_accounted_for_soundly(mechanism: Any, queries:
     """Chances so near 0 or 1 that they round to it must not pass for certainty about nothing."""
     flips = flips_of(mechanism, noise)
     here, there = float(flips(np.array([-1]))[0]), float(flips(np.array([1]))[0])
-    apart = there - here  # one query told apart: delta of epsilon e is at least there - e^e here
+    distance = there - here  # one query told apart: delta of epsilon e is at least there - e^e here
     facts: list[dict[str, Any]] = [{}, {"classes": 2}, {"classes": 2, "voters": 25}]
     for known in facts:
         found = every_epsilon([DpEvent(mechanism, queries, noise=noise, **known)], DELTA)
-        if apart > 2 * DELTA:
+        if distance > 2 * DELTA:
             floor = math.log((there - DELTA) / here) if here > 0 else math.inf
             assert min(found.values()) >= min(floor, 600) - 1e-9
         assert min(found.values()) >= 0
@@ -286,7 +286,7 @@ def test_delta_lies_between_0_and_1(delta: float) -> None:
 
 
 @pytest.mark.parametrize("votes", [[[1, math.nan]], [[1, -1]], [[math.inf, 1]], [1, 2], [[1], [2]], [["a", "b"]]])
-def test_wrong_votes_are_told(votes: Any) -> None:
+def test_wrong_votes_are_reported(votes: Any) -> None:
     with pytest.raises(LimbeckError, match="votes"):
         check_votes(np.array(votes))
 

@@ -35,7 +35,7 @@ def test_calibrated_noise_just_keeps_to_epsilon(mechanism: Any, noise: Any, epsi
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"level": "L1"}, "needs one of gamma and epsilon"),
         ({"level": "L1", "gamma": 0.1, "epsilon": 1.0}, "needs one of gamma and epsilon"),
@@ -57,11 +57,11 @@ def test_calibrated_noise_just_keeps_to_epsilon(mechanism: Any, noise: Any, epsi
         ),
     ],
 )
-def test_wrong_tables_are_told(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_wrong_tables_are_reported(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(LimbeckError, match=message):
         Privacy(**wrong)
 
 
-def test_an_epsilon_that_no_noise_can_meet_is_told() -> None:
+def test_an_epsilon_that_no_noise_can_meet_is_reported() -> None:
     with pytest.raises(LimbeckError, match="no noise keeps 40 queries to epsilon = 1e-40"):
         Privacy("L1", epsilon=1e-40, delta=1e-12).noisy_max("party", 1, ASKED)

@@ -66,8 +66,8 @@ def gaussian_exact(mu: float, delta: float = DELTA) -> float:
     return solved(delta_at, delta)
 
 
-def of_losses(loss: Array, chance: Array, delta: float) -> float:
-    return solved(lambda e: float(chance @ -np.expm1(np.minimum(0, e - loss))), delta)
+def of_losses(loss: Array, probability: Array, delta: float) -> float:
+    return solved(lambda e: float(probability @ -np.expm1(np.minimum(0, e - loss))), delta)
 
 
 def convolved(masses: Array, times: int) -> Array:
@@ -77,17 +77,17 @@ def convolved(masses: Array, times: int) -> Array:
     return total
 
 
-def laplace_bracket(shift: float, times: int, delta: float = DELTA, cells: int = 400) -> tuple[float, float]:
+def laplace_bracket(shift: float, times: int, delta: float = DELTA, bins: int = 400) -> tuple[float, float]:
     """So many numbers with Laplace noise of scale 1, each moved by `shift`: losses rounded down, and rounded up.
 
     The loss |x - shift| - |x| of x from the noise is at most l with probability e^(-(shift - l) / 2) / 2.
     """
-    grid = np.linspace(-shift, shift, cells + 1)
+    grid = np.linspace(-shift, shift, bins + 1)
     below = np.append(np.exp(-(shift - grid[:-1]) / 2) / 2, 1.0)
     up = np.diff(below, prepend=0.0)
     down = np.append(up[1:], 0.0)
     down[0] += up[0]
-    losses = np.linspace(-times * shift, times * shift, times * cells + 1)
+    losses = np.linspace(-times * shift, times * shift, times * bins + 1)
     low, high = (of_losses(losses, convolved(masses, times), delta) for masses in (down, up))
     return low, high
 
@@ -113,7 +113,7 @@ def counts_of(voters: int, classes: int) -> Array:
     return np.array(every)
 
 
-def neighbours(counts: Array, k: int) -> tuple[Array, Array]:
+def programs(counts: Array, k: int) -> tuple[Array, Array]:
     """All pairs of counts of which k changed votes make one the other: none grows by more than k in all."""
     change = counts[:, None] - counts[None]
     here, there = np.nonzero(np.maximum(change, 0).sum(axis=2) <= k)
@@ -137,13 +137,13 @@ def test_changed_votes_of_k_teachers_move_counts_by_what_is_declared(teachers: i
     assert change.sum(axis=1).max() == event.affected_counts * event.weight == 2 * min(k, teachers)
     assert np.sqrt((change**2).sum(axis=1)).max() == pytest.approx(math.sqrt(event.affected_counts) * event.weight)
     assert change.max() == event.weight
-    largest = np.abs(counts.max(axis=1)[:, None] - counts.max(axis=1)[None])[differ <= k]
-    assert largest.max() <= event.weight
+    max_bytes = np.abs(counts.max(axis=1)[:, None] - counts.max(axis=1)[None])[differ <= k]
+    assert max_bytes.max() <= event.weight
 
 
 @groups
 def test_k_replaced_rows_move_class_counts_by_what_is_declared(k: int) -> None:
-    here, there = neighbours(counts_of(12, 3), k)
+    here, there = programs(counts_of(12, 3), k)
     far = np.linalg.norm(here - there, axis=1).max()
     event = DpEvent(GaussianSum(math.sqrt(2), 1.0, 3, "example"), 1, rows=k)
     assert far == pytest.approx(math.sqrt(2) * k) == pytest.approx(math.sqrt(event.mu_squared))
@@ -153,8 +153,8 @@ def test_k_replaced_rows_move_class_counts_by_what_is_declared(k: int) -> None:
 @groups
 def test_words_of_length_one_move_a_sum_by_two_for_each_teacher(k: int) -> None:
     """s teachers of every row, in as many partitions: the worst is where all of a person's teachers turn around."""
-    s, word = 3, np.array([0.6, 0.8])
-    worst = np.linalg.norm(s * k * word - s * k * -word)
+    s, vote = 3, np.array([0.6, 0.8])
+    worst = np.linalg.norm(s * k * vote - s * k * -vote)
     assert DpEvent(GaussianSum(2.0 * s, 1.0, 2, "example"), 1, rows=k).mu_squared == pytest.approx(worst**2)
 
 
@@ -239,15 +239,15 @@ def test_discrete_laplace_noisy_maxima(k: int) -> None:
 
 @groups
 @pytest.mark.parametrize("step", [1.0, 0.25])
-def test_votes_that_go_to_several_classes_tell_less_than_those_that_go_to_one(k: int, step: float) -> None:
+def test_votes_that_go_to_several_classes_reveal_less_than_those_that_go_to_one(k: int, step: float) -> None:
     """Delta of two counts moved by a and b against one moved by a + b = k: on whole numbers, and on a finer grid."""
     gamma, x = 0.3, np.arange(-60, 60 + k + step, step)
     noise = [np.exp(-gamma * np.abs(x - shift)) for shift in range(k + 1)]
-    chances = [each / each.sum() for each in noise]
-    here = np.outer(chances[0], chances[0])
+    probabilities = [each / each.sum() for each in noise]
+    here = np.outer(probabilities[0], probabilities[0])
     for a, e in product(range(1, k // 2 + 1), (0.0, 0.1, 0.5 * gamma * k, 0.9 * gamma * k)):
-        one = np.maximum(0, chances[0] - math.exp(e) * chances[k]).sum()
-        two = np.maximum(0, here - math.exp(e) * np.outer(chances[a], chances[k - a])).sum()
+        one = np.maximum(0, probabilities[0] - math.exp(e) * probabilities[k]).sum()
+        two = np.maximum(0, here - math.exp(e) * np.outer(probabilities[a], probabilities[k - a])).sum()
         assert two <= one + 1e-6
 
 
@@ -285,10 +285,10 @@ def test_moments_with_and_without_votes(k: int) -> None:
 
 
 @groups
-def test_gumbel_noisy_maxima_by_the_exact_chances_of_all_neighbouring_votes(k: int) -> None:
+def test_gumbel_noisy_maxima_by_the_exact_probabilities_of_all_neighbouring_votes(k: int) -> None:
     """Twelve teachers, three classes: the exponential mechanism's own chances, whatever k teachers change."""
     gamma = 0.15
-    here, there = (special.softmax(gamma * votes, axis=1) for votes in neighbours(counts_of(12, 3), k))
+    here, there = (special.softmax(gamma * votes, axis=1) for votes in programs(counts_of(12, 3), k))
     loss = np.log(here) - np.log(there)
     event = DpEvent(Gumbel(gamma, "example"), 1, classes=3, voters=12, rows=k)
     assert np.ptp(loss, axis=1).max() == pytest.approx(event.pure) == pytest.approx(2 * k * gamma)
@@ -305,7 +305,7 @@ def test_gumbel_noisy_maxima_by_the_exact_chances_of_all_neighbouring_votes(k: i
 @groups
 def test_gumbel_noise_asked_three_times(k: int) -> None:
     gamma, counts = 0.15, counts_of(12, 3)
-    here, there = (special.softmax(gamma * votes, axis=1) for votes in neighbours(counts, k))
+    here, there = (special.softmax(gamma * votes, axis=1) for votes in programs(counts, k))
     worst = int(np.maximum(0, here - math.exp(k * gamma) * there).sum(axis=1).argmax())
     thrice = [np.einsum("a,b,c->abc", *[each[worst]] * 3).ravel() for each in (here, there)]
     exact = of_losses(np.log(thrice[0] / thrice[1]), thrice[0], LAX)
@@ -317,10 +317,10 @@ def test_gumbel_noise_asked_three_times(k: int) -> None:
 @groups
 def test_a_noisy_median_of_teachers(k: int) -> None:
     """Ten voters on four places of a grid of three points, k of them elsewhere; of ten, ten cannot do their worst."""
-    gamma, places, grid = 0.3, np.array([0.1, 0.3, 0.6, 0.9]), np.array([0.25, 0.5, 0.75])
-    side = np.sign(grid[None] - places[:, None])
+    gamma, positions, grid = 0.3, np.array([0.1, 0.3, 0.6, 0.9]), np.array([0.25, 0.5, 0.75])
+    side = np.sign(grid[None] - positions[:, None])
     here, there = (
-        special.log_softmax(-gamma * np.abs(votes @ side) / 2, axis=1) for votes in neighbours(counts_of(10, 4), k)
+        special.log_softmax(-gamma * np.abs(votes @ side) / 2, axis=1) for votes in programs(counts_of(10, 4), k)
     )
     widest = np.ptp(here - there, axis=1).max()
     known = DpEvent(NoisyMedian(gamma, "example"), 1, voters=10, rows=k).pure
@@ -347,7 +347,7 @@ def test_gumbel_beside_gaussian_noise(k: int) -> None:
 # Two classes
 
 
-def chance_of_second(mechanism: Any, noise: str) -> Callable[[int], float]:
+def probability_of_second(mechanism: Any, noise: str) -> Callable[[int], float]:
     """How likely the second class wins when it leads by a margin: from the distributions of the noise."""
     match mechanism, noise:
         case Gumbel(gamma), _:
@@ -369,9 +369,9 @@ def chance_of_second(mechanism: Any, noise: str) -> Callable[[int], float]:
 
 def two_class_pairs(mechanism: Any, noise: str, voters: int, k: int) -> tuple[Array, Array]:
     """The second class's chances under all pairs of neighbours: k of the voters may change to either side."""
-    chance = chance_of_second(mechanism, noise)
+    probability = probability_of_second(mechanism, noise)
     margins = range(-voters, voters + 1, 2)
-    known = {m: chance(m) for m in margins}
+    known = {m: probability(m) for m in margins}
     pairs = [(known[m], known[n]) for m in margins for n in margins if m != n and abs(m - n) <= 2 * k]
     here, there = np.array(pairs).T
     return here, there
@@ -468,10 +468,10 @@ def test_data_dependent_gnmax_is_the_published_theorem_for_k_rows(k: int) -> Non
     if mu2 > 1 and -math.log(missed) > rate * mu2:
         a = (1 - missed) / (1 - (missed * math.exp(rate * mu2)) ** ((mu2 - 1) / mu2))
         b = math.exp(rate * mu1) / missed ** (1 / (mu1 - 1))
-        told = np.logaddexp(
+        bound = np.logaddexp(
             math.log1p(-missed) + (order - 1) * math.log(a), math.log(missed) + (order - 1) * math.log(b)
         )
-        by_hand = np.where(order < mu1, np.minimum(by_hand, told / (order - 1)), by_hand)
+        by_hand = np.where(order < mu1, np.minimum(by_hand, bound / (order - 1)), by_hand)
     expected = (q * by_hand + np.log1p(-1 / order) - np.log(DELTA * order) / (order - 1)).min()
     events = [DpEvent(Gaussian(sigma, "example"), q, rows=k)]
     found = epsilon_by("rdp", events, DELTA, votes=np.array([[gap, 0]] * q))
@@ -480,7 +480,7 @@ def test_data_dependent_gnmax_is_the_published_theorem_for_k_rows(k: int) -> Non
 
 
 @groups
-def test_votes_that_are_close_tell_confident_gnmax_nothing(k: int) -> None:
+def test_votes_that_are_close_reveal_nothing_under_confident_gnmax(k: int) -> None:
     """Then a query costs what it costs without votes: k^2 times that of one row, for the check and for the answer."""
     event = DpEvent(ConfidentGaussian(30.0, 50.0, 20, "example"), 1, rows=k)
     found = gaussian_data_dependent(event, np.array([3.0]), np.array([[20.0, 19.0]]))
@@ -496,7 +496,7 @@ def drawn(rows: range | list[int], count: int, replacement: bool) -> dict[tuple[
 
 
 def hockey(p: dict[tuple[int, ...], float], q: dict[tuple[int, ...], float], epsilon: float) -> float:
-    return sum(max(0.0, chance - math.exp(epsilon) * q.get(outcome, 0.0)) for outcome, chance in p.items())
+    return sum(max(0.0, probability - math.exp(epsilon) * q.get(outcome, 0.0)) for outcome, probability in p.items())
 
 
 @groups
@@ -555,7 +555,7 @@ def test_a_unit_is_named_and_what_protects_rows_alone_is_nothing_to_a_party() ->
     """A run that protects parties, then one that protects rows."""
     rows = [row(Gaussian(30.0, "party"), "server"), row(Gaussian(30.0, "example"))]
     assert epsilon_towards("public", rows, DELTA) == pytest.approx(gaussian_exact(math.sqrt(2 * 8) / 30))
-    assert epsilon_towards("public", rows, DELTA, "row", 3) == pytest.approx(
+    assert epsilon_towards("public", rows, DELTA, "example", 3) == pytest.approx(
         gaussian_exact(math.sqrt(2 * 4 * (1 + 9)) / 30)
     )
     assert epsilon_towards("public", rows, DELTA, "party") == epsilon_towards("public", rows, DELTA, "both") == math.inf
@@ -563,8 +563,8 @@ def test_a_unit_is_named_and_what_protects_rows_alone_is_nothing_to_a_party() ->
     assert epsilon_towards("public", [], DELTA, "both", 5) == 0.0
     found = guarantees(rows, DELTA)
     assert epsilon_by_observer(found, "party")["public"] == math.inf > epsilon_by_observer(found)["public"]
-    with pytest.raises(LimbeckError, match="unit must be row, party or both, not 'example'"):
-        epsilon_towards("public", rows, DELTA, "example")  # type: ignore[arg-type]
+    with pytest.raises(LimbeckError, match="unit must be example, party or both, not 'row'"):
+        epsilon_towards("public", rows, DELTA, "row")  # type: ignore[arg-type]
 
 
 def test_people_with_more_rows_are_protected_less() -> None:
@@ -586,9 +586,11 @@ def test_subsets_of_a_person_with_several_rows() -> None:
     single = rows[:1]
     delta = delta_of_subsets(single, 5)
     assert delta == pytest.approx(1 - (1 - 5 / 300) ** 60)
-    assert epsilon_towards("public", single, delta, "row", 5) == pytest.approx(60 * math.log(305 / 300))
+    assert epsilon_towards("public", single, delta, "example", 5) == pytest.approx(60 * math.log(305 / 300))
     assert (
-        epsilon_towards("public", single, 0.2, "row", 1) < math.inf == epsilon_towards("public", single, 0.2, "row", 5)
+        epsilon_towards("public", single, 0.2, "example", 1)
+        < math.inf
+        == epsilon_towards("public", single, 0.2, "example", 5)
     )
     many = [row(Subsample(3, 104), queries=1)] * 6  # their sum is below six times the one: it is rounded
     assert epsilon_towards("public", many, delta_of_subsets(many)) < math.inf
@@ -599,7 +601,7 @@ def test_rows_per_person_is_a_number_of_rows(wrong: Any) -> None:
     rows = [row(Gaussian(30.0, "example"))]
     for attempt in (
         lambda: guarantees(rows, DELTA, wrong),
-        lambda: epsilon_towards("public", rows, DELTA, "row", wrong),
+        lambda: epsilon_towards("public", rows, DELTA, "example", wrong),
         lambda: people(rows, DELTA, (wrong,)),
         lambda: delta_of_subsets(rows, wrong),
         lambda: Privacy("L2", epsilon=1.0, rows_per_person=wrong),
@@ -615,9 +617,9 @@ def test_rows_per_person_is_a_number_of_rows(wrong: Any) -> None:
 
 def test_so_many_rows_as_there_can_be_have_a_figure() -> None:
     for mechanism in (Laplace(0.1, "example"), Gumbel(0.1, "example"), Gaussian(9.0, "example"), LaplaceCounts(0.1)):
-        assert epsilon_towards("public", [row(mechanism)], DELTA, "row", 10**9) > 1e6
+        assert epsilon_towards("public", [row(mechanism)], DELTA, "example", 10**9) > 1e6
         capped, all_of_them = (
-            epsilon_towards("public", [row(mechanism, voters=6)], DELTA, "row", k) for k in (10**9, 6)
+            epsilon_towards("public", [row(mechanism, voters=6)], DELTA, "example", k) for k in (10**9, 6)
         )
         assert (capped == all_of_them) is not isinstance(mechanism, LaplaceCounts)
 

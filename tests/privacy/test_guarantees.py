@@ -79,7 +79,7 @@ def test_a_partys_protection_is_an_examples_but_not_the_other_way_round() -> Non
     assert figure(example, "example", "add-remove") == figure(example, "party", "replace") == math.inf
 
 
-def test_a_subsample_is_worth_something_only_at_its_own_delta() -> None:
+def test_a_subsample_has_a_guarantee_only_at_its_own_delta() -> None:
     """k of n = 60 of 300 with replacement: (0.1997, 0.1815); at delta 1e-5 the guarantee is empty."""
     sampled = [row(Subsample(60, 300), "server")]
     assert figure(sampled, "example", "add-remove", "server") == math.inf

@@ -39,20 +39,20 @@ def test_what_was_drawn_comes_back_and_is_not_drawn_again(tmp_path: Path) -> Non
 
 
 def test_another_run_another_release_another_draw(tmp_path: Path) -> None:
-    book = LedgerStore(tmp_path / "l.sqlite", "run")
-    first = book.of("server").draw(row(), draws)
-    assert not np.array_equal(first, book.of("server").draw(row(1), draws))
+    ledger_store = LedgerStore(tmp_path / "l.sqlite", "run")
+    first = ledger_store.of("server").draw(row(), draws)
+    assert not np.array_equal(first, ledger_store.of("server").draw(row(1), draws))
     other = LedgerStore(tmp_path / "l.sqlite", "other")
     assert not np.array_equal(first, other.of("server").draw(row(), draws))
     assert len(other.releases()) == 3
     assert len(other.of("server").rows) == 1
 
 
-def test_a_run_that_says_something_else_at_the_same_place_is_refused(tmp_path: Path) -> None:
-    book = LedgerStore(tmp_path / "l.sqlite", "run")
-    book.of("server").draw(row(), draws)
+def test_a_run_that_reports_itmething_else_at_the_same_place_is_refused(tmp_path: Path) -> None:
+    ledger_store = LedgerStore(tmp_path / "l.sqlite", "run")
+    ledger_store.of("server").draw(row(), draws)
     with pytest.raises(LimbeckError, match="server has released something else in this run before"):
-        book.of("server").draw(row(gamma=0.5), draws)
+        ledger_store.of("server").draw(row(gamma=0.5), draws)
 
 
 def test_a_ledger_is_never_changed(tmp_path: Path) -> None:
@@ -60,9 +60,9 @@ def test_a_ledger_is_never_changed(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "l.sqlite")
     copy = "REPLACE INTO entries SELECT id, at, kind, run, site, turn, number, '{}', drawn, digest FROM entries"
     others = [f"DELETE FROM {table}" for table in ("origin", "runs", "ended")]
-    book = LedgerStore(tmp_path / "l.sqlite")
-    book.begin({"seed": 0})
-    book.end()
+    ledger_store = LedgerStore(tmp_path / "l.sqlite")
+    ledger_store.begin({"seed": 0})
+    ledger_store.end()
     for statement in (
         "DELETE FROM entries",
         "UPDATE entries SET turn = 9",
@@ -75,15 +75,15 @@ def test_a_ledger_is_never_changed(tmp_path: Path) -> None:
 
 
 def test_a_release_is_announced_before_training_and_drawn_once_afterwards(tmp_path: Path) -> None:
-    book = LedgerStore(tmp_path / "l.sqlite", "run", Budget(2.0))
-    assert not book.of("server").write(row())
-    assert book.of("server").write(row())
-    assert book.record(row(), None) == (True, None)
-    stood, drawn = book.record(row(), draws)
+    ledger_store = LedgerStore(tmp_path / "l.sqlite", "run", Budget(2.0))
+    assert not ledger_store.of("server").write(row())
+    assert ledger_store.of("server").write(row())
+    assert ledger_store.record(row(), None) == (True, None)
+    stood, drawn = ledger_store.record(row(), draws)
     assert stood
     assert drawn is not None
-    assert np.array_equal(drawn, book.of("server").draw(row(), lambda: pytest.fail("drawn again")))
-    assert book.releases() == [row()], "what is announced and then drawn is one release"
+    assert np.array_equal(drawn, ledger_store.of("server").draw(row(), lambda: pytest.fail("drawn again")))
+    assert ledger_store.releases() == [row()], "what is announced and then drawn is one release"
     with sqlite3.connect(tmp_path / "l.sqlite") as connection:
         kinds = connection.execute("SELECT kind, drawn IS NULL FROM entries ORDER BY id").fetchall()
     assert kinds == [("budget", 1), ("release", 1), ("drawn", 0)]
@@ -97,14 +97,14 @@ def test_an_announced_release_is_spent_also_when_nothing_follows(tmp_path: Path)
 
 def test_a_release_that_would_pass_the_budget_is_refused_and_not_drawn(tmp_path: Path) -> None:
     """40 Laplace queries at gamma 0.05 cost 1.7141."""
-    book = LedgerStore(tmp_path / "l.sqlite", "run", Budget(2.0))
-    book.of("server").draw(row(), draws)
+    ledger_store = LedgerStore(tmp_path / "l.sqlite", "run", Budget(2.0))
+    ledger_store.of("server").draw(row(), draws)
     with pytest.raises(
         LimbeckError, match=r"server: labels would bring epsilon towards public to 2\.5\d*, but 0\.2859 of 2 is left"
     ):
-        book.of("server").draw(row(1), lambda: pytest.fail("drawn"))
-    assert len(book.releases()) == 1
-    book.of("server").draw(row(1, queries=2), lambda: draws()[:2])
+        ledger_store.of("server").draw(row(1), lambda: pytest.fail("drawn"))
+    assert len(ledger_store.releases()) == 1
+    ledger_store.of("server").draw(row(1, queries=2), lambda: draws()[:2])
 
 
 def test_a_budget_counts_earlier_runs_but_not_the_same_run_twice(tmp_path: Path) -> None:
@@ -118,26 +118,26 @@ def test_a_budget_counts_earlier_runs_but_not_the_same_run_twice(tmp_path: Path)
         LedgerStore(tmp_path / "l.sqlite", "second", Budget(2.0)).check_plan([row()])
 
 
-def test_a_budget_is_towards_one_observer(tmp_path: Path) -> None:
-    bare = release_row("party 0", 0, 0, "Students", Unprotected(), "server", Asked())
-    LedgerStore(budget=Budget(1.0, towards="public")).check_plan([bare])
+def test_a_budget_is_for_one_observer(tmp_path: Path) -> None:
+    unprotected = release_row("party 0", 0, 0, "Students", Unprotected(), "server", Asked())
+    LedgerStore(budget=Budget(1.0, observer="public")).check_plan([unprotected])
     with pytest.raises(LimbeckError, match="towards server to inf"):
-        LedgerStore(budget=Budget(1.0, towards="server")).check_plan([bare])
+        LedgerStore(budget=Budget(1.0, observer="server")).check_plan([unprotected])
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"epsilon": 0.0}, "budget.epsilon = 0.0: Input should be greater than 0"),
         ({"epsilon": float("inf")}, "budget.epsilon = inf: Input should be a finite number"),
         ({"delta": 0.0}, "budget.delta = 0.0: Input should be greater than 0"),
-        ({"towards": "nobody"}, "budget.towards = 'nobody': Input should be 'server', 'parties' or 'public'"),
-        ({"unit": "person"}, "budget.unit = 'person': Input should be 'row', 'party' or 'both'"),
+        ({"observer": "nobody"}, "budget.observer = 'nobody': Input should be 'server', 'parties' or 'public'"),
+        ({"unit": "person"}, "budget.unit = 'person': Input should be 'example', 'party' or 'both'"),
         ({"rows_per_person": 0}, "budget.rows_per_person = 0: Input should be greater than or equal to 1"),
     ],
 )
-def test_wrong_budgets_are_told(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_wrong_budgets_are_reported(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(LimbeckError, match=message):
         Budget(**{"epsilon": 1.0, **wrong})
 
 
@@ -162,13 +162,13 @@ def test_a_budget_for_people_with_several_rows_is_spent_faster() -> None:
 def test_a_budget_stays_in_force_whatever_later_runs_bring(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     LedgerStore(path, "first", Budget(2.0)).of("server").draw(row(), draws)
-    for later in (None, Budget(9.0, delta=1e-3), Budget(9.0, towards="server")):
-        book = LedgerStore(path, "second", later)
-        assert Budget(2.0) in book.budgets
+    for later in (None, Budget(9.0, delta=1e-3), Budget(9.0, observer="server")):
+        ledger_store = LedgerStore(path, "second", later)
+        assert Budget(2.0) in ledger_store.budgets
         with pytest.raises(LimbeckError, match=r"this run would bring .* but 0\.2859 of 2 is left"):
-            book.check_plan([row()])
+            ledger_store.check_plan([row()])
         with pytest.raises(LimbeckError, match=r"server: labels would bring .* but 0\.2859 of 2 is left"):
-            book.of("server").draw(row(), lambda: pytest.fail("drawn"))
+            ledger_store.of("server").draw(row(), lambda: pytest.fail("drawn"))
 
 
 def test_a_budget_may_be_lowered_and_never_raised(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_budget_may_be_lowered_and_never_raised(tmp_path: Path) -> None:
     assert read_contents(path)[0].budgets == [Budget(2.0), Budget(1.9)]
 
 
-def test_a_budget_that_allowed_nothing_is_not_kept(tmp_path: Path) -> None:
+def test_a_budget_that_allowed_nothing_is_not_stored(tmp_path: Path) -> None:
     """A run that is refused for its budget leaves no trace: its owner may think again."""
     path = tmp_path / "l.sqlite"
     with pytest.raises(LimbeckError, match=r"but 0\.5 of 0\.5 is left"):
@@ -193,7 +193,7 @@ def test_a_budget_that_allowed_nothing_is_not_kept(tmp_path: Path) -> None:
     LedgerStore(path, "a", Budget(3.0)).of("server").write(row())
 
 
-def test_what_is_not_a_ledger_is_told(tmp_path: Path) -> None:
+def test_what_is_not_a_ledger_is_reported(tmp_path: Path) -> None:
     (tmp_path / "no.sqlite").write_text("no")
     with pytest.raises(LimbeckError, match="cannot be used as a ledger"):
         LedgerStore(tmp_path / "no.sqlite")
@@ -245,9 +245,9 @@ def test_two_programs_cannot_both_take_the_last_of_a_budget(tmp_path: Path) -> N
 
 
 def begun(path: Path | None, **about: Any) -> LedgerStore:
-    book = LedgerStore(path)
-    book.begin({"seed": 0, **about})
-    return book
+    ledger_store = LedgerStore(path)
+    ledger_store.begin({"seed": 0, **about})
+    return ledger_store
 
 
 def test_a_run_is_known_by_a_random_identifier(tmp_path: Path) -> None:
@@ -293,17 +293,17 @@ def test_the_secret_is_the_same_whenever_the_ledger_is_opened(tmp_path: Path) ->
 def test_only_the_owner_may_read_a_ledger_and_what_belongs_to_it(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
-        book = LedgerStore(tmp_path / "l.sqlite", "run", Budget(2.0))
-        _ = book.secret
+        ledger_store = LedgerStore(tmp_path / "l.sqlite", "run", Budget(2.0))
+        _ = ledger_store.secret
         modes: set[int] = set()
 
         def look() -> np.ndarray:
-            book._store.execute("CREATE TABLE scratch (x)")  # so that there is a journal to look at
+            ledger_store._store.execute("CREATE TABLE scratch (x)")  # so that there is a journal to look at
             modes.update(file.stat().st_mode & 0o777 for file in tmp_path.iterdir())
             assert (tmp_path / "l.sqlite-journal").exists()
             return draws()
 
-        book.of("server").draw(row(), look)
+        ledger_store.of("server").draw(row(), look)
     finally:
         os.umask(umask)
     assert modes == {0o600}
@@ -311,48 +311,48 @@ def test_only_the_owner_may_read_a_ledger_and_what_belongs_to_it(tmp_path: Path)
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
 
 
-def test_a_full_disk_is_told_in_one_line_and_nothing_is_half_written(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_in_one_line_and_nothing_is_half_written(tmp_path: Path) -> None:
     """SQLite says that the disk is full when a file may have no more pages, and ends the transaction by itself."""
-    book = LedgerStore(tmp_path / "l.sqlite", "run")
-    book.of("server").draw(row(), draws)
-    [(pages,)] = book._store.execute("PRAGMA page_count")
-    book._store.execute(f"PRAGMA max_page_count = {pages}")
+    ledger_store = LedgerStore(tmp_path / "l.sqlite", "run")
+    ledger_store.of("server").draw(row(), draws)
+    [(pages,)] = ledger_store._store.execute("PRAGMA page_count")
+    ledger_store._store.execute(f"PRAGMA max_page_count = {pages}")
 
     def fill() -> None:
         for number in range(1, 100):
-            book.of("server").draw(row(number), draws)
+            ledger_store.of("server").draw(row(number), draws)
 
     with pytest.raises(LimbeckError) as refused:
         fill()
     assert str(refused.value) == f"{tmp_path / 'l.sqlite'} cannot be written to: database or disk is full"
-    kept = book.releases()
-    number = len(kept)
-    assert kept == [r for _, _, r in read_ledger(tmp_path / "l.sqlite")] == [row(n) for n in range(number)]
-    book._store.execute("PRAGMA max_page_count = 100000")
-    book.of("server").draw(row(number), draws)
+    recorded = ledger_store.releases()
+    number = len(recorded)
+    assert recorded == [r for _, _, r in read_ledger(tmp_path / "l.sqlite")] == [row(n) for n in range(number)]
+    ledger_store._store.execute("PRAGMA max_page_count = 100000")
+    ledger_store.of("server").draw(row(number), draws)
     assert len(LedgerStore(tmp_path / "l.sqlite").releases()) == number + 1
 
 
-def test_a_head_that_cannot_be_written_is_told_and_the_release_counts_as_spent(tmp_path: Path) -> None:
-    book = LedgerStore(tmp_path / "l.sqlite", "run")
+def test_a_head_that_cannot_be_written_is_reported_and_the_release_counts_as_spent(tmp_path: Path) -> None:
+    ledger_store = LedgerStore(tmp_path / "l.sqlite", "run")
     (tmp_path / "l.sqlite.head").unlink()
     (tmp_path / "l.sqlite.head").mkdir()
     with pytest.raises(LimbeckError, match=r"l\.sqlite\.head cannot be written: Is a directory"):
-        book.of("server").draw(row(), draws)
-    assert book.releases() == [row()]
+        ledger_store.of("server").draw(row(), draws)
+    assert ledger_store.releases() == [row()]
 
 
 def test_an_interruption_while_drawing_leaves_the_ledger_as_it_was(tmp_path: Path) -> None:
-    book = LedgerStore(tmp_path / "l.sqlite", "run")
+    ledger_store = LedgerStore(tmp_path / "l.sqlite", "run")
 
     def breaks() -> np.ndarray:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        book.of("server").draw(row(), breaks)
-    assert book.releases() == []
-    book.of("server").draw(row(), draws)
-    assert book.releases() == [row()]
+        ledger_store.of("server").draw(row(), breaks)
+    assert ledger_store.releases() == []
+    ledger_store.of("server").draw(row(), draws)
+    assert ledger_store.releases() == [row()]
 
 
 SIZES = {"small": 395, "large": 60_000}  # a small party's rows are drawn often, a large one's hardly ever
@@ -370,9 +370,9 @@ def test_parties_in_another_order_never_make_the_sum_smaller(tmp_path: Path, nam
     path = tmp_path / "l.sqlite"
     orders = (["small", "large"], ["large", "small"])
     for run, order in enumerate(orders):
-        book = LedgerStore(path, f"run {run}")
+        ledger_store = LedgerStore(path, f"run {run}")
         for release in sampled(order, named):
-            book.of(release.site).write(release)
+            ledger_store.of(release.site).write(release)
     contents, _ = read_contents(path)
     truth = sum(
         delta_of_subsets(sampled(order, True)[index : index + 1]) for order, index in zip(orders, (0, 1), strict=True)
@@ -423,7 +423,7 @@ def test_a_budget_over_several_runs_holds_for_parties_without_a_name(tmp_path: P
 
 
 @pytest.mark.parametrize("wrong", [["server"], ["party 0"], [" "], ["a", "a"]])
-def test_names_that_a_ledger_could_not_tell_apart_are_refused(wrong: list[str]) -> None:
+def test_names_that_a_ledger_could_not_distinguish_are_refused(wrong: list[str]) -> None:
     with pytest.raises(LimbeckError, match=r"cannot be the name of a party|two parties have the name 'a'"):
         check_site_names(wrong)
     check_site_names(["a", "party of three", "the server"])

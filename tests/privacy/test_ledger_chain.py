@@ -45,12 +45,12 @@ def draws() -> np.ndarray:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger of nine entries: a budget; four releases and what was drawn for them; one that was announced only."""
     path = tmp_path_factory.mktemp("whole") / "l.sqlite"
-    with closing(LedgerStore(path, "run", Budget(9.0, delta=0.5))) as book:
+    with closing(LedgerStore(path, "run", Budget(9.0, delta=0.5))) as ledger_store:
         for number in (0, 1):
-            book.of("a").draw(row(number), draws)
-        book.of("b").draw(subset(), lambda: np.array([3, 17]))
-        book.of("a").write(row(2))
-        book.of("a").write(row(3))
+            ledger_store.of("a").draw(row(number), draws)
+        ledger_store.of("b").draw(subset(), lambda: np.array([3, 17]))
+        ledger_store.of("a").write(row(2))
+        ledger_store.of("a").write(row(3))
     with closing(sqlite3.connect(path)) as connection:
         kinds = [kind for (kind,) in connection.execute("SELECT kind FROM entries ORDER BY id")]
     assert kinds == ["budget", *["release", "drawn"] * 3, "release", "release"]
@@ -89,7 +89,7 @@ def refusals(path: Path) -> Iterator[str]:
 
 def first_bad(path: Path) -> int:
     """The number that both ways of opening name."""
-    [number] = {int(told.split("entry ")[1].split()[0]) for told in refusals(path)}
+    [number] = {int(result.split("entry ")[1].split()[0]) for result in refusals(path)}
     return number
 
 
@@ -209,9 +209,9 @@ def test_no_digest_covers_a_secret_draw(ledger: Path) -> None:
 def test_two_ledgers_with_the_same_entries_have_other_heads(tmp_path: Path) -> None:
     """A head tells nothing about the entries to those who have not the ledger: the chain starts from random bytes."""
     books = [LedgerStore(tmp_path / name, "run") for name in ("a.sqlite", "b.sqlite")]
-    for book in books:
-        book.of("a").write(row())
-    assert len({book.head for book in books}) == 2
+    for ledger_store in books:
+        ledger_store.of("a").write(row())
+    assert len({ledger_store.head for ledger_store in books}) == 2
 
 
 def test_a_ledger_without_its_head_is_read_but_not_written_to(ledger: Path) -> None:
@@ -227,9 +227,9 @@ def test_a_ledger_without_its_head_is_read_but_not_written_to(ledger: Path) -> N
 
 
 @pytest.mark.parametrize("text", ["", "nine", "-1 00", f"{ENTRIES} " + "0" * 63])
-def test_a_head_that_is_none_is_told(ledger: Path, text: str) -> None:
+def test_a_head_that_is_none_is_reported(ledger: Path, text: str) -> None:
     (ledger.parent / "l.sqlite.head").write_text(text)
-    assert all("must hold the number of entries and the digest" in told for told in refusals(ledger))
+    assert all("must hold the number of entries and the digest" in result for result in refusals(ledger))
 
 
 def test_the_head_of_another_ledger_is_refused(ledger: Path) -> None:
@@ -248,13 +248,13 @@ def test_a_ledger_that_was_deleted_is_not_begun_anew(ledger: Path) -> None:
 def test_a_kill_between_the_commit_and_the_head_leaves_a_ledger_that_is_taken(tmp_path: Path) -> None:
     """The head names fewer entries then, and is brought up to date."""
     path, head = tmp_path / "l.sqlite", tmp_path / "l.sqlite.head"
-    book = LedgerStore(path, "run")
+    ledger_store = LedgerStore(path, "run")
     start = head.read_text()
-    book.of("a").draw(row(), draws)
+    ledger_store.of("a").draw(row(), draws)
     after = head.read_text()
     head.write_text(start)
     assert read_contents(path)[1]
-    assert f"{LedgerStore(path).head[0]} {book.head[1]}\n" == after == head.read_text()
+    assert f"{LedgerStore(path).head[0]} {ledger_store.head[1]}\n" == after == head.read_text()
 
 
 def test_a_kill_at_any_time_leaves_a_ledger_that_is_taken(tmp_path: Path) -> None:
@@ -277,9 +277,9 @@ def test_a_kill_at_any_time_leaves_a_ledger_that_is_taken(tmp_path: Path) -> Non
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
         running.stdout.close()
-        book = LedgerStore(path, "run")
-        assert 0 < book.head[0] < 200_000
-        book.of("a").draw(row(200_000), draws)
+        ledger_store = LedgerStore(path, "run")
+        assert 0 < ledger_store.head[0] < 200_000
+        ledger_store.of("a").draw(row(200_000), draws)
 
 
 def test_what_happens_while_a_ledger_is_open_is_noticed(ledger: Path) -> None:
@@ -290,21 +290,21 @@ def test_what_happens_while_a_ledger_is_open_is_noticed(ledger: Path) -> None:
         (f"INSERT INTO entries SELECT id + 1, at, kind, run, site, 8, 7, body, drawn, digest FROM entries WHERE id = {ENTRIES}", ENTRIES + 1),
     ):  # fmt: skip
         shutil.copy(ledger, ledger.with_name("kept"))
-        book = LedgerStore(ledger, "run")
+        ledger_store = LedgerStore(ledger, "run")
         tamper(ledger, statement)
         with pytest.raises(LimbeckError, match=f"entry {number} "):
-            book.of("a").write(row(9))
+            ledger_store.of("a").write(row(9))
         with pytest.raises(LimbeckError, match=f"entry {number} "):
-            book.releases()
-        book.close()
+            ledger_store.releases()
+        ledger_store.close()
         shutil.copy(ledger.with_name("kept"), ledger)
 
 
 def test_a_draw_that_was_changed_is_never_sent(ledger: Path) -> None:
-    book = LedgerStore(ledger, "run")
+    ledger_store = LedgerStore(ledger, "run")
     tamper(ledger, "UPDATE entries SET drawn = (SELECT drawn FROM entries WHERE id = 3) WHERE id = 5")
     with pytest.raises(LimbeckError, match="entry 5 was changed"):
-        book.of("a").draw(row(1), draws)
+        ledger_store.of("a").draw(row(1), draws)
 
 
 def test_programs_go_on_from_one_another(ledger: Path) -> None:
@@ -325,11 +325,11 @@ def test_an_open_ledger_is_not_verified_anew_for_every_release(ledger: Path, mon
         return hashlib.sha256(data)
 
     monkeypatch.setattr(chain, "sha256", counting)
-    book = LedgerStore(ledger, "new")
+    ledger_store = LedgerStore(ledger, "new")
     work = []
     for number in range(10):
         counted.clear()
-        book.of("a").write(row(number))
+        ledger_store.of("a").write(row(number))
         work.append(len(counted))
     assert set(work) == {2}, "one digest to write an entry, one to read it back"
 
@@ -339,9 +339,9 @@ def test_a_ledger_of_the_earlier_format_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE releases (id INTEGER PRIMARY KEY, row TEXT)")
         connection.commit()
-    for told in refusals(path):
-        assert "is a ledger of an earlier format: keep it as evidence, and begin a new ledger" in told
-        assert "\n" not in told
+    for result in refusals(path):
+        assert "is a ledger of an earlier format: keep it as evidence, and begin a new ledger" in result
+        assert "\n" not in result
 
 
 def test_another_database_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_another_database_is_refused_and_left_alone(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE people (name TEXT)")
         connection.commit()
     before = path.read_bytes()
-    assert all("ledger" in told for told in refusals(path))
+    assert all("ledger" in result for result in refusals(path))
     assert path.read_bytes() == before
 
 
@@ -359,17 +359,17 @@ def privacy(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_program_prints_the_head_and_the_budgets(ledger: Path) -> None:
-    told = privacy("ledger", str(ledger), "--rows-per-person", "5")
+    result = privacy("ledger", str(ledger), "--rows-per-person", "5")
     number, digest = read_contents(ledger)[0].head
-    assert f"head: {number} entries, the last {digest}" in told.stdout
-    assert "budget: epsilon 9 at delta 0.5 towards public, unit row; spent" in told.stdout
-    assert "subsets of private rows: their own delta is" in told.stdout
-    assert "rows" in told.stdout
-    assert "could not be noticed" not in told.stdout
+    assert f"head: {number} entries, the last {digest}" in result.stdout
+    assert "budget: epsilon 9 at delta 0.5 towards public, unit example; spent" in result.stdout
+    assert "subsets of private rows: their own delta is" in result.stdout
+    assert "rows" in result.stdout
+    assert "could not be noticed" not in result.stdout
     (ledger.parent / "l.sqlite.head").unlink()
-    told = privacy("ledger", str(ledger))
-    assert (told.returncode, digest in told.stdout) == (0, True)
-    assert "the head is not kept beside the ledger: removed last entries could not be noticed" in told.stdout
+    result = privacy("ledger", str(ledger))
+    assert (result.returncode, digest in result.stdout) == (0, True)
+    assert "the head is not kept beside the ledger: removed last entries could not be noticed" in result.stdout
     tamper(ledger, "DELETE FROM entries WHERE id = 3")
     refused = privacy("ledger", str(ledger))
     assert refused.returncode == 1
@@ -393,8 +393,8 @@ def test_a_ledger_that_could_swallow_entries_is_refused(ledger: Path, statement:
 
 
 def test_an_entry_that_is_swallowed_while_the_ledger_is_open_is_noticed(ledger: Path) -> None:
-    with closing(LedgerStore(ledger, "run")) as book:
+    with closing(LedgerStore(ledger, "run")) as ledger_store:
         with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
             connection.execute("CREATE TRIGGER z BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END")
         with pytest.raises(LimbeckError, match=f"does not take entry {ENTRIES + 2}"):
-            book.of("a").draw(row(7), draws)
+            ledger_store.of("a").draw(row(7), draws)

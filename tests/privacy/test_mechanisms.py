@@ -19,7 +19,7 @@ from limbeck.privacy.mechanisms import (
     Subsample,
     mechanism_from,
 )
-from limbeck.privacy.sampling import MOST_STEPS, Secure, Simulated, grid_of
+from limbeck.privacy.sampling import MAX_STEPS, Secure, Simulated, grid_of
 from limbeck.protocol.release import NoiseSource
 from limbeck.protocol.rows import UNANSWERED, Array
 
@@ -112,9 +112,9 @@ def test_discrete_laplace_noise_has_the_distribution_that_is_accounted_for() -> 
     x = np.arange(-reach, reach + 1)
     one = np.exp(-gamma * np.abs(x))
     difference = np.convolve(one / one.sum(), one / one.sum())
-    places = np.arange(-2 * reach, 2 * reach + 1)
+    positions = np.arange(-2 * reach, 2 * reach + 1)
     for margin in (-5, -1, 0, 1, 4):
-        overturned = difference[places > -margin].sum() + difference[places == -margin].sum() / 2
+        overturned = difference[positions > -margin].sum() + difference[positions == -margin].sum() / 2
         assert Laplace(gamma).flips(np.array([margin]), "secure")[0] == pytest.approx(overturned, abs=1e-12)
 
 
@@ -139,7 +139,7 @@ def test_a_mechanism_counts_its_queries_itself_and_refuses_what_it_does_not_desc
 
 
 @pytest.mark.parametrize("source", [SIMULATED, SECURE], ids=lambda c: c.noise)
-def test_confident_gnmax_answers_as_often_as_the_check_says(source: NoiseSource) -> None:
+def test_confident_gnmax_answers_as_often_as_the_check_states(source: NoiseSource) -> None:
     """The lead of 30 against a threshold of 33 with noise 6: P(N > 0.5) = 0.3085, and half a step for whole numbers."""
     votes = np.tile([30, 0, 0], (20_000, 1))
     labels = ConfidentGaussian(sigma=1.0, check=6.0, threshold=33).protect(votes, source)
@@ -206,13 +206,13 @@ def test_secure_noise_wants_whole_counts() -> None:
         lambda: mechanism_from("homemade", {}),
     ],
 )
-def test_wrong_parameters_are_told(wrong: Any) -> None:
+def test_wrong_parameters_are_reported(wrong: Any) -> None:
     with pytest.raises(LimbeckError):
         wrong()
 
 
-def test_values_too_large_for_noise_so_fine_are_clipped_for_a_refusal_would_tell_of_them() -> None:
+def test_values_too_large_for_noise_so_fine_are_clipped_for_a_refusal_would_reveal_them() -> None:
     pytest.importorskip("opendp")
     grid = grid_of(1e-9)
     noisy = Secure().laplace(np.array([1e9, -1e9, 1.0]), 1e-9)
-    assert np.allclose(noisy, [MOST_STEPS * grid, -MOST_STEPS * grid, 1.0], rtol=1e-6)
+    assert np.allclose(noisy, [MAX_STEPS * grid, -MAX_STEPS * grid, 1.0], rtol=1e-6)

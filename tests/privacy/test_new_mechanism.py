@@ -55,13 +55,13 @@ def row(gamma: float = 0.5, queries: int = 1) -> Release:
 
 
 @pytest.mark.parametrize("noise", ["simulated", "secure"])
-def test_labels_are_kept_as_often_as_the_loss_says(noise: str) -> None:
+def test_labels_are_unchanged_as_often_as_the_loss_states(noise: str) -> None:
     labels = np.repeat([0, 1, 2], 5000)
     published = RandomizedResponse(0.5, 3).protect(labels, NoiseSource(noise, 0, ("test",)))  # type: ignore[arg-type]
-    kept = math.exp(0.5) / (math.exp(0.5) + 2)
-    assert (published == labels).mean() == pytest.approx(kept, abs=0.02)
+    probability = math.exp(0.5) / (math.exp(0.5) + 2)
+    assert (published == labels).mean() == pytest.approx(probability, abs=0.02)
     other = (published[labels == 0] == 1).mean()
-    assert math.log(kept / other) == pytest.approx(0.5, abs=0.1)
+    assert math.log(probability / other) == pytest.approx(0.5, abs=0.1)
 
 
 def test_accountants_compose_it() -> None:
@@ -85,13 +85,15 @@ def test_a_ledger_row_is_read_back_and_has_a_guarantee() -> None:
 
 
 def test_a_ledger_in_a_file_holds_it_to_a_budget(tmp_path: Path) -> None:
-    book = LedgerStore(tmp_path / "l.sqlite", "run", Budget(0.6))
+    ledger_store = LedgerStore(tmp_path / "l.sqlite", "run", Budget(0.6))
     source = NoiseSource("simulated", 0, ("test",))
-    drawn = book.of("party 0").draw(row(), lambda: RandomizedResponse(0.5, 3).protect(np.array([0, 1, 2]), source))
+    drawn = ledger_store.of("party 0").draw(
+        row(), lambda: RandomizedResponse(0.5, 3).protect(np.array([0, 1, 2]), source)
+    )
     assert len(drawn) == 3
-    [(_, _, kept)] = read_ledger(tmp_path / "l.sqlite")
-    assert kept == row()
-    assert epsilon_towards("public", [kept], DELTA) == pytest.approx(0.5, abs=1e-4)
+    [(_, _, recorded)] = read_ledger(tmp_path / "l.sqlite")
+    assert recorded == row()
+    assert epsilon_towards("public", [recorded], DELTA) == pytest.approx(0.5, abs=1e-4)
     with pytest.raises(LimbeckError, match="would bring epsilon towards public to"):
         LedgerStore(tmp_path / "l.sqlite", "other", Budget(0.6)).of("party 0").write(row())
 

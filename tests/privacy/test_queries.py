@@ -20,7 +20,7 @@ def votes(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"gamma": 0.0}, "gamma must be above 0"),
         ({"gamma": -1.0}, "gamma must be above 0"),
@@ -36,8 +36,8 @@ def votes(tmp_path: Path) -> Path:
         ({"mechanism": "gaussian", "gamma": None, "sigma": 0.0}, "sigma must be above 0"),
     ],
 )
-def test_wrong_queries_are_told(change: dict[str, Any], told: str) -> None:
-    with pytest.raises(LimbeckError, match=told):
+def test_wrong_queries_are_reported(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(LimbeckError, match=message):
         account(AccountingQuery(**{**LAPLACE, **change}))
 
 
@@ -51,7 +51,7 @@ def test_votes_and_queries_must_agree(votes: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [np.nan, -1.0])
-def test_wrong_votes_are_told_by_file_and_row(votes: Path, wrong: float) -> None:
+def test_wrong_votes_are_reported_by_file_and_row(votes: Path, wrong: float) -> None:
     np.save(votes, np.array([[3, 4], [5, wrong]]))
     with pytest.raises(LimbeckError, match=r"votes\.npy: row 1"):
         account(AccountingQuery(**LAPLACE, votes=votes))

@@ -18,11 +18,11 @@ from limbeck.protocol.release import NoiseSource
 SOURCE = NoiseSource("simulated", 0, ("test",))
 
 
-def chances(values: tuple[float, ...], mechanism: NoisyMedian) -> np.ndarray:
+def probabilities(values: tuple[float, ...], mechanism: NoisyMedian) -> np.ndarray:
     """Of each point of the grid, by the exponential mechanism's formula."""
     grid = np.arange(1, mechanism.points + 1) / (mechanism.points + 1)
-    told = np.array([v for v in values if not math.isnan(v)])[:, None]
-    quality = -np.abs((told < grid).sum(axis=0) - (told > grid).sum(axis=0)) / 2
+    known = np.array([v for v in values if not math.isnan(v)])[:, None]
+    quality = -np.abs((known < grid).sum(axis=0) - (known > grid).sum(axis=0)) / 2
     return np.asarray(special.softmax(mechanism.gamma * quality))
 
 
@@ -30,20 +30,20 @@ def chances(values: tuple[float, ...], mechanism: NoisyMedian) -> np.ndarray:
 def test_a_neighbours_losses_have_the_range_that_accountants_know(moved: str) -> None:
     """By brute force over all numbers that four voters may name."""
     mechanism, widest = NoisyMedian(0.7, points=5), 0.0
-    places = [0.05, 0.3, 0.5, 0.8, math.nan]
-    for others, one, other in product(product(places, repeat=3), places, places):
+    positions = [0.05, 0.3, 0.5, 0.8, math.nan]
+    for others, one, other in product(product(positions, repeat=3), positions, positions):
         if moved == "replaced" or math.isnan(other):
-            loss = np.log(chances((*others, one), mechanism)) - np.log(chances((*others, other), mechanism))
+            loss = np.log(probabilities((*others, one), mechanism)) - np.log(probabilities((*others, other), mechanism))
             widest = max(widest, float(np.ptp(loss)), float(np.abs(loss).max()))
     known = DpEvent(mechanism, 1, "replace" if moved == "replaced" else "add-remove").pure
     assert known * 0.9 < widest <= known + 1e-9
 
 
-def test_the_median_is_drawn_as_the_formula_says_and_is_near_the_middle() -> None:
+def test_the_median_is_drawn_as_the_formula_states_and_is_near_the_middle() -> None:
     mechanism, values = NoisyMedian(2.0, points=9), (0.1, 0.32, 0.34, 0.36, math.nan)
     drawn = [mechanism.protect(np.array(values), NoiseSource("simulated", seed, ("t",)))[0] for seed in range(4000)]
     found = np.bincount(np.rint(np.array(drawn) * 10).astype(int), minlength=10)[1:] / 4000
-    assert np.abs(found - chances(values, mechanism)).max() < 0.03
+    assert np.abs(found - probabilities(values, mechanism)).max() < 0.03
     many = np.random.default_rng(0).normal(0.24, 0.05, 60)
     assert abs(NoisyMedian(0.6).protect(many, SOURCE)[0] - 0.24) < 0.06
 
@@ -89,7 +89,7 @@ def test_beside_an_exponential_mechanism_noise_costs_a_little_more_than_if_neith
     assert best_epsilon(events, 1e-5) == (found, "mixed")
 
 
-def test_mixed_at_its_ends_is_what_it_mixes() -> None:
+def test_mixed_at_its_ends_equals_its_parts() -> None:
     delta = 1e-5
     no_noise = [DpEvent(Gumbel(0.2), 5), DpEvent(GaussianSum(1.0, 1e4, 3), 1)]
     assert epsilon_by("mixed", no_noise, delta) == pytest.approx(epsilon_by("pld", no_noise[:1], delta), rel=0.01)

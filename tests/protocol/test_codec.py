@@ -125,7 +125,7 @@ def test_a_scalar_of_another_type_is_refused() -> None:
 
 def test_a_bomb_is_refused_before_it_unpacks() -> None:
     with pytest.raises(LimbeckError, match="unpacks to more"):
-        decode(zstandard.ZstdCompressor().compress(bytes(1001)), largest=1000)
+        decode(zstandard.ZstdCompressor().compress(bytes(1001)), max_bytes=1000)
 
 
 def test_memory_comes_back() -> None:

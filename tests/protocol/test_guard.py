@@ -92,7 +92,7 @@ def test_a_result_of_another_kind_is_replaced_too() -> None:
     assert votes.tolist() == [0] * 4
 
 
-def test_what_failed_is_told_in_the_local_log_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_failed_is_reported_in_the_local_log_alone(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "limbeck"):
         silo().train([FitAndVote(KNN, FEW.x, FEW.y, PUBLIC)] * 2)
     assert "party 0: 2 of 2 trainings were replaced by substitutes: cannot fit knn to 2 rows" in caplog.text

@@ -19,6 +19,6 @@ from limbeck.protocol.recipe import Recipe
         {"held_out": 1.0},
     ],
 )
-def test_what_cannot_be_cooked_is_told(wrong: dict[str, float]) -> None:
+def test_what_cannot_be_cooked_is_reported(wrong: dict[str, float]) -> None:
     with pytest.raises(LimbeckError, match=next(iter(wrong))):
         Recipe(**wrong)  # type: ignore[arg-type]

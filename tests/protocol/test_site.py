@@ -13,7 +13,7 @@ from limbeck.models.named import model_from
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.disclosures import Disclosure, Facts, planned_releases
 from limbeck.protocol.learning import FitError, J, Job
-from limbeck.protocol.messages import Done, InstallModel
+from limbeck.protocol.messages import Acknowledgement, InstallModel
 from limbeck.protocol.release import Release
 from limbeck.protocol.rows import PublicRows, Rows
 from limbeck.protocol.site import Silo
@@ -22,14 +22,14 @@ from limbeck.protocol.site import Silo
 class Recorder:
     """A trainer that hands back the seeds it was given."""
 
-    said: ClassVar[dict[str, Any]] = {}
+    description: ClassVar[dict[str, Any]] = {}
 
     def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
         return list(seeds)  # type: ignore[arg-type]
 
 
 class Failing:
-    said: ClassVar[dict[str, Any]] = {}
+    description: ClassVar[dict[str, Any]] = {}
 
     def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
         raise FitError("svm cannot learn", 0)
@@ -82,7 +82,7 @@ def test_nothing_private_leaves_without_a_release() -> None:
     site = silo()
     released = site.disclose("model", InstallModel(b"a"))
     site.check_released(released)
-    site.check_released(Done())
+    site.check_released(Acknowledgement())
     with pytest.raises(LimbeckError, match="party 4: InstallModel was about to leave without being disclosed"):
         site.check_released(InstallModel(b"a"))
 
@@ -96,16 +96,16 @@ def test_what_is_not_declared_for_a_site_cannot_leave(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"observer": "everyone"}, "labels: a disclosure is from party or server, to server, parties or public"),
         ({"origin": "partyy"}, "labels: a disclosure is from party or server"),
         ({"times": -3}, "labels: a disclosure answers 1 queries, -3 times"),
     ],
 )
-def test_a_declaration_is_checked(wrong: dict[str, Any], told: str) -> None:
+def test_a_declaration_is_checked(wrong: dict[str, Any], message: str) -> None:
     declared: dict[str, Any] = {"origin": "party", "what": "labels", "mechanism": Unprotected(), "observer": "server"}
-    with pytest.raises(LimbeckError, match=told):
+    with pytest.raises(LimbeckError, match=message):
         Disclosure(**{**declared, **wrong})
 
 
@@ -163,5 +163,5 @@ def test_a_failed_fit_names_the_party() -> None:
 def test_an_installed_model_is_remembered() -> None:
     site = silo()
     assert site.installed is None
-    assert site.install(b"onnx") == Done()
+    assert site.install(b"onnx") == Acknowledgement()
     assert site.installed == b"onnx"

@@ -13,7 +13,7 @@ def test_a_line_when_piped_and_a_bar_on_a_terminal() -> None:
     assert "3/3" in terminal.getvalue()
 
 
-def test_short_work_that_comes_again_is_told_once_when_piped() -> None:
+def test_short_work_that_comes_again_is_reported_once_when_piped() -> None:
     piped = io.StringIO()
     watcher = Watcher(Console(file=piped))
     assert [list(watcher([1], 1)) for _ in range(3)] == [[1]] * 3

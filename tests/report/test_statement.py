@@ -36,25 +36,25 @@ def cells(line: str) -> list[str]:
 @pytest.mark.parametrize("k", [1, 3, 5])
 def test_epsilon_for_people_with_several_rows(k: int) -> None:
     record = ran(fedkt("L2", rows_per_person=k))
-    told = section(statement(record), "People with several rows")
-    assert f"a person with at most {k} row" in told
-    assert f"`rows_per_person = {k}`" in told
+    section_text = section(statement(record), "People with several rows")
+    assert f"a person with at most {k} row" in section_text
+    assert f"`rows_per_person = {k}`" in section_text
     ks = sorted({1, 2, 5, 10, k})
-    heading, _, *lines = [cells(line) for line in told.splitlines() if line.startswith("|")]
+    heading, _, *lines = [cells(line) for line in section_text.splitlines() if line.startswith("|")]
     assert [int(each.split()[0]) for each in heading[1:]] == ks
     assert [each for each in heading if "this run" in each] == [heading[1 + ks.index(k)]]
     expected = people([Release(**row) for row in record.ledger], record.delta, ks)["public"]
     assert lines[-1] == ["the public", *(f"{epsilon:.4g}" for epsilon in expected.values())]
     assert record.epsilon["public"] == expected[k] <= 2.0
-    assert "at most the sum of the parties' epsilons, at the sum of their deltas" in told
+    assert "at most the sum of the parties' epsilons, at the sum of their deltas" in section_text
     assert "his rows" not in statement(record)
 
 
 def test_a_person_in_a_protected_party() -> None:
-    told = section(statement(ran(fedkt("L1"))), "People with several rows")
-    assert "A whole party is protected" in told
-    assert "changes several parties at once" in told
-    assert "|" not in told
+    section_text = section(statement(ran(fedkt("L1"))), "People with several rows")
+    assert "A whole party is protected" in section_text
+    assert "changes several parties at once" in section_text
+    assert "|" not in section_text
 
 
 def test_a_person_whose_rows_the_server_pools() -> None:
@@ -63,18 +63,18 @@ def test_a_person_whose_rows_the_server_pools() -> None:
     assert "Each person has rows in one party only" not in text
 
 
-def test_subsets_tell_delta_for_people_with_several_rows() -> None:
+def test_subsets_report_delta_for_people_with_several_rows() -> None:
     record = ran(FedMDNFDP(rounds=1, alignment=5, start="none", sampled=2, rows_per_person=2))
     text = statement(record)
-    told = section(text, "People with several rows")
+    section_text = section(text, "People with several rows")
     releases = [Release(**row) for row in record.ledger]
-    [line] = [cells(line) for line in told.splitlines() if line.startswith("| everybody")]
+    [line] = [cells(line) for line in section_text.splitlines() if line.startswith("| everybody")]
     assert line[1:] == [f"{delta_of_subsets(releases, k):.4g}" for k in (1, 2, 5, 10)]
     assert record.delta == delta_of_subsets(releases, 2)
     assert "at least one of the 2 rows of a given person was drawn" in text
 
 
-def test_without_noise_nothing_is_said_of_people() -> None:
+def test_without_noise_nothing_is_stated_about_people() -> None:
     assert "People with several rows" not in statement(ran(FedKT()))
 
 
@@ -88,22 +88,22 @@ def test_the_head_of_the_ledger() -> None:
 
 @pytest.mark.parametrize(("level", "sizes"), [("L1", "are withheld"), ("L2", "are not withheld, for there are none")])
 @pytest.mark.parametrize("engine", ["in-process", "flower"])
-def test_what_the_files_of_a_real_run_say(level: str, sizes: str, engine: str) -> None:
+def test_what_the_files_of_a_real_run_contain(level: str, sizes: str, engine: str) -> None:
     whole = ran(fedkt(level))
     record = published(replace(whole, timing={**whole.timing, "engine": engine}))
-    told = section(statement(record), "What the files of this run say")
-    assert f"messages that left unprotected {sizes}" in told
-    assert "`record.json` can be passed on" in told
-    assert ("`owner.json` is for the server only" in told) == (engine == "flower")
-    assert ("row counts, class counts" in told) == (engine == "in-process")
+    section_text = section(statement(record), "What the files of this run say")
+    assert f"messages that left unprotected {sizes}" in section_text
+    assert "`record.json` can be passed on" in section_text
+    assert ("`owner.json` is for the server only" in section_text) == (engine == "flower")
+    assert ("row counts, class counts" in section_text) == (engine == "in-process")
 
 
 @pytest.mark.parametrize(("engine", "counts"), [("in-process", True), ("flower", False)])
-def test_what_the_record_of_other_runs_says(engine: str, counts: bool) -> None:
+def test_what_the_record_of_other_runs_states(engine: str, counts: bool) -> None:
     record = ran(FedKT())
-    told = section(
+    section_text = section(
         statement(replace(record, timing={**record.timing, "engine": engine})), "What the files of this run say"
     )
-    assert "`record.json` withholds nothing" in told
-    assert ("each party's rows by class" in told) == counts
+    assert "`record.json` withholds nothing" in section_text
+    assert ("each party's rows by class" in section_text) == counts
     assert "`models/`" in section(statement(record, own_models=True), "What the files of this run say")

@@ -60,9 +60,9 @@ def test_where_parties_started_and_what_they_could_reach() -> None:
     assert "pooled" in text
     assert percent(record.curve[0]["accuracy"][1]) in text
     assert "90.0 %" in text
-    told = shown(run_table(record))
-    assert "strange" in told
-    assert "1 more remarks in record.json" in told
+    text = shown(run_table(record))
+    assert "strange" in text
+    assert "1 more remarks in record.json" in text
 
 
 def test_what_a_record_withholds_is_printed_as_withheld() -> None:
@@ -70,8 +70,8 @@ def test_what_a_record_withholds_is_printed_as_withheld() -> None:
         small_federation(FedKT(subsets=2, queries=5, privacy=Privacy("L1", epsilon=8.0))), noise="secure"
     )
     record = federation.run(PoolTrainer(1)).record
-    told = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in shown(run_table(record)).splitlines()}
-    assert told["seconds"] == told["constant predictor's accuracy"] == "withheld"
+    text = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in shown(run_table(record)).splitlines()}
+    assert text["seconds"] == text["constant predictor's accuracy"] == "withheld"
     assert "withheld / " in shown(run_table(record))
     assert "withheld" in shown(comparison_table([record, record]), 100)
     assert shown(party_table(record)).count("withheld") == 6

@@ -22,7 +22,7 @@ class PrivateRows(Reply):
 
     x: Array
     y: Array
-    largest: ClassVar[int] = 2**30
+    max_bytes: ClassVar[int] = 2**30
     finite: ClassVar[bool] = False  # at a private level nobody may be missing because of what the rows hold
 
     def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:

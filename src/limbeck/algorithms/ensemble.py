@@ -19,7 +19,7 @@ class OwnModel(Reply):
     """A party's model of its own rows, as ONNX."""
 
     model: bytes
-    largest: ClassVar[int] = 2**29
+    max_bytes: ClassVar[int] = 2**29
 
     def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
         predict(self.model, site.public.x, site)

@@ -34,7 +34,7 @@ class Update(Reply):
 
     weights: bytes
     rows: int
-    largest: ClassVar[int] = 2**30
+    max_bytes: ClassVar[int] = 2**30
 
     def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
         if self.rows < 1:

@@ -131,13 +131,13 @@ class FedGEN(FedAvg):
             start["biases"] = np.stack([party[head.bias] for party in parties])
         start["shares"] = class_shares(counts).astype(np.float32)
         [found] = site.train([Refit(model, rows, labels, bytes_of(start, start), self.generate)])
-        kept = {n.removeprefix(GENERATOR): v for n, v in values_of(found).items() if n.startswith(GENERATOR)}
-        memory["generator"] = bytes_of(kept, kept)
+        generator = {n.removeprefix(GENERATOR): v for n, v in values_of(found).items() if n.startswith(GENERATOR)}
+        memory["generator"] = bytes_of(generator, generator)
 
 
 def asked_of(labels: Array, site: Site) -> Array:
     """What a generator is asked: classes, one-hot, and chance."""
-    from limbeck.models.latents import CHANCE
+    from limbeck.models.latents import NOISE_SIZE
 
-    chance = site.rng.normal(size=(len(labels), CHANCE))
-    return np.hstack([np.eye(site.classes)[labels], chance]).astype(np.float32)
+    noise = site.rng.normal(size=(len(labels), NOISE_SIZE))
+    return np.hstack([np.eye(site.classes)[labels], noise]).astype(np.float32)

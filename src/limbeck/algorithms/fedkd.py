@@ -18,8 +18,8 @@ from pydantic import Field
 from limbeck.algorithms.local_training import fine_tune, initialize, predict_logits
 from limbeck.algorithms.logits import NOTHING, Encoding, Predictions, PredictViews
 from limbeck.algorithms.subsets import LevelledAlgorithm, Queries, number_of_queries
-from limbeck.knowledge.quantise import MOST_LEVELS, score_sizes
-from limbeck.knowledge.scores import class_shares, fall_apart, labels_of
+from limbeck.knowledge.quantize import MAX_LEVELS, score_sizes
+from limbeck.knowledge.scores import class_shares, classes_are_disconnected, labels_of
 from limbeck.knowledge.votes import answered, tally, winners
 from limbeck.models.jobs import Fit, is_gradient_trained
 from limbeck.models.views import views
@@ -37,7 +37,7 @@ from limbeck.protocol.site import Silo, Site
 from limbeck.tables import Delta, Positive
 
 Scale = Annotated[float, Field(gt=0, le=1e9)]
-APART = 'no party holds rows of two groups of classes: their logits do not compare; try transfer = "labels"'
+NO_COMMON_CLASSES = 'no party holds rows of two groups of classes: their logits do not compare; try transfer = "labels"'
 LOSSES: dict[str, Loss] = {"l1": "mae", "l2": "mse", "kl": "kl"}
 
 
@@ -54,7 +54,7 @@ class FedKD(LevelledAlgorithm):
     norm: Literal["l1", "l2"] = "l1"
     temperature: Scale | None = None  # of KL; none is infinity, where the norm between logits is left
     transfer: Literal["logits", "labels"] = "logits"
-    scale: Annotated[int, Field(ge=1, le=MOST_LEVELS)] | None = 200  # S; none quantizes nothing
+    scale: Annotated[int, Field(ge=1, le=MAX_LEVELS)] | None = 200  # S; none quantizes nothing
     bound: Scale = 10.0  # B, instead of z_max
     weights: Literal["class-share", "equal"] = "class-share"
     weights_release: Literal["exact", "noisy"] = "exact"
@@ -88,7 +88,7 @@ class FedKD(LevelledAlgorithm):
         return self.transfer == "logits" and self.weights == "class-share"
 
     @property
-    def tells_counts(self) -> bool:
+    def sends_counts(self) -> bool:
         return self.uses_counts and self.weights_release == "exact"
 
     def adds_noise(self, where: str) -> bool:
@@ -102,13 +102,13 @@ class FedKD(LevelledAlgorithm):
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
         k, found = self.views * number_of_queries(self.queries, run.public), list[Disclosure]()
-        towards: Observer = "server" if self.tells_counts else "public"
+        observer: Observer = "server" if self.sends_counts else "public"
         if self.uses_counts:
-            how = Unprotected() if self.tells_counts else LaplaceCounts(self.weights_gamma)
-            found.append(Disclosure("party", "class counts", how, towards))
+            how = Unprotected() if self.sends_counts else LaplaceCounts(self.weights_gamma)
+            found.append(Disclosure("party", "class counts", how, observer))
         if self.adds_noise("party"):
             found.append(Disclosure("party", "noisy scores", self._noise(1.0, run, k), "public", k))
-            found.append(Disclosure("party", "predictions", PostProcessing(), towards))
+            found.append(Disclosure("party", "predictions", PostProcessing(), observer))
         else:
             found.append(Disclosure("party", "predictions", Unprotected(), "server", k))
         if self.adds_noise("server"):  # weights depend on private counts: one party may move the whole sum
@@ -117,7 +117,7 @@ class FedKD(LevelledAlgorithm):
         if self.transfer == "labels" and self.level == "L1":
             noise = self.privacy.noisy_max("party", 1, run.asked(k, run.parties, abstentions=True))
             found.append(Disclosure("server", "labels", noise, "public", k, run.parties, abstentions=True))
-        by_noise = self.adds_noise("server") or (self.adds_noise("party") and not self.tells_counts)
+        by_noise = self.adds_noise("server") or (self.adds_noise("party") and not self.sends_counts)
         if by_noise or self.level == "L1":  # then the central model depends on nothing that no noise covers
             return [*found, Disclosure("server", "model", PostProcessing(), "public")]
         return [*found, Disclosure("server", "model", Unprotected(), "parties")]
@@ -171,7 +171,9 @@ class FedKD(LevelledAlgorithm):
     def _aggregate(self, decoded: list[Array], replies: Replies[Predictions], site: Site, remarks: list[str]) -> Array:
         """Equation 2. Noise is for equal weights of all parties; the sum is then scaled to those that replied."""
         noised, counts = self.adds_noise("server"), np.stack([reply.counts for reply in replies])
-        remarks += [APART] if self.uses_counts and not self.is_private and fall_apart(counts) else []
+        remarks += (
+            [NO_COMMON_CLASSES] if self.uses_counts and not self.is_private and classes_are_disconnected(counts) else []
+        )
         equal = np.full((len(decoded), 1), 1 / (site.parties if noised else len(decoded)))
         shares = class_shares(counts) if self.uses_counts else equal
         parts = zip(shares, map(self.encoding.scores, decoded), strict=True)

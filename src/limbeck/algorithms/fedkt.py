@@ -34,7 +34,7 @@ class Students(Reply):
     """A party's students, one for each partition, as ONNX."""
 
     models: tuple[bytes, ...]
-    largest: ClassVar[int] = 2**29  # bytes
+    max_bytes: ClassVar[int] = 2**29  # bytes
 
     def check(self, request: Any, site: Site, algorithm: "FedKT") -> None:
         if len(self.models) != algorithm.partitions:

@@ -18,11 +18,11 @@ from limbeck.algorithms.scoring import Accuracy, DigestConsensus, EvaluateReques
 from limbeck.algorithms.scoring import TrainLocally as TrainLocally
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.robust import Rule, Trimmed, robust_mean
-from limbeck.knowledge.scores import Exchange, alignment_rows, consensus_of, exchanged
+from limbeck.knowledge.scores import ScoreFormat, alignment_rows, consensus_of, exchanged
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Algorithm, Outcome, unknown_request
 from limbeck.protocol.disclosures import Disclosure, Facts
-from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.parties import Parties, Replies
 from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.release import Observer
@@ -43,13 +43,13 @@ class FedMD(Algorithm):
 
     rounds: Annotated[int, Field(ge=0)] = 20  # P
     alignment: Positive = 5000  # |d_j|, public rows a round
-    exchange: Exchange | Literal["none"] = "logits"
+    exchange: ScoreFormat | Literal["none"] = "logits"
     weights: Literal["equal", "accuracy"] | list[float] = "equal"  # c_k
     consensus: Rule = "mean"  # median and trimmed tolerate Byzantine parties
     trimmed: Trimmed = 0.2
     start: Literal["public", "pretrained", "none"] = "public"
     pretrain: Recipe = Recipe(epochs=20, batch=128, patience=3)  # on labelled public rows
-    settle: Recipe = Recipe(epochs=25, batch=32)  # on private rows, at the start
+    fine_tune: Recipe = Recipe(epochs=25, batch=32)  # on private rows, at the start
     digest: Recipe = Recipe(epochs=1, batch=256)  # its loss is that of the exchange
     revisit: Recipe = Recipe(epochs=2, batch=5)
 
@@ -103,15 +103,15 @@ class FedMD(Algorithm):
         made = {Initialize: True, EvaluateRequest: accuracy, ScoreRequest: scored, DigestConsensus: scored}
         if not made.get(type(request), isinstance(request, TrainLocally) and self.exchange == "none"):
             raise unknown_request(request, silo)  # before a subset is drawn, or anything trained
-        rows = self.usable_rows(silo)
+        rows = self.training_rows(silo)
         own = silo.private[local.hold_out(silo, rows) if accuracy else rows]
         if isinstance(request, Initialize) or STARTED not in silo.memory:
             local.initialize(silo, self.pretrain if self.start != "none" else None, getattr(request, "weights", b""))
-            local.fine_tune(silo, own, self.settle)
+            local.fine_tune(silo, own, self.fine_tune)
             silo.memory[STARTED] = b"1"
         match request:
             case Initialize():
-                return Done()
+                return Acknowledgement()
             case EvaluateRequest():
                 return silo.disclose("accuracy", Accuracy(local.accuracy(silo)))
             case ScoreRequest(rows):
@@ -120,7 +120,7 @@ class FedMD(Algorithm):
                 return local.digest(silo, own, rows, agreed, self.digest, LOSSES[self.exchange], self.revisit)
         return local.train_locally(silo, own, self.revisit)
 
-    def usable_rows(self, silo: Silo) -> Array:
+    def training_rows(self, silo: Silo) -> Array:
         """Numbers of the private rows that anything is ever learned from."""
         return np.arange(len(silo.private))
 
@@ -146,4 +146,4 @@ class FedMD(Algorithm):
     def upper_bound(self) -> Pooled:
         if self.start == "pretrained":
             raise LimbeckError('bounds = true: there is none for start = "pretrained"; use "public" or "none"')
-        return Pooled(self.start, self.pretrain, self.settle)
+        return Pooled(self.start, self.pretrain, self.fine_tune)

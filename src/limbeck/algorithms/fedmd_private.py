@@ -30,7 +30,7 @@ class FedMDNP(FedMD):
     """FedMD as its private variants are compared with: another schedule, and no privacy."""
 
     name: ClassVar[str] = "fedmd-np"
-    settle: Recipe = Recipe(epochs=20, batch=32)  # T1
+    fine_tune: Recipe = Recipe(epochs=20, batch=32)  # T1
     digest: Recipe = Recipe(epochs=2, batch=256)  # T2
     revisit: Recipe = Recipe(epochs=1, batch=5)  # T3
 
@@ -60,7 +60,7 @@ class FedMDNFDP(FedMDNP):
             raise LimbeckError("algorithm.population, the fewest rows that any party has, is missing: delta needs it")
         return [Disclosure("party", "rows", self._subset(run.rows), "public"), *self.disclosed(run, PostProcessing())]
 
-    def usable_rows(self, silo: Silo) -> Array:
+    def training_rows(self, silo: Silo) -> Array:
         """Places are drawn, as many as `population` at least: those beyond the party's rows are empty."""
         if SUBSET not in silo.memory:
             count = len(silo.private)

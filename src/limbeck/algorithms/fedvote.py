@@ -33,7 +33,7 @@ from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 from limbeck.tables import Positive
 
-LARGEST = 1e9  # count, or noisy sum
+MAX_VALUE = 1e9  # count, or noisy sum
 NOTHING = np.empty(0)
 UNIFORM = "classes are taken as equally frequent: estimates need two classes, several subsets, more parties or epsilon"
 
@@ -48,8 +48,8 @@ class Votes(Reply):
     def check(self, request: Any, site: Site, algorithm: "FedVote") -> None:
         plan = algorithm.plan(site.facts)
         lines = plan.components if algorithm.level == "L2" else len(algorithm.queried(site))
-        check_array(self.votes, (lines, site.classes), -LARGEST, LARGEST)
-        low, high = (0.0, 1.0) if plan.median else (-LARGEST, LARGEST)
+        check_array(self.votes, (lines, site.classes), -MAX_VALUE, MAX_VALUE)
+        low, high = (0.0, 1.0) if plan.median else (-MAX_VALUE, MAX_VALUE)
         check_array(self.counts, (site.classes if plan.counts else 0,), low, high)
 
 
@@ -131,13 +131,13 @@ class FedVote(LevelledAlgorithm):
         prior = self._prior(counts, plan, site) if self.labels == "matched" else None
         weights = contrast_weights(counts)[replies.parties] if self.is_weighted else np.ones((len(replies), 1))
         votes = [reply.votes if self.level == "L2" else encoding.encode(soft_vote(reply.votes)) for reply in replies]
-        total, left_out = combined(weights[:, None] * np.stack(votes), self.consensus, self.trimmed)
+        total, excluded = combined(weights[:, None] * np.stack(votes), self.consensus, self.trimmed)
         total = site.disclose("encoded votes", total) if self.level == "L1" else total
         labels = label_rows(encoding.decode(total), prior, site.public.x)
         [final] = site.train([Fit(site.model, site.public.x, labels)])
         unweighted, who = ~weights.any(axis=1), np.array(replies.parties)
         remarks = [f"party {party} has rows of one class only: its votes get weight 0" for party in who[unweighted]]
-        remarks += [f"party {party} agrees with the others too seldom and was left out" for party in who[left_out]]
+        remarks += [f"party {party} agrees with the others too seldom and was left out" for party in who[excluded]]
         remarks += [UNIFORM] if self.labels == "matched" and self.prior == "estimated" and not plan.counts else []
         return hand_out(final, parties, site, remarks)
 

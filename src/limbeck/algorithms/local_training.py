@@ -16,8 +16,8 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.scores import labels_of, logits_of
 from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Pack, PredictPacked, Refit, is_gradient_trained
-from limbeck.models.weights import apart, check_weights, continued
-from limbeck.protocol.messages import Done
+from limbeck.models.weights import check_weights, continued, split_moments
+from limbeck.protocol.messages import Acknowledgement
 from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.rows import UNANSWERED, Array, Rows
 from limbeck.protocol.site import Silo, Site
@@ -30,8 +30,8 @@ def initialize(silo: Silo, pretrain: Recipe | None, given: bytes = b"") -> None:
     """Start from fresh or given weights, then train on the labelled public rows if `pretrain` is given."""
     if not is_gradient_trained(silo.model):
         if given:
-            told = 'start = "pretrained" hands out a network\'s weights; use start = "public" or "none"'
-            raise LimbeckError(f"{silo.name} has a {silo.model.name}: {told}")
+            problem = 'start = "pretrained" hands out a network\'s weights; use start = "public" or "none"'
+            raise LimbeckError(f"{silo.name} has a {silo.model.name}: {problem}")
         if pretrain is not None:
             assert silo.public.y is not None
             _remember_labels(silo, np.arange(len(silo.public)), silo.public.y)
@@ -56,7 +56,9 @@ def predict_logits(silo: Silo, rows: Array) -> Array:
     return logits_of(scores)
 
 
-def digest(silo: Silo, own: Rows, rows: Array, consensus: Array, recipe: Recipe, loss: Loss, revisit: Recipe) -> Done:
+def digest(
+    silo: Silo, own: Rows, rows: Array, consensus: Array, recipe: Recipe, loss: Loss, revisit: Recipe
+) -> Acknowledgement:
     """Learn the consensus about these public rows, then the party's own rows."""
     if not is_gradient_trained(silo.model):
         _remember_labels(silo, rows, labels_of(consensus))
@@ -67,7 +69,7 @@ def digest(silo: Silo, own: Rows, rows: Array, consensus: Array, recipe: Recipe,
     return _pack(silo)
 
 
-def train_locally(silo: Silo, own: Rows, recipe: Recipe) -> Done:
+def train_locally(silo: Silo, own: Rows, recipe: Recipe) -> Acknowledgement:
     """Learn the party's own rows, as after a consensus."""
     if not is_gradient_trained(silo.model):
         return _fit_anew(silo, own)
@@ -75,7 +77,7 @@ def train_locally(silo: Silo, own: Rows, recipe: Recipe) -> Done:
     return _pack(silo)
 
 
-def fine_tune(silo: Silo, own: Rows, recipe: Recipe | None) -> Done:
+def fine_tune(silo: Silo, own: Rows, recipe: Recipe | None) -> Acknowledgement:
     """Learn the party's own rows for the first time, at the end of the initialization."""
     if not is_gradient_trained(silo.model):
         return _fit_anew(silo, own)
@@ -86,7 +88,7 @@ def fine_tune(silo: Silo, own: Rows, recipe: Recipe | None) -> Done:
 def _continue(silo: Silo, optimizer: str, x: Array, y: Array, recipe: Recipe) -> None:
     """Train with an optimizer that remembers its earlier steps."""
     start = continued(_weights(silo), cast(bytes | None, silo.memory.get(optimizer)))
-    silo.memory[WEIGHTS], silo.memory[optimizer] = apart(_steps(silo, x, y, start, recipe))
+    silo.memory[WEIGHTS], silo.memory[optimizer] = split_moments(_steps(silo, x, y, start, recipe))
 
 
 def _steps(silo: Silo, x: Array, y: Array, weights: bytes, recipe: Recipe | None) -> bytes:
@@ -94,7 +96,7 @@ def _steps(silo: Silo, x: Array, y: Array, weights: bytes, recipe: Recipe | None
     return found
 
 
-def _pack(silo: Silo) -> Done:
+def _pack(silo: Silo) -> Acknowledgement:
     [model] = silo.train([Pack(silo.model, _weights(silo), silo.private.x.shape[1:])])  # type: ignore[arg-type]
     return silo.install(model)
 
@@ -115,7 +117,7 @@ def _labels(silo: Silo) -> Array:
     return cast(Array, silo.memory.get(LABELS, np.full(len(silo.public), UNANSWERED))).copy()
 
 
-def _fit_anew(silo: Silo, own: Rows) -> Done:
+def _fit_anew(silo: Silo, own: Rows) -> Acknowledgement:
     known = _labels(silo)
     rows = np.flatnonzero(known != UNANSWERED)
     times = max(1, round(len(rows) / max(1, len(own))))
@@ -138,8 +140,8 @@ def hold_out(silo: Silo, rows: Array) -> Array:
     if HELD_OUT not in silo.memory:
         every = np.unique(rows)  # a row that was drawn twice is held out twice
         silo.memory[HELD_OUT] = silo.rng.permutation(every)[: max(1, round(SHARE_HELD_OUT * len(every)))]
-    left = rows[~np.isin(rows, cast(Array, silo.memory[HELD_OUT]))]
-    return left if len(left) else rows  # a party with one row learns from it and is measured on it
+    remaining = rows[~np.isin(rows, cast(Array, silo.memory[HELD_OUT]))]
+    return remaining if len(remaining) else rows  # a party with one row learns from it and is measured on it
 
 
 def accuracy(silo: Silo) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.quantise import ends, nearest_levels, packed, quantised, scores_of, unpacked
+from limbeck.knowledge.quantize import ends, nearest_levels, packed, quantized, scores_of, unpacked
 from limbeck.protocol.messages import Reply, Request, check_array
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Site
@@ -37,7 +37,7 @@ class Encoding:
         if self.scale is None:
             clipped = np.clip(logits, -self.bound, self.bound) if noise is None else noise(logits.astype(np.float64))
             return b"", 0, 0, clipped.astype(np.float32)
-        levels = quantised(logits, self.bound, self.scale)
+        levels = quantized(logits, self.bound, self.scale)
         if noise is not None:
             levels = nearest_levels(noise(scores_of(levels, self.bound, self.scale)), self.bound, self.scale)
         return *packed(levels), NOTHING

@@ -7,7 +7,7 @@ is the noisy median of the parties' estimates, where the epsilon is enough for s
 import math
 from dataclasses import dataclass, replace
 
-from limbeck.knowledge.encodings import MOST, number_of_components
+from limbeck.knowledge.encodings import MAX_COMPONENTS, number_of_components
 from limbeck.privacy.accountants.composition import gaussian_epsilon
 from limbeck.privacy.calibration import Privacy, computed_once, gaussian_sums
 from limbeck.privacy.mechanisms import GaussianSum, NoisyMedian, Unprotected
@@ -41,7 +41,7 @@ def noise_plan(privacy: Privacy, run: Facts, teachers: tuple[int, int], sensitiv
     unit: Unit = "party" if privacy.level == "L1" else "example"
     relation = "any" if unit == "party" else privacy.adjacency
     changed = 1 if unit == "party" else partitions  # voters that one neighbour changes
-    votes = GaussianSum(sensitivity * changed, 1.0, run.classes * MOST, unit, relation)
+    votes = GaussianSum(sensitivity * changed, 1.0, run.classes * MAX_COMPONENTS, unit, relation)
     parts, median = [(1.0, votes)], _median(privacy, run) if counts and unit == "party" and subsets > 1 else None
     if counts and unit == "example":  # a replaced example moves two counts by one
         parts = [(1 - COUNTS_SHARE, votes), (COUNTS_SHARE, GaussianSum(math.sqrt(2), 1.0, run.classes, unit, relation))]

@@ -11,7 +11,7 @@ from limbeck.algorithms.local_training import fine_tune, initialize
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.algorithm import Algorithm, Outcome, unknown_request
 from limbeck.protocol.disclosures import Disclosure, Facts
-from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.parties import Parties
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array, Rows
@@ -19,7 +19,7 @@ from limbeck.protocol.site import Silo, Site
 
 
 @dataclass(frozen=True, slots=True)
-class TrainOnAll(Request[Done]):
+class TrainOnAll(Request[Acknowledgement]):
     """Train your model on public rows and on everybody's private ones."""
 
     x: Array
@@ -34,7 +34,7 @@ class Pooled(Algorithm):
 
     start: Literal["public", "none"] = "none"
     pretrain: Recipe = Recipe(epochs=20, batch=128, patience=3)
-    settle: Recipe = Recipe(epochs=25, batch=32)
+    fine_tune: Recipe = Recipe(epochs=25, batch=32)
 
     @property
     def needs_public_labels(self) -> bool:
@@ -57,5 +57,5 @@ class Pooled(Algorithm):
                 initialize(silo, self.pretrain if self.start == "public" else None)
                 return send_rows(silo)
             case TrainOnAll(x, y):
-                return fine_tune(silo, Rows(x, y), self.settle)
+                return fine_tune(silo, Rows(x, y), self.fine_tune)
         raise unknown_request(request, silo)

@@ -51,11 +51,11 @@ class Scaffold(FedAvg):
 
     name: ClassVar[str] = "scaffold"
 
-    local: Recipe = Recipe(epochs=10, batch=32, optimiser="sgd", momentum=0.0, learning_rate=0.01, weight_decay=1e-6)
+    local: Recipe = Recipe(epochs=10, batch=32, optimizer="sgd", momentum=0.0, learning_rate=0.01, weight_decay=1e-6)
 
     def check(self) -> None:
-        if self.local.optimiser != "sgd" or self.local.momentum or self.local.patience or self.local.proximal:
-            raise LimbeckError('local: scaffold needs optimiser = "sgd", momentum = 0.0, no patience, nothing proximal')
+        if self.local.optimizer != "sgd" or self.local.momentum or self.local.patience or self.local.proximal:
+            raise LimbeckError('local: scaffold needs optimizer = "sgd", momentum = 0.0, no patience, nothing proximal')
 
     def request(self, weights: bytes, site: Site, memory: Memory) -> TrainRequest:
         if "control" not in memory:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limbeck.errors import LimbeckError
-from limbeck.protocol.messages import Done, Reply, Request, check_array
+from limbeck.protocol.messages import Acknowledgement, Reply, Request, check_array
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Site
 
@@ -64,7 +64,7 @@ class ScoreRequest(Request[Scores]):
 
 
 @dataclass(frozen=True, slots=True)
-class DigestConsensus(Request[Done]):
+class DigestConsensus(Request[Acknowledgement]):
     """Learn the consensus about these public rows, then your own rows."""
 
     rows: Array
@@ -76,7 +76,7 @@ class DigestConsensus(Request[Done]):
 
 
 @dataclass(frozen=True, slots=True)
-class Initialize(Request[Done]):
+class Initialize(Request[Acknowledgement]):
     """Train your model on public and private rows; from the weights of a network that knows public rows, if given."""
 
     weights: bytes
@@ -87,5 +87,5 @@ class Initialize(Request[Done]):
 
 
 @dataclass(frozen=True, slots=True)
-class TrainLocally(Request[Done]):
+class TrainLocally(Request[Acknowledgement]):
     """Revisit your own rows: what a round would be without messages."""

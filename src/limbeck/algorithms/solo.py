@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 
 from limbeck.models.jobs import Fit
 from limbeck.protocol.algorithm import Algorithm, Outcome, unknown_request
-from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.parties import Parties
 from limbeck.protocol.site import Silo, Site
 
 
 @dataclass(frozen=True, slots=True)
-class TrainAlone(Request[Done]):
+class TrainAlone(Request[Acknowledgement]):
     """Fit your model on your own rows."""
 
 

@@ -65,12 +65,12 @@ def cut(silo: Silo, subsets: int, privacy: Privacy, partition: int = 0) -> list[
     key = silo.hidden_bytes(purpose, 16)
     rows = (x.tobytes() + y.tobytes() for x, y in zip(silo.private.x, silo.private.y, strict=True))
     hashes = [int.from_bytes(blake2b(row, key=key, digest_size=8).digest(), "big") for row in rows]
-    place = np.array([number % subsets for number in hashes])
-    return [np.flatnonzero(place == subset) for subset in range(subsets)]
+    subset_of_row = np.array([number % subsets for number in hashes])
+    return [np.flatnonzero(subset_of_row == subset) for subset in range(subsets)]
 
 
 def check_enough(run: Facts, subsets: int, privacy: Privacy) -> None:
     """Without privacy only: how many rows a party has is private, and subsets without rows have substitutes."""
     if run.rows is not None and run.rows < subsets and privacy.level == "L0":
-        told = f"a party has {run.rows} rows, fewer than {subsets} subsets; use at most {run.rows}"
-        raise LimbeckError(f"algorithm.subsets: {told}")
+        problem = f"a party has {run.rows} rows, fewer than {subsets} subsets; use at most {run.rows}"
+        raise LimbeckError(f"algorithm.subsets: {problem}")

@@ -14,11 +14,11 @@ Methods = Annotated[
     str, typer.Option("--with", metavar="METHODS", help="Methods beside the file's own: solo,pate,fedkt:partitions=1")
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds, from the file's own on.")]
-ResultsFolder = Annotated[Path, typer.Option("--out", help="The results folder: finished cells, tables, pictures.")]
+ResultsFolder = Annotated[Path, typer.Option("--out", help="The results folder: finished runs, tables, pictures.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
-results = typer.Typer(name="results", help="Finished cells of comparisons.", no_args_is_help=True)
+results = typer.Typer(name="results", help="Finished runs of comparisons.", no_args_is_help=True)
 
 
 def compare(
@@ -64,7 +64,7 @@ def sweep(
     try:
         summaries = compare(planned, Results(out), processes, Watcher(console(stderr=True), "running", "cell"))
     except KeyboardInterrupt:
-        stop(f"limbeck: interrupted; finished cells are kept in {out}, the same command goes on", INTERRUPTED)
+        stop(f"limbeck: interrupted; finished runs are stored in {out}, the same command continues", INTERRUPTED)
     forms = {
         "json": comparison.as_json(planned, summaries) + "\n",
         "md": comparison.as_markdown(planned, summaries),
@@ -85,7 +85,7 @@ def merge(
     others: Annotated[list[Path], typer.Argument(help="Results folders from elsewhere.")],
     into: ResultsFolder = Path("results"),
 ) -> None:
-    """Take in cells that were made on other machines."""
+    """Take in runs from other machines."""
     from limbeck.experiments.results import Results
 
     for other in others:
@@ -95,7 +95,7 @@ def merge(
 
 
 def _keep_report(stem: Path, forms: dict[str, str], planned: Any, summaries: Any) -> Path:
-    """The table in every form and its pictures, beside the cells; drawn anew only where something changed."""
+    """The table in every form and its pictures, beside the runs; drawn anew only where something changed."""
     from limbeck.atomic_files import AtomicFile
     from limbeck.report.curves import save_pictures
 
@@ -114,7 +114,7 @@ def _keep_report(stem: Path, forms: dict[str, str], planned: Any, summaries: Any
             with AtomicFile(path) as file:
                 file.write(text.encode())
     except OSError as error:
-        raise LimbeckError(f"cannot write {error.filename}: {error.strerror}; the cells are kept") from error
+        raise LimbeckError(f"cannot write {error.filename}: {error.strerror}; the finished runs are stored") from error
     return page
 
 

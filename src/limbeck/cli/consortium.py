@@ -80,10 +80,10 @@ def remove(folder: Folder, party: Annotated[str, typer.Argument(metavar="PARTY")
 @server.command("start")
 def server_start(folder: Folder) -> None:
     """Listen for parties until interrupted; what lies underneath is started again when it dies."""
-    from limbeck.consortium.supervisor import keep
+    from limbeck.consortium.supervisor import supervise
 
     with _until_interrupted():
-        keep(folder, _say)
+        supervise(folder, _print_line)
 
 
 @server.command()
@@ -98,7 +98,7 @@ def run(
     from limbeck.consortium.coordinator import resume as go_on
     from limbeck.consortium.server import ServerFolder
 
-    lead = partial(go_on if resume else begin, ServerFolder(folder), experiment, _say)
+    lead = partial(go_on if resume else begin, ServerFolder(folder), experiment, _print_line)
     _lead(lead, as_json, f"limbeck server run {folder} {experiment} --resume")
 
 
@@ -113,7 +113,7 @@ def add_late(
     from limbeck.consortium.coordinator import add_late as join_in
     from limbeck.consortium.server import ServerFolder
 
-    lead = partial(join_in, ServerFolder(folder), run, party, _say)
+    lead = partial(join_in, ServerFolder(folder), run, party, _print_line)
     _lead(lead, as_json, f"limbeck server add-late {folder} {run} {party}")
 
 
@@ -175,7 +175,7 @@ def party_start(folder: Folder) -> None:
     from limbeck.consortium.client_loop import ClientLoop
     from limbeck.consortium.party import PartyFolder
 
-    client = ClientLoop(PartyFolder(folder), _say)
+    client = ClientLoop(PartyFolder(folder), _print_line)
     client.check()
     with _until_interrupted():
         client.run()
@@ -198,8 +198,8 @@ def party_ledger(
     from limbeck.report.privacy import figures_table, ledger_table
 
     check_delta(delta)
-    place, own = PartyFolder(folder).path / "ledger.sqlite", PartyFolder(folder).settings.budget
-    if not place.exists() or not (contents := read_contents(place)[0]).rows:
+    path, own = PartyFolder(folder).path / "ledger.sqlite", PartyFolder(folder).settings.budget
+    if not path.exists() or not (contents := read_contents(path)[0]).rows:
         typer.echo("Nothing has left.")
         return
     screen, releases = console(), [row for _, _, row in contents.rows]
@@ -217,7 +217,7 @@ def requests(folder: Folder) -> None:
     """Requests that wait for a person, and what was decided."""
     from limbeck.consortium.party import PartyFolder
 
-    found = PartyFolder(folder).kept.requests()
+    found = PartyFolder(folder).answer_store.requests()
     for each in found:
         typer.echo(f"{each.number}  {each.decision or 'waits'}  {each.run}  turn {each.turn}  {each.what}")
     if not found:
@@ -233,11 +233,11 @@ def approve(
     """Say yes to a request that waits, or no."""
     from limbeck.consortium.party import PartyFolder
 
-    kept = PartyFolder(folder).kept
-    waiting = {each.number for each in kept.requests() if each.decision is None}
+    answer_store = PartyFolder(folder).answer_store
+    waiting = {each.number for each in answer_store.requests() if each.decision is None}
     if number not in waiting:
         raise LimbeckError(f"request {number} does not wait; waiting: {', '.join(map(str, sorted(waiting))) or 'none'}")
-    kept.decide(number, "denied" if deny else "approved")
+    answer_store.decide(number, "denied" if deny else "approved")
     typer.echo("denied" if deny else "approved")
 
 
@@ -249,16 +249,16 @@ def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
 
     answer = private_stdout() if as_json else sys.stdout
     try:
-        led = lead()
+        result = lead()
     except KeyboardInterrupt:
         stop(f"limbeck: interrupted; {again} goes on", INTERRUPTED)
-    write_private(led.folder / "privacy.md", statement(led.record, head=led.head).encode())
+    write_private(result.folder / "privacy.md", statement(result.record, head=result.head).encode())
     if as_json:
-        typer.echo(json.dumps(led.record.summary(str(led.folder)), allow_nan=False), file=answer)
+        typer.echo(json.dumps(result.record.summary(str(result.folder)), allow_nan=False), file=answer)
         return
     screen = console()
-    screen.print(run_table(led.record))
-    screen.print(f"\nwritten: {led.folder}")
+    screen.print(run_table(result.record))
+    screen.print(f"\nwritten: {result.folder}")
 
 
 @contextmanager
@@ -267,8 +267,8 @@ def _until_interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _say("stopped")
+        _print_line("stopped")
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     typer.echo(f"{datetime.now():%H:%M:%S} {line}", err=True)

@@ -37,16 +37,19 @@ def split(
     picture: Annotated[Path | None, typer.Option(help="Also save a heat map as a PNG file.")] = None,
 ) -> None:
     """Who holds what: rows per party and class."""
-    from limbeck.experiments.partition import deal
+    from limbeck.experiments.partition import partition_rows
     from limbeck.report.pictures import class_counts, save_split_picture, split_table
 
-    dealt = deal(*_source(source, settings or []))
-    counts = class_counts(dealt.private, len(dealt.classes))
+    partitioned = partition_rows(*_source(source, settings or []))
+    counts = class_counts(partitioned.private, len(partitioned.classes))
     if picture:
-        save_split_picture(counts, dealt.classes, picture)
+        save_split_picture(counts, partitioned.classes, picture)
     screen = console()
-    screen.print(split_table(counts, dealt.classes, screen.width))
-    sizes = [f"{len(rows) if rows else 0} {kind}" for kind, rows in (("public", dealt.public), ("test", dealt.test))]
+    screen.print(split_table(counts, partitioned.classes, screen.width))
+    sizes = [
+        f"{len(rows) if rows else 0} {kind}"
+        for kind, rows in (("public", partitioned.public), ("test", partitioned.test))
+    ]
     screen.print(f"\n{counts.sum()} private, {', '.join(sizes)} rows")
 
 
@@ -70,12 +73,12 @@ def fit(
 ) -> None:
     """How well public rows suit private ones."""
     from limbeck.data.suitability import suitability, two_sides
-    from limbeck.report.suitability import save_suitability_picture, told
+    from limbeck.report.suitability import save_suitability_picture, suitability_report
 
     fit = suitability(*two_sides(public, private, label))
     if picture:
         save_suitability_picture(fit, picture)
-    console(soft_wrap=True).print(told(fit))
+    console(soft_wrap=True).print(suitability_report(fit))
 
 
 @app.command()

@@ -48,17 +48,17 @@ def run(
     err = console(stderr=True)
     experiment, table = experiment_in(file, settings or [])
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
-    kept = ledger_of(experiment, file.parent)
+    named_ledger = ledger_of(experiment, file.parent)
     protected = experiment.algorithm.is_private
-    beside = ledger_beside(where, kept) if kept or protected else nullcontext()
+    beside = ledger_beside(where, named_ledger) if named_ledger or protected else nullcontext()
     with RunFolder(where, protected and experiment.noise_source == "secure") as folder, beside as ledger:
         result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
         together, delta, head = _all_together(ledger, result.record) if ledger else ([], None, None)
-        told = statement(result.record, together, delta, bool(result.models), head=head)
-        own = {} if kept or ledger is None else ledger_files(ledger)
+        text = statement(result.record, together, delta, bool(result.models), head=head)
+        own = {} if named_ledger or ledger is None else ledger_files(ledger)
         picture = _picture(result.record, err)
-        where = folder.write({**result.files(), **own, **picture, "privacy.md": told.encode()})
-        if ledger and not kept:
+        where = folder.write({**result.files(), **own, **picture, "privacy.md": text.encode()})
+        if ledger and not named_ledger:
             remove_ledger(ledger)
     if as_json:
         typer.echo(json.dumps(result.record.summary(str(where)), allow_nan=False), file=answer)

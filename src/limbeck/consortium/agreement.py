@@ -1,6 +1,6 @@
 """What a party agrees to about an algorithm's parameters.
 
-`[agree.parameters]` in party.toml names exact values, ranges `{ least = 1, most = 9 }` or choices
+`[agree.parameters]` in party.toml names exact values, ranges `{ min = 1, max = 9 }` or choices
 `{ one_of = [1, 2] }`. A parameter that it does not name must have its default value. Tables within it (privacy,
 recipes) are compared key by key in the same way.
 """
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from limbeck.errors import LimbeckError
 from limbeck.tables import check_keys, checked, dataclass_in, default_of
 
-RANGE = ("least", "most")
+RANGE = ("min", "max")
 CHOICE = "one_of"
 
 
@@ -37,13 +37,13 @@ class Exact:
 class Range:
     """Numbers of one type: where whole numbers are rows and others are shares, 1 is not 1.0."""
 
-    least: Any
-    most: Any
+    min: Any
+    max: Any
 
     def difference(self, value: Any) -> str | None:
-        ends = [end for end in (self.least, self.most) if end is not None]
+        ends = [end for end in (self.min, self.max) if end is not None]
         right = all(type(end) is type(value) for end in ends)
-        within = right and (self.least is None or self.least <= value) and (self.most is None or value <= self.most)
+        within = right and (self.min is None or self.min <= value) and (self.max is None or value <= self.max)
         return None if within else ""
 
 
@@ -104,12 +104,12 @@ def _bound(key: str, hint: Any, value: Any, usual: Any) -> Bound:
     if set(value) == {CHOICE} and isinstance(value[CHOICE], list) and value[CHOICE]:
         return OneOf(tuple(_bound(key, hint, each, usual) for each in value[CHOICE]))
     if value and set(value) <= set(RANGE):
-        least, most = (_end(key, hint, value.get(end)) for end in RANGE)
-        if least is not None and most is not None and least > most:
-            raise LimbeckError(f"{key}: least = {least} is more than most = {most}")
-        return Range(least, most)
+        low, high = (_end(key, hint, value.get(end)) for end in RANGE)
+        if low is not None and high is not None and low > high:
+            raise LimbeckError(f"{key}: min = {low} is more than max = {high}")
+        return Range(low, high)
     if (kind := dataclass_in(hint)) is None:
-        raise LimbeckError(f"{key}: write a value, {{ least = .., most = .. }} or {{ one_of = [..] }}")
+        raise LimbeckError(f"{key}: write a value, {{ min = .., max = .. }} or {{ one_of = [..] }}")
     return read_parameters(kind, value, f"{key}.", usual)
 
 

@@ -31,7 +31,7 @@ def check(folder: PartyFolder) -> None:
         )
     check_finite(rows.x, settings.data)
     smoke_test(settings.model, rows.x.shape[1:], len(folder.join.classes))
-    folder.book("", None).close()
+    folder.ledger_store("", None).close()
     _ = folder.secret
     write_private(folder.path / CHECKED, json.dumps(facts, indent=1).encode())
 
@@ -50,10 +50,10 @@ def is_as_checked(folder: PartyFolder) -> bool:
 def _facts(folder: PartyFolder) -> dict[str, Any]:
     """The data file as the file system knows it, and the settings that decide what is read from it."""
     path = (folder.path / folder.settings.data).resolve()
-    told = {key: folder.table.get(key) for key in ("data", "label", "model")}
+    settings = {key: folder.table.get(key) for key in ("data", "label", "model")}
     try:
         state = path.stat()
     except OSError as error:
         raise LimbeckError(f"cannot read {path}: {error.strerror}") from error
-    found: dict[str, Any] = {**told, "path": str(path), "size": state.st_size, "changed": state.st_mtime_ns}
+    found: dict[str, Any] = {**settings, "path": str(path), "size": state.st_size, "changed": state.st_mtime_ns}
     return json.loads(json.dumps(found, default=str))  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from limbeck.consortium.answering import CANNOT, Considered, RefusalError, consider
+from limbeck.consortium.answering import CANNOT, AcceptedRequest, RefusalError, accept_request
 from limbeck.consortium.checking import check
 from limbeck.consortium.files import write_private
 from limbeck.consortium.party import PartyFolder
@@ -16,97 +16,99 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
 from limbeck.protocol.envelopes import Answer, Question, hash_of
 
-POLL = 0.5  # seconds between two looks for letters
-MOST_TRIES = 30  # of a server that does not answer, before this party announces itself anew
-LONGEST_WAIT = 10.0  # seconds before the line is tried again
-LARGEST = 2**30  # bytes of a letter
-MOST_WAITING = 20  # letters that wait for a person
+POLL = 0.5  # seconds between two looks for envelopes
+MAX_ATTEMPTS = 30  # of a server that does not answer, before this party announces itself anew
+MAX_WAIT = 10.0  # seconds before the line is tried again
+MAX_ENVELOPE_BYTES = 2**30  # bytes of an envelope
+MAX_WAITING_REQUESTS = 20  # requests that wait for a person
 SHOWN_DELTA = 1e-5
 SIMULATED = (
     "party.toml says simulation = true: noise and subsets come from a seed that the server knows. "
     "Nothing is protected; use this for tests only"
 )
 TASK = "limbeck.consortium.answering:answer_in"
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 class ClientLoop:
     """`ClientLoop(folder, say).run()` answers until `stop` is set."""
 
-    def __init__(self, folder: PartyFolder, say: Say) -> None:
-        self.folder, self.say = folder, say
+    def __init__(self, folder: PartyFolder, log: Log) -> None:
+        self.folder, self.log = folder, log
         self.stop = threading.Event()
-        self._waiting: dict[int, tuple[Any, bytes]] = {}  # for a person: letters by the numbers of their requests
-        self._again: list[tuple[Any, bytes]] = []  # letters that the line was lost over
+        self._waiting: dict[int, tuple[Any, bytes]] = {}  # for a person: envelopes by the numbers of their requests
+        self._again: list[tuple[Any, bytes]] = []  # envelopes that were not answered as the connection was lost
 
     def check(self) -> None:
         """Check settings, rows and model before this party connects, and record what was checked."""
         check(self.folder)
         if self.folder.settings.simulation:
-            self.say(f"warning: {SIMULATED}")
+            self.log(f"warning: {SIMULATED}")
 
     def run(self) -> None:
-        wait, told = 1.0, ""
+        wait, last_error = 1.0, ""
         with self.folder.alone():
             while not self.stop.is_set():
                 try:
                     join = self.folder.join
                     with Node(join.address, join.authority.encode(), self.folder.path / "key") as node:
-                        self.say(f"connected to {join.address}")
-                        wait, told = 1.0, ""
-                        self._attend(node)
+                        self.log(f"connected to {join.address}")
+                        wait, last_error = 1.0, ""
+                        self._serve(node)
                 except ConnectionLostError as error:
-                    if str(error) != told:
-                        told = str(error)
-                        self.say(f"{told}; trying again")
+                    if str(error) != last_error:
+                        last_error = str(error)
+                        self.log(f"{last_error}; trying again")
                     self.stop.wait(wait)
-                    wait = min(2 * wait, LONGEST_WAIT)
+                    wait = min(2 * wait, MAX_WAIT)
 
-    def _attend(self, node: Node) -> None:
+    def _serve(self, node: Node) -> None:
         away = 0
         self._waiting.clear()  # what waits is asked again, over this line
         self._again.clear()
         while not self.stop.is_set():
             try:
-                found = node.next_letter(LARGEST, self.stop.is_set)
+                found = node.next_envelope(MAX_ENVELOPE_BYTES, self.stop.is_set)
                 away = 0
             except ConnectionLostError as error:
                 away += 1
-                if not error.away or away > MOST_TRIES:
+                if not error.away or away > MAX_ATTEMPTS:
                     raise
                 self.stop.wait(1.0)
                 continue
             except LimbeckError as error:
-                self.say(f"a message was dropped: {error}")
+                self.log(f"a message was dropped: {error}")
                 continue
             if found is None:
                 self.stop.wait(POLL)
             again, self._again = self._again, []
             for message, data in [*again, *self._decided(), *([found] if found else [])]:
-                if (told := self._answer(node, message, data)) is not None:
-                    self._send(node, message, told)
+                if (reply := self._answer(node, message, data)) is not None:
+                    self._send(node, message, reply)
 
     def _decided(self) -> list[tuple[Any, bytes]]:
         """Letters that waited for a person's word, and have it."""
-        open_ = {w.number for w in self.folder.kept.requests() if w.decision is None} if self._waiting else set()
+        open_ = (
+            {w.number for w in self.folder.answer_store.requests() if w.decision is None} if self._waiting else set()
+        )
         return [self._waiting.pop(number) for number in list(self._waiting) if number not in open_]
 
-    def _send(self, node: Node, message: Any, told: Answer) -> None:
+    def _send(self, node: Node, message: Any, reply: Answer) -> None:
         """What cannot be sent is kept: the server asks again, and gets the same answer."""
         try:
-            node.answer(message, told.encode())
+            node.answer(message, reply.encode())
         except ConnectionLostError as error:
-            self.say(f"run {told.run}, turn {told.turn}: {error}; the server will hear it when it asks again")
+            self.log(f"run {reply.run}, turn {reply.turn}: {error}; the server gets it when it asks again")
 
     def _answer(self, node: Node, message: Any, data: bytes) -> Answer | None:
         """The answer; None where there is none to give: silence."""
         try:
             question = Question.decode(data)
         except LimbeckError as error:
-            self.say(f"a letter was dropped: {error}")
+            self.log(f"an envelope was dropped: {error}")
             return None
         self.folder = PartyFolder(self.folder.path)  # the owner may have changed the settings
-        blank = Answer(question.run, question.turn, question.party, question.hash)
+        template = Answer(question.run, question.turn, question.party, question.hash)
         what = f"run {question.run}, turn {question.turn}"
         try:
             if not node.is_ours(message):
@@ -114,39 +116,41 @@ class ClientLoop:
             if (number := self._undecided(question, what)) is not None:
                 self._waiting[number] = message, data
                 return None
-            told = self._in_a_process_of_its_own(question) or self._in_a_process_of_its_own(question)
+            reply = self._in_a_process_of_its_own(question) or self._in_a_process_of_its_own(question)
         except ConnectionLostError as error:
             if error.away:
                 self._again.append((message, data))
             else:
-                self.say(f"{what}: {error}")
+                self.log(f"{what}: {error}")
             return None
         except RefusalError as error:
-            told = replace(blank, refusal=str(error))
+            reply = replace(template, refusal=str(error))
         except Exception as error:  # strange terms may bring about anything; it must not end this program
-            self.say(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}")
-            told = replace(blank, refusal=CANNOT)
-        if told is None:
-            told = replace(blank, refusal="the process that answers died, twice")
-        self.say(f"{what}: " + (f"refused: {told.refusal}" if told.refusal else f"answered, {len(told.reply)} bytes"))
-        return told
+            self.log(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}")
+            reply = replace(template, refusal=CANNOT)
+        if reply is None:
+            reply = replace(template, refusal="the process that answers died, twice")
+        self.log(
+            f"{what}: " + (f"refused: {reply.refusal}" if reply.refusal else f"answered, {len(reply.reply)} bytes")
+        )
+        return reply
 
     def _undecided(self, question: Question, what: str) -> int | None:
         """The number of a request that waits for a person, where the owner wants that; None where it may be answered.
 
         What was answered before needs no second word. Other requests go on meanwhile.
         """
-        if not self.folder.settings.approve or self.folder.kept.answer(question.run, question.turn):
+        if not self.folder.settings.approve or self.folder.answer_store.answer(question.run, question.turn):
             return None
-        asked = _in_words(consider(self.folder, question))
-        waiting = self.folder.kept.request(question.run, question.turn, hash_of(question.encode()), asked)
-        if waiting.decision is None and len(self._waiting) >= MOST_WAITING:
+        asked = _describe_request(accept_request(self.folder, question))
+        waiting = self.folder.answer_store.request(question.run, question.turn, hash_of(question.encode()), asked)
+        if waiting.decision is None and len(self._waiting) >= MAX_WAITING_REQUESTS:
             raise RefusalError("too many requests wait for a person at this party")
         if waiting.decision is None:
-            self.say(f"{what} waits for a person: limbeck party approve {self.folder.path} {waiting.number}")
+            self.log(f"{what} waits for a person: limbeck party approve {self.folder.path} {waiting.number}")
             return waiting.number
         if waiting.decision != "approved":
-            raise RefusalError("a person at this party said no")
+            raise RefusalError("a person at this party denied the request")
         return None
 
     def _in_a_process_of_its_own(self, question: Question) -> Answer | None:
@@ -158,7 +162,7 @@ class ClientLoop:
         return Answer.decode((work / "answer").read_bytes()) if (work / "answer").exists() else None
 
 
-def _in_words(found: Considered) -> str:
+def _describe_request(found: AcceptedRequest) -> str:
     """What a person is asked to approve: who asks what, how it is protected, and what it may cost."""
     request = type(found.request)
     releases, people = found.releases(), found.algorithm.rows_per_person

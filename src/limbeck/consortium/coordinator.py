@@ -16,12 +16,12 @@ import numpy as np
 
 from limbeck.atomic_files import AtomicFile, private_file
 from limbeck.consortium.answering import Agree
-from limbeck.consortium.experiment import RunPlan, read_plan
+from limbeck.consortium.experiment import PreparedRun, prepare_run
 from limbeck.consortium.files import private_folder, write_private
 from limbeck.consortium.server import ServerFolder
 from limbeck.engines.flower.engine import Consortium, Flower
 from limbeck.engines.journal import Journal, was_begun
-from limbeck.engines.sites import Run
+from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import score
 from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, record_of
@@ -35,11 +35,11 @@ from limbeck.protocol.algorithm import Outcome
 from limbeck.protocol.codec import decode
 from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.envelopes import RUN
-from limbeck.protocol.messages import Done, Request
+from limbeck.protocol.messages import Acknowledgement, Request
 from limbeck.protocol.release import Release
 
 WITHOUT_NOISE = ("unprotected", "post-processing")
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class RunResult:
     head: tuple[int, str]
 
 
-def begin(folder: ServerFolder, file: Path, say: Say) -> RunResult:
+def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
     """Begin a run of an experiment with all parties that are admitted."""
-    plan = read_plan(file)
+    plan = prepare_run(file)
     members = folder.admitted
     if not members:
         raise LimbeckError(f"nobody is admitted yet: limbeck server admit {folder.path} PARTY.pub")
@@ -70,26 +70,26 @@ def begin(folder: ServerFolder, file: Path, say: Say) -> RunResult:
     about = {"run": run, "experiment": _lasting(plan), "file": str(file.resolve())}
     journal = Journal(home / "journal.sqlite", new=True)
     journal.begin({**about, "parties": numbers, "terms": asdict(plan.terms(len(numbers)))})
-    return _lead(folder, home, plan, journal, say)
+    return _lead(folder, home, plan, journal, log)
 
 
-def resume(folder: ServerFolder, file: Path, say: Say) -> RunResult:
+def resume(folder: ServerFolder, file: Path, log: Log) -> RunResult:
     """Go on with the latest run of an experiment, which has not ended: recorded answers count, the rest is asked."""
-    plan = read_plan(file)
+    plan = prepare_run(file)
     home = _latest(folder, file)
     if home is None or (home / "record.json").exists():
         raise LimbeckError(f"no run of {file} is unfinished" + (f": the latest is {home.name}" if home else ""))
     journal = Journal(home / "journal.sqlite")
     about = journal.about()
     _check_ready(folder, plan, about["run"], len(about["parties"]))
-    return _lead(folder, home, plan, journal, say)
+    return _lead(folder, home, plan, journal, log)
 
 
-def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> RunResult:
+def add_late(folder: ServerFolder, run: str, name: str, log: Log) -> RunResult:
     """Let a party that fell silent speak after all: votes are counted and distilled again, nobody else is asked."""
     old = Journal(folder.path / "runs" / run / "journal.sqlite")
     about = old.about()
-    plan = read_plan(Path(about["file"]))
+    plan = prepare_run(Path(about["file"]))
     if not plan.configuration.algorithm.is_one_shot:
         raise LimbeckError(f"{plan.configuration.algorithm.name} is no one-shot method: a late party cannot be added")
     late = next((int(number) for number, each in about["parties"].items() if each == name), None)
@@ -97,43 +97,43 @@ def add_late(folder: ServerFolder, run: str, name: str, say: Say) -> RunResult:
         raise LimbeckError(f"{name} took no part in {run}; its parties: {', '.join(about['parties'].values())}")
     if not (folder.path / "runs" / run / "record.json").exists():
         raise LimbeckError(f"{run} has not ended: limbeck server run … --resume asks {name} again")
-    told = {turn: asked for turn, asked in old.questions().items() if _tells(asked[0])}
+    requests = {turn: asked for turn, asked in old.questions().items() if _asks_for_results(asked[0])}
     begun = _begun(folder, run, late)
     found = (folder.path / "runs").glob(f"{run}-late-*/journal.sqlite")
     others = [Journal(path) for path in found if was_begun(path)]
-    if any(all(late in journal.answers(turn) for turn in told) for journal in [old, *others]) and not begun:
+    if any(all(late in journal.answers(turn) for turn in requests) for journal in [old, *others]) and not begun:
         raise LimbeckError(f"{name} has answered in {run} already")
     if begun:  # it died on the way: what was released is not released again
-        return _lead(folder, begun, plan, Journal(begun / "journal.sqlite"), say)
+        return _lead(folder, begun, plan, Journal(begun / "journal.sqlite"), log)
     home = _free(folder, f"{run}-late")
     fresh = {"run": f"{about['run']}-late-{late}", "earlier": about.get("earlier", about["run"])}  # the same each time
     _check_ready(folder, plan, fresh["run"], len(about["parties"]))
     private_folder(home)
     journal = Journal(home / "journal.sqlite", new=True)
     with journal.at_once():
-        journal.begin({**about, **fresh, "late": late, "copied": len(told)})
-        for turn, (request, asked) in told.items():
+        journal.begin({**about, **fresh, "late": late, "copied": len(requests)})
+        for turn, (request, asked) in requests.items():
             journal.ask(turn, request, asked)
-            for party, letter in old.answers(turn).items():
-                journal.answer(turn, party, letter)
+            for party, answer in old.answers(turn).items():
+                journal.answer(turn, party, answer)
     try:
-        return _lead(folder, home, plan, journal, say)
+        return _lead(folder, home, plan, journal, log)
     except LimbeckError:
         if not (home / "model.onnx").exists() and not _released(folder, fresh["run"]):
             shutil.rmtree(home)  # nothing came of it, and nothing is to be gone on with
         raise
 
 
-def _lead(folder: ServerFolder, home: Path, plan: RunPlan, journal: Journal, say: Say) -> RunResult:
+def _lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal, log: Log) -> RunResult:
     started = time.perf_counter()
     about, members = journal.about(), folder.admitted
     journal.begin({"experiment": _lasting(plan), "terms": asdict(plan.terms(len(about["parties"])))})
     names = {int(number): name for number, name in about["parties"].items()}
     keys = {number: str(members[name].key).encode() if name in members else b"" for number, name in names.items()}
-    book = _book(folder, about["run"], plan)
+    ledger_store = _ledger_store(folder, about["run"], plan)
     configuration = plan.configuration
     is_real = configuration.algorithm.is_private and configuration.noise == "secure"
-    run = Run(
+    run = RunContext(
         algorithm=configuration.algorithm,
         public=plan.public_rows,
         classes=len(configuration.data.classes),
@@ -143,15 +143,15 @@ def _lead(folder: ServerFolder, home: Path, plan: RunPlan, journal: Journal, say
         name=about["run"],
     )
     trainer = trainer_for(configuration.training, [configuration.model], base=home, isolated=is_real)
-    site = run.server(configuration.model, trainer, book.of("server"), book.secret if is_real else None)
+    site = run.server(configuration.model, trainer, ledger_store.of("server"), ledger_store.secret if is_real else None)
     consortium = Consortium(
         about["run"], plan.terms(len(names)), keys, about.get("earlier"), about.get("copied", 0), about.get("late")
     )
     control = folder.control()
     alone = locked(home / "lock", f"{home.name} is led by another program already")
-    with alone, closing(book), closing(control):
+    with alone, closing(ledger_store), closing(control):
         deadline, quorum = float(configuration.deadline), configuration.quorum or len(names)
-        engine = Flower(configuration.algorithm, site, consortium, control, journal, deadline, quorum, say)
+        engine = Flower(configuration.algorithm, site, consortium, control, journal, deadline, quorum, log)
         outcome = None
         try:
             if consortium.late is not None and _noised(plan, len(names)):
@@ -160,25 +160,25 @@ def _lead(folder: ServerFolder, home: Path, plan: RunPlan, journal: Journal, say
         finally:
             engine.close(completed=outcome is not None)
         record, owner = _record(plan, engine, outcome, names, journal, time.perf_counter() - started)
-        head = book.head
+        head = ledger_store.head
     _write(home, plan, outcome, record, owner)
     return RunResult(home, record, head)
 
 
-def _check_ready(folder: ServerFolder, plan: RunPlan, run: str, parties: int) -> None:
+def _check_ready(folder: ServerFolder, plan: PreparedRun, run: str, parties: int) -> None:
     """Before anything is written or anyone is asked: the SuperLink answers, and the budget allows the run."""
     with closing(folder.control()) as control:
         folder.sync(control)
-    with closing(_book(folder, run, plan)) as book:
-        book.check_plan(_planned_here(plan, parties))
+    with closing(_ledger_store(folder, run, plan)) as ledger_store:
+        ledger_store.check_plan(_planned_here(plan, parties))
 
 
-def _book(folder: ServerFolder, run: str, plan: RunPlan) -> LedgerStore:
+def _ledger_store(folder: ServerFolder, run: str, plan: PreparedRun) -> LedgerStore:
     """The ledger of all runs that this server leads, with what the experiment may spend."""
     return LedgerStore(private_file(folder.path / "ledger.sqlite"), run, plan.configuration.budget)
 
 
-def _planned_here(plan: RunPlan, parties: int) -> list[Release]:
+def _planned_here(plan: PreparedRun, parties: int) -> list[Release]:
     """What the server will release."""
     facts = Facts(len(plan.public), len(plan.configuration.data.classes), parties, plan.configuration.noise)
     releases = planned_releases(plan.configuration.algorithm.disclosures, facts)
@@ -187,11 +187,11 @@ def _planned_here(plan: RunPlan, parties: int) -> list[Release]:
 
 def _let_all_agree(engine: Flower, journal: Journal, late: int) -> None:
     """A second release of what parties told before spends what they have: each looks at its own budget first."""
-    told = {party for turn in journal.questions() for party in journal.answers(turn)}
-    engine.agree(Agree(), sorted(told - {late}))
+    contributors = {party for turn in journal.questions() for party in journal.answers(turn)}
+    engine.agree(Agree(), sorted(contributors - {late}))
 
 
-def _noised(plan: RunPlan, parties: int) -> bool:
+def _noised(plan: PreparedRun, parties: int) -> bool:
     """Whether the server draws noise on what parties told it."""
     return any(row.mechanism not in WITHOUT_NOISE for row in _planned_here(plan, parties))
 
@@ -200,7 +200,7 @@ def _released(folder: ServerFolder, run: str) -> bool:
     return any(known == run for _, known, _ in read_ledger(folder.path / "ledger.sqlite"))
 
 
-def _write(home: Path, plan: RunPlan, outcome: Outcome, record: RunRecord, owner: OwnerRecord | None) -> None:
+def _write(home: Path, plan: PreparedRun, outcome: Outcome, record: RunRecord, owner: OwnerRecord | None) -> None:
     """The model, then the records: a run that has a record has ended."""
     if outcome.model:
         names = np.array(plan.configuration.data.classes)
@@ -213,7 +213,7 @@ def _write(home: Path, plan: RunPlan, outcome: Outcome, record: RunRecord, owner
 
 
 def _record(
-    plan: RunPlan, engine: Flower, outcome: Outcome, names: dict[int, str], journal: Journal, seconds: float
+    plan: PreparedRun, engine: Flower, outcome: Outcome, names: dict[int, str], journal: Journal, seconds: float
 ) -> tuple[RunRecord, OwnerRecord | None]:
     """What the run's record says, and at a private level what only the server may know."""
     troubles = [f"turn {e.turn}: {names.get(e.party, 'the server')}: {e.what}" for e in journal.events()]
@@ -223,7 +223,9 @@ def _record(
     return published(whole), owner_part(whole, troubles)
 
 
-def _whole_record(plan: RunPlan, engine: Flower, outcome: Outcome, names: dict[int, str], seconds: float) -> RunRecord:
+def _whole_record(
+    plan: PreparedRun, engine: Flower, outcome: Outcome, names: dict[int, str], seconds: float
+) -> RunRecord:
     traffic = engine.traffic
     sent = sorted((Release(**row) for row in engine.releases), key=lambda row: (row.site, row.turn, row.number))
     releases = [*sent, *engine.server.ledger.rows]  # not in the order in which answers came
@@ -262,7 +264,7 @@ def _whole_record(plan: RunPlan, engine: Flower, outcome: Outcome, names: dict[i
         noise="simulated" if any(map(_is_simulated, releases)) else "secure",
         metrics=metrics,
         constant=None,
-        timing={"seconds": seconds, "engine": engine.name, "training": dict(engine.server.trainer.said)},
+        timing={"seconds": seconds, "engine": engine.name, "training": dict(engine.server.trainer.description)},
     )
 
 
@@ -271,15 +273,15 @@ def _is_simulated(row: Release) -> bool:
     return row.noise == "simulated" and row.mechanism not in WITHOUT_NOISE
 
 
-def _lasting(plan: RunPlan) -> dict[str, Any]:
+def _lasting(plan: PreparedRun) -> dict[str, Any]:
     """What must not change while a run goes on; how long it waits for whom, and what may be spent, may."""
     return {key: value for key, value in plan.table.items() if key not in ("budget", "deadline", "quorum")}
 
 
-def _tells(request: bytes) -> bool:
+def _asks_for_results(request: bytes) -> bool:
     """Whether a recorded request asks for something; handing out is done anew."""
     message, _ = decode(request)
-    return isinstance(message, Request) and message.reply() is not Done
+    return isinstance(message, Request) and message.reply() is not Acknowledgement
 
 
 def _free(folder: ServerFolder, stem: str) -> Path:

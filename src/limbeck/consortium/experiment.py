@@ -67,7 +67,7 @@ class RunConfiguration(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlan:
+class PreparedRun:
     """An experiment with its rows read: all that the coordinator has."""
 
     configuration: RunConfiguration
@@ -93,7 +93,7 @@ class RunPlan:
         )
 
 
-def read_plan(file: Path) -> RunPlan:
+def prepare_run(file: Path) -> PreparedRun:
     """The experiment in a file, and its public and test rows; paths are relative to the file."""
     table = read_toml(file)
     configuration = check_table(RunConfiguration, table, str(file))
@@ -108,7 +108,7 @@ def read_plan(file: Path) -> RunPlan:
     test = private_rows(base / data.test, data.classes, schema) if data.test else None
     if test is not None and test.x.shape[1:] != public.x.shape[1:]:
         raise LimbeckError(f"{file}: test rows of shape {test.x.shape[1:]}, public ones of {public.x.shape[1:]}")
-    return RunPlan(configuration, table, public, test, schema)
+    return PreparedRun(configuration, table, public, test, schema)
 
 
 def _learned(path: Path, data: Shared, file: Path) -> Schema:

@@ -31,7 +31,7 @@ def write_private(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def kept_secret(path: Path) -> bytes:
+def read_or_create_secret(path: Path) -> bytes:
     """The random bytes of a file, which is made where it is missing."""
     with suppress(FileExistsError):
         write_secret(path, secrets.token_bytes(SECRET_BYTES))

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from limbeck.errors import LimbeckError
 from limbeck.tables import first_problem
 
-FORMAT = 1
+FORMAT = 2
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # of a party: it is the name of files, too
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?|[0-9a-fA-F:]{2,39}")
 ADDRESS = re.compile(rf"({HOST.pattern}|\[[0-9a-fA-F:]{{2,39}}\]):[0-9]{{1,5}}")

@@ -24,7 +24,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunStatus:
     name: str
     ended: bool
     turns: list[Turn]
@@ -38,7 +38,7 @@ class Overview:
 
     members: list[Member]
     there: set[str] | None
-    runs: list[Run]
+    runs: list[RunStatus]
 
 
 def overview(folder: ServerFolder) -> Overview:
@@ -50,14 +50,14 @@ def overview(folder: ServerFolder) -> Overview:
     return Overview(members, there, [_run(path) for path in sorted(homes, key=lambda path: path.stat().st_ctime)])
 
 
-def _run(path: Path) -> Run:
+def _run(path: Path) -> RunStatus:
     journal = Journal(path)
     about = journal.about()
     algorithm_named(about["terms"]["algorithm"])  # its messages are known from here on
     parties = {int(number): name for number, name in about["parties"].items()}
     turns = []
     for turn, (request, asked) in journal.questions().items():
-        answers = {party: Answer.decode(letter) for party, letter in journal.answers(turn).items()}
+        answers = {party: Answer.decode(data) for party, data in journal.answers(turn).items()}
         rows = [f"{row['what']} ({row['mechanism']})" for answer in answers.values() for row in answer.releases]
         turns.append(
             Turn(
@@ -68,4 +68,4 @@ def _run(path: Path) -> Run:
                 released=list(dict.fromkeys(rows)),
             )
         )
-    return Run(path.parent.name, (path.parent / "record.json").exists(), turns, journal.events(), parties)
+    return RunStatus(path.parent.name, (path.parent / "record.json").exists(), turns, journal.events(), parties)

@@ -1,8 +1,8 @@
 """A party's folder: its key, its secret, its settings, what it has answered, and the ledger of all that ever left it.
 
-`join.json`, `key` and `secret` come from `limbeck party init`; `party.toml` is the owner's; `kept.sqlite` holds answers
-and what algorithms remember between questions, `ledger.sqlite` every release of every run, `checked.json` which rows
-were checked, `models/` the models that the party got. Nobody but the owner may read them.
+`join.json`, `key` and `secret` come from `limbeck party init`; `party.toml` is the owner's; `answers.sqlite` holds
+answers and what algorithms remember between questions, `ledger.sqlite` every release of every run, `checked.json` which
+rows were checked, `models/` the models that the party got. Nobody but the owner may read them.
 """
 
 import json
@@ -18,7 +18,7 @@ from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, 
 
 from limbeck.atomic_files import private_file
 from limbeck.consortium.agreement import Parameters, read_parameters
-from limbeck.consortium.files import kept_secret, new_folder, private_folder, write_private
+from limbeck.consortium.files import new_folder, private_folder, read_or_create_secret, write_private
 from limbeck.consortium.joining import Join, read_join
 from limbeck.consortium.proposal import settings_for
 from limbeck.data.own import private_rows, public_rows
@@ -40,7 +40,7 @@ from limbeck.tables import from_table
 CHECKED = "checked.json"  # what `limbeck.consortium.checking` recorded
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
-    run TEXT, turn INTEGER, question TEXT, letter BLOB, PRIMARY KEY (run, turn));
+    run TEXT, turn INTEGER, question TEXT, answer BLOB, PRIMARY KEY (run, turn));
 CREATE TABLE IF NOT EXISTS memories (run TEXT PRIMARY KEY, memory BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS counted (run TEXT, place TEXT, PRIMARY KEY (run, place));
 CREATE TABLE IF NOT EXISTS head (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER, digest TEXT);
@@ -55,8 +55,8 @@ NO_LIMIT = "there is no limit to what runs may spend: write a [budget], or unpro
 def budget_in(value: Any) -> Budget:
     """`[budget]` of party.toml: here it is meant for the server unless it names another observer."""
     if not isinstance(value, dict):
-        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, towards = "server", unit = "row" }')
-    return from_table(Budget, {"towards": "server", **value})
+        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, observer = "server", unit = "example" }')
+    return from_table(Budget, {"observer": "server", **value})
 
 
 class Agreed(Table):
@@ -67,15 +67,15 @@ class Agreed(Table):
     parameters: dict[str, Any] | None = None
     epsilon: Annotated[StrictFloat | StrictInt, Field(gt=0)] | None = None
     delta: Annotated[StrictFloat, Field(gt=0, lt=1)] = 1e-5
-    towards: Observer = "server"
-    unit: Literal["row", "party", "both"] = "row"
+    observer: Observer = "server"
+    unit: Literal["example", "party", "both"] = "example"
     rows_per_person: StrictInt = Field(1, ge=1)
 
     @property
     def cap(self) -> Budget | None:
         if self.epsilon is None:
             return None
-        return Budget(float(self.epsilon), self.delta, self.towards, self.unit, self.rows_per_person)
+        return Budget(float(self.epsilon), self.delta, self.observer, self.unit, self.rows_per_person)
 
     def bounds(self, kind: type) -> Parameters | None:
         """What the parameters may be; None where the owner leaves them open."""
@@ -87,7 +87,7 @@ class Agreed(Table):
             raise LimbeckError(f"party.toml: agree.parameters of {self.algorithm}: {error}") from error
 
 
-class Settings(Table):
+class PartySettings(Table):
     """`party.toml`"""
 
     data: str
@@ -103,7 +103,7 @@ class Settings(Table):
     agree: list[Agreed] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _has_one_limit(self) -> "Settings":
+    def _has_one_limit(self) -> "PartySettings":
         if self.budget and self.unprotected:
             raise LimbeckError("unprotected = true and [budget] contradict each other: remove one")
         return self
@@ -135,11 +135,11 @@ class PartyFolder:
         return read_toml(self.path / "party.toml")
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> PartySettings:
         """What the owner wrote; the owner's own models (`python:module:factory`) lie in the folder."""
         if (own := str(self.path.resolve())) not in sys.path:
             sys.path.insert(0, own)
-        return check_table(Settings, self.table, str(self.path / "party.toml"))
+        return check_table(PartySettings, self.table, str(self.path / "party.toml"))
 
     @cached_property
     def schema(self) -> Schema | None:
@@ -159,21 +159,21 @@ class PartyFolder:
             )
         return public
 
-    def book(self, run: str, cap: Budget | None) -> LedgerStore:
+    def ledger_store(self, run: str, cap: Budget | None) -> LedgerStore:
         """The ledger of all runs, with the owner's budget for all of them and the cap for this one."""
-        book = LedgerStore(private_file(self.path / "ledger.sqlite"), run, self.settings.budget, cap)
-        if head := self.kept.head:
-            book.check_head(head, str(self.kept.path))
-        return book
+        ledger_store = LedgerStore(private_file(self.path / "ledger.sqlite"), run, self.settings.budget, cap)
+        if head := self.answer_store.head:
+            ledger_store.check_head(head, str(self.answer_store.path))
+        return ledger_store
 
     @cached_property
-    def kept(self) -> "AnswerStore":
-        return AnswerStore(self.path / "kept.sqlite")
+    def answer_store(self) -> "AnswerStore":
+        return AnswerStore(self.path / "answers.sqlite")
 
     @cached_property
     def secret(self) -> bytes | None:
         """Random bytes that decide, with a run's name, how rows are cut; None in a simulation, where the seed does."""
-        return None if self.settings.simulation else kept_secret(self.path / "secret")
+        return None if self.settings.simulation else read_or_create_secret(self.path / "secret")
 
     def work(self) -> Path:
         """The folder where a question lies while it is answered."""
@@ -193,7 +193,7 @@ def init(path: Path, join_file: Path) -> Path:
     new_folder(path)
     (path / "party.toml").write_text(text, encoding="utf-8")
     public = write_party_key(path, join.party)
-    kept_secret(path / "secret")
+    read_or_create_secret(path / "secret")
     (path / "join.json").write_text(join.to_json(), encoding="utf-8")
     return public
 
@@ -238,13 +238,13 @@ class AnswerStore(Database):
 
     def answer(self, run: str, turn: int) -> tuple[str, bytes] | None:
         """The hash of the question, and the answer that was given."""
-        found = self._rows("SELECT question, letter FROM answers WHERE run = ? AND turn = ?", run, turn)
+        found = self._rows("SELECT question, answer FROM answers WHERE run = ? AND turn = ?", run, turn)
         return found[0] if found else None
 
     def turn_before(self, run: str, turn: int) -> int:
         """The last turn of a run before this one that was answered; -1 where there is none."""
-        words = "SELECT coalesce(max(turn), -1) FROM answers WHERE run = ? AND turn < ?"
-        return int(self._rows(words, run, turn)[0][0])
+        query = "SELECT coalesce(max(turn), -1) FROM answers WHERE run = ? AND turn < ?"
+        return int(self._rows(query, run, turn)[0][0])
 
     def was_counted(self, run: str, where: str) -> bool:
         """Whether what the server releases in `where` of this party's answers in a run stands in the ledger."""
@@ -255,11 +255,11 @@ class AnswerStore(Database):
 
     def had_other_terms(self, run: str, terms: Terms) -> bool:
         known = self._rows("SELECT terms FROM runs WHERE run = ?", run)
-        return bool(known) and known[0][0] != _told(terms)
+        return bool(known) and known[0][0] != _terms_json(terms)
 
-    def settle(self, run: str, terms: Terms) -> None:
+    def record_terms(self, run: str, terms: Terms) -> None:
         """The terms of the first question that is agreed to are its run's for good."""
-        self._rows("INSERT OR IGNORE INTO runs VALUES (?, ?)", run, _told(terms))
+        self._rows("INSERT OR IGNORE INTO runs VALUES (?, ?)", run, _terms_json(terms))
 
     def memory(self, run: str) -> dict[str, Array | bytes]:
         found = self._rows("SELECT memory FROM memories WHERE run = ?", run)
@@ -271,10 +271,10 @@ class AnswerStore(Database):
         found = self._rows("SELECT number, digest FROM head")
         return found[0] if found else None
 
-    def keep(self, run: str, turn: int, question: str, letter: bytes, memory: Mapping[str, Any], head: Head) -> None:
+    def keep(self, run: str, turn: int, question: str, answer: bytes, memory: Mapping[str, Any], head: Head) -> None:
         """The answer, the memory that it leaves and the ledger's head, all or none."""
         with self.at_once():
-            self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", run, turn, question, letter)
+            self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", run, turn, question, answer)
             self._rows("REPLACE INTO memories VALUES (?, ?)", run, pack_memory(memory))
             self._rows("REPLACE INTO head VALUES (1, ?, ?)", *head)
 
@@ -290,5 +290,5 @@ class AnswerStore(Database):
         self._rows("UPDATE requests SET decision = ? WHERE number = ? AND decision IS NULL", decision, number)
 
 
-def _told(terms: Terms) -> str:
+def _terms_json(terms: Terms) -> str:
     return json.dumps(asdict(terms), sort_keys=True)

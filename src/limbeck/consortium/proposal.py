@@ -13,7 +13,7 @@ from limbeck.imports import is_own
 from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
 from limbeck.privacy.ledger import Budget
 from limbeck.protocol.disclosures import Facts, planned_releases
-from limbeck.protocol.envelopes import ENOUGH
+from limbeck.protocol.envelopes import ASSUMED_ROWS
 from limbeck.tables import from_table
 
 BEGINNING = """\
@@ -40,8 +40,8 @@ OPEN = """
 # [budget]
 # epsilon = 3.0
 # delta = 1e-5
-# towards = "server"       # who may learn no more than this: "server", "parties" or "public"
-# unit = "row"             # what is protected: "row", "party" or "both"
+# observer = "server"      # who may learn no more than this: "server", "parties" or "public"
+# unit = "example"         # what is protected: "example", "party" or "both"
 # rows_per_person = 1      # how many of your rows may belong to one person
 """
 AGREED = """
@@ -52,8 +52,8 @@ PARAMETERS = """
 [agree.parameters]         # a parameter that is not named here must have its default value
 """
 UNLIMITED = "# epsilon = 3.0            # the most that one run may spend; without it there is no limit\n"
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-LEAST_EPSILON = 0.001  # of a budget: a subset of replaced rows has epsilon 0
+PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+MIN_EPSILON = 0.001  # of a budget: a subset of replaced rows has epsilon 0
 
 
 def settings_for(join: Join) -> str:
@@ -77,8 +77,8 @@ def budget_for(algorithm: Mapping[str, Any]) -> Budget | None:
     return Budget(
         epsilon=float(epsilon),
         delta=delta if isinstance(delta, float) else 1e-5,
-        towards="public" if noised_by_server else "server",
-        unit="party" if noised_by_server else "row",
+        observer="public" if noised_by_server else "server",
+        unit="party" if noised_by_server else "example",
         rows_per_person=group if isinstance(group, int) else 1,
     )
 
@@ -88,13 +88,13 @@ def _budget_of_subset(algorithm: Mapping[str, Any]) -> Budget | None:
     if is_own(str(algorithm.get("name"))) or not isinstance(algorithm.get("population"), int):
         return None
     found: Any = _algorithm(algorithm)
-    releases = planned_releases(found.disclosures, Facts(ENOUGH, 2, 1, "secure"))
+    releases = planned_releases(found.disclosures, Facts(ASSUMED_ROWS, 2, 1, "secure"))
     group = found.rows_per_person
     delta = delta_of_subsets(releases, group)
     if not 0 < delta < 1:
         return None
-    epsilon = epsilon_towards("server", releases, delta, "row", group)
-    return Budget(max(LEAST_EPSILON, epsilon), delta, "server", "row", group) if epsilon < float("inf") else None
+    epsilon = epsilon_towards("server", releases, delta, "example", group)
+    return Budget(max(MIN_EPSILON, epsilon), delta, "server", "example", group) if epsilon < float("inf") else None
 
 
 def agreement_for(algorithm: Mapping[str, Any], budget: Budget | None) -> str:
@@ -115,7 +115,7 @@ def _lines(budget: Budget) -> str:
     group = f"rows_per_person = {budget.rows_per_person}\n" if budget.rows_per_person != 1 else ""
     return (
         f"epsilon = {budget.epsilon!r}\ndelta = {budget.delta!r}\n"
-        f"towards = {_toml(budget.towards)}\nunit = {_toml(budget.unit)}\n{group}"
+        f"observer = {_toml(budget.observer)}\nunit = {_toml(budget.unit)}\n{group}"
     )
 
 
@@ -158,4 +158,4 @@ def _toml(value: Any, where: str = "algorithm") -> str:
 
 
 def _key(key: str) -> str:
-    return key if BARE_KEY.fullmatch(key) else _toml(key)
+    return key if PLAIN_KEY.fullmatch(key) else _toml(key)

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field, StrictInt
 
 from limbeck.atomic_files import AtomicFile
-from limbeck.consortium.experiment import RunPlan, read_plan
-from limbeck.consortium.files import kept_secret, new_folder
+from limbeck.consortium.experiment import PreparedRun, prepare_run
+from limbeck.consortium.files import new_folder, read_or_create_secret
 from limbeck.consortium.joining import HOST, NAME, Join
 from limbeck.data.sets import load
 from limbeck.engines.flower.chunks import ConnectionLostError
@@ -45,7 +45,7 @@ privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }
 """
 
 
-class Settings(Table):
+class ServerSettings(Table):
     """`server.toml`"""
 
     names: list[str] = Field(min_length=1)
@@ -69,7 +69,7 @@ class ServerFolder:
         self.path = path
         if not (path / "server.toml").exists():
             raise LimbeckError(f"{path} is not a server's folder: limbeck server init {path} makes one")
-        self.settings = check_table(Settings, read_toml(path / "server.toml"), str(path / "server.toml"))
+        self.settings = check_table(ServerSettings, read_toml(path / "server.toml"), str(path / "server.toml"))
 
     @property
     def address(self) -> str:
@@ -115,13 +115,13 @@ class ServerFolder:
         """Write a party's join file; a party that was invited before keeps its number."""
         if not NAME.fullmatch(name):
             raise LimbeckError(f"{name!r} is no name for a party: letters, digits, dots, dashes, up to 64")
-        plan = read_plan(file or self.path / "experiment.toml")
+        plan = prepare_run(file or self.path / "experiment.toml")
         target = self.path / "invitations" / f"{name}.json"
         with self._changing():
             members = self.members
             member = members.get(name) or Member(name, 1 + max((m.index for m in members.values()), default=-1))
-            with AtomicFile(target) as draft:
-                draft.write(self._join(plan, member).to_json().encode())
+            with AtomicFile(target) as output:
+                output.write(self._join(plan, member).to_json().encode())
             self._write({**members, name: member})
         return target
 
@@ -141,7 +141,7 @@ class ServerFolder:
                     f"{public_key} was removed before: the party makes a new one with limbeck party rekey"
                 )
             self._write({**members, name: replace(members[name], key=key)}, [old] if old and old != key else [])
-            self._tell_superlink()
+            self._notify_superlink()
         return name
 
     def remove(self, name: str) -> None:
@@ -151,10 +151,10 @@ class ServerFolder:
             if name not in members or members[name].key is None:
                 raise LimbeckError(f"{name} is not admitted; admitted: {', '.join(self.admitted) or 'nobody'}")
             self._write({**members, name: replace(members[name], key=None)}, [str(members[name].key)])
-            self._tell_superlink()
+            self._notify_superlink()
 
-    def _tell_superlink(self) -> None:
-        with suppress(ConnectionLostError):  # it is told again when it starts
+    def _notify_superlink(self) -> None:
+        with suppress(ConnectionLostError):  # it is notified again when it starts
             self.sync(self.control())
 
     @property
@@ -170,7 +170,7 @@ class ServerFolder:
         for key in admitted.keys() - known.keys():
             control.register(key, admitted[key])
 
-    def _join(self, plan: RunPlan, member: Member) -> Join:
+    def _join(self, plan: PreparedRun, member: Member) -> Join:
         terms = plan.terms(1)
         return Join(
             party=member.name,
@@ -186,8 +186,8 @@ class ServerFolder:
 
     def _write(self, members: dict[str, Member], gone: Sequence[str] = ()) -> None:
         table = {"members": [asdict(member) for member in members.values()], "removed": [*self.removed, *gone]}
-        with AtomicFile(self.path / "parties.json") as draft:
-            draft.write(json.dumps(table, indent=1).encode())
+        with AtomicFile(self.path / "parties.json") as output:
+            output.write(json.dumps(table, indent=1).encode())
 
 
 def init(path: Path, names: list[str], host: str, port: int) -> None:
@@ -199,10 +199,13 @@ def init(path: Path, names: list[str], host: str, port: int) -> None:
     write_authority(path)
     own = [] if host in EVERYWHERE else [host]
     write_server_certificate(path, list(dict.fromkeys([*names, *own, "localhost", "127.0.0.1"])))
-    kept_secret(path / "secret")
+    read_or_create_secret(path / "secret")
     _write_example(path)
-    told = [f"names = {json.dumps(names)}   # in the certificate; parties dial the first", f"host = {json.dumps(host)}"]
-    (path / "server.toml").write_text("\n".join([*told, f"port = {port}", ""]), encoding="utf-8")
+    lines = [
+        f"names = {json.dumps(names)}   # in the certificate; parties dial the first",
+        f"host = {json.dumps(host)}",
+    ]
+    (path / "server.toml").write_text("\n".join([*lines, f"port = {port}", ""]), encoding="utf-8")
 
 
 def _write_example(path: Path) -> None:

@@ -15,12 +15,12 @@ from limbeck.engines.flower.keys import expires
 from limbeck.errors import LimbeckError
 from limbeck.locks import locked
 
-STARTS_WITHIN = 60.0  # seconds
-LONGEST_WAIT = 30.0
-Say = Callable[[str], None]
+START_TIMEOUT = 60.0  # seconds
+MAX_WAIT = 30.0
+Log = Callable[[str], None]
 
 
-def keep(path: Path, say: Say) -> None:
+def supervise(path: Path, log: Log) -> None:
     """Until interrupted."""
     from limbeck.engines.flower.superlink import check_free
 
@@ -34,10 +34,10 @@ def keep(path: Path, say: Say) -> None:
             try:
                 began = time.monotonic()
                 _ready(folder, child)
-                say(f"listening on {host}:{port}; parties dial {folder.address}")
+                log(f"listening on {host}:{port}; parties dial {folder.address}")
                 child.wait()
-                wait = 1.0 if time.monotonic() - began > STARTS_WITHIN else min(2 * wait, LONGEST_WAIT)
-                say(f"the SuperLink died (exit {child.returncode}); starting it again")
+                wait = 1.0 if time.monotonic() - began > START_TIMEOUT else min(2 * wait, MAX_WAIT)
+                log(f"the SuperLink died (exit {child.returncode}); starting it again")
                 time.sleep(wait)
             finally:
                 child.terminate()
@@ -55,10 +55,10 @@ def check_certificate(folder: ServerFolder) -> None:
 def _ready(folder: ServerFolder, child: "subprocess.Popen[bytes]") -> None:
     """Wait until the SuperLink answers, and tell it who is admitted."""
     control = folder.control()
-    until = time.monotonic() + STARTS_WITHIN
+    until = time.monotonic() + START_TIMEOUT
     while True:
         if child.poll() is not None:
-            raise LimbeckError("the SuperLink could not be started; what it said stands above")
+            raise LimbeckError("the SuperLink could not be started; its output is above")
         try:
             wait_for(control, 0.5)
             break

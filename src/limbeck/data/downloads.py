@@ -38,18 +38,18 @@ def get(name: str, mirror: str | None = None) -> Path:
 
 
 def fetch(
-    name: str, download: Download, folder: Path, mirror: str | None = None, patience: float = SECONDS_OF_SILENCE
+    name: str, download: Download, folder: Path, mirror: str | None = None, timeout: float = SECONDS_OF_SILENCE
 ) -> Path:
     """Download, check and convert; the file appears whole or not at all."""
     home = (mirror or download.home).rstrip("/") + "/"
     if not home.startswith(("http://", "https://")):
         raise LimbeckError(f"{home} is not an address: write http://... or https://...")
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as draft:
-            files = {file: _fetched(home, file, md5, Path(draft), patience) for file, md5 in download.files.items()}
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as temporary:
+            files = {file: _fetched(home, file, md5, Path(temporary), timeout) for file, md5 in download.files.items()}
             arrays = _converted(name, download, files, home)
-            np.savez(Path(draft) / "whole.npz", allow_pickle=False, **arrays)
-            return (Path(draft) / "whole.npz").replace(folder / f"{name}.npz")
+            np.savez(Path(temporary) / "whole.npz", allow_pickle=False, **arrays)
+            return (Path(temporary) / "whole.npz").replace(folder / f"{name}.npz")
     except OSError as error:
         raise LimbeckError(f"cannot write to {folder}: {error.strerror}") from error
 
@@ -65,7 +65,7 @@ def _converted(name: str, download: Download, files: Mapping[str, Path], home: s
     return arrays
 
 
-def _fetched(home: str, file: str, md5: str | None, folder: Path, patience: float) -> Path:
+def _fetched(home: str, file: str, md5: str | None, folder: Path, timeout: float) -> Path:
     try:
         import pooch
         import requests
@@ -73,7 +73,7 @@ def _fetched(home: str, file: str, md5: str | None, folder: Path, patience: floa
         raise LimbeckError("downloads need: pip install 'limbeck[download]'") from error
     pooch.get_logger().setLevel("ERROR")
     try:
-        loader = pooch.HTTPDownloader(timeout=patience, headers={"User-Agent": "limbeck"})
+        loader = pooch.HTTPDownloader(timeout=timeout, headers={"User-Agent": "limbeck"})
         known = f"md5:{md5}" if md5 else None
         return Path(pooch.retrieve(home + file, known, fname=file, path=folder, downloader=loader))
     except requests.RequestException as error:

@@ -53,22 +53,22 @@ class _Pool:
     def __init__(self, data: DataSet, part: Part, seed: int) -> None:
         self.data, self.part = data, part
         self.size = data.official_test if part == "test" else len(data.x)
-        self.left = order(self.size, data.name, part, seed)
+        self.remaining = order(self.size, data.name, part, seed)
 
     def take(self, amount: int | float, key: str) -> Rows:
         count = count_of(amount, self.size)
-        if not len(self.left):
+        if not len(self.remaining):
             raise LimbeckError(f"data.{key}: no {self.part} rows of {self.data.name} are free")
-        if not 1 <= count <= len(self.left):
+        if not 1 <= count <= len(self.remaining):
             raise LimbeckError(
                 f"data.{key} = {amount} is {count} rows: {self.data.name} has {self.size} {self.part} rows, "
-                f"{len(self.left)} of them free; choose from 1 to {len(self.left)}, or a share"
+                f"{len(self.remaining)} of them free; choose from 1 to {len(self.remaining)}, or a share"
             )
-        taken, self.left = np.split(self.left, [count])
+        taken, self.remaining = np.split(self.remaining, [count])
         return self.rows(taken)
 
     def rest(self) -> Rows | None:
-        return self.rows(self.left) if len(self.left) else None
+        return self.rows(self.remaining) if len(self.remaining) else None
 
     def rows(self, index: Array) -> Rows:
         return self.data.test_rows(index) if self.part == "test" else self.data.rows(index)
@@ -98,7 +98,7 @@ def draw_parts(data: DataSet, public: Draw | None, test: Draw | None, seed: int)
 
     public_rows = pool(public, "public").take(public.amount, "public") if public else None
     test_rows = pool(test, "test").take(test.amount, "test") if test else pool(Draw(0, "test"), "test").rest()
-    private = pool(Draw(0), "private").left
+    private = pool(Draw(0), "private").remaining
     if not len(private):
         raise LimbeckError(f"data.public and data.test take all {len(data.x)} rows of {data.name}; none is private")
     classes = data.classes

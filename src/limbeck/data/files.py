@@ -16,7 +16,7 @@ from limbeck.protocol.rows import Array
 SUFFIXES = (".csv", ".parquet")
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL"})
 
-TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # as Parquet's truth values are told
+TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # as Parquet's truth values are written
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ def mapped(x: Array, cache: Path) -> Array:
         return x
     file = cache / f"{content_hash(x)}.npy"
     if not file.exists():
-        with AtomicFile(file) as draft:
-            np.save(draft, x, allow_pickle=False)
+        with AtomicFile(file) as output:
+            np.save(output, x, allow_pickle=False)
     mapping: Array = np.load(file, mmap_mode="r", allow_pickle=False)
     return mapping
 
@@ -36,8 +36,8 @@ def unpacked(archive: Path, key: str, cache: Path) -> Array | None:
         version = f"{archive.resolve()} {archive.stat().st_size} {archive.stat().st_mtime_ns} {key}"
         file = cache / f"{archive.stem}-{hashlib.sha256(version.encode()).hexdigest()[:24]}.npy"
         if not file.exists():
-            with members.open(member) as source, AtomicFile(file) as draft:
-                shutil.copyfileobj(source, draft, 2**24)
+            with members.open(member) as source, AtomicFile(file) as output:
+                shutil.copyfileobj(source, output, 2**24)
     mapping: Array = np.load(file, mmap_mode="r", allow_pickle=False)
     return mapping
 

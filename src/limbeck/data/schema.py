@@ -20,8 +20,8 @@ from limbeck.errors import LimbeckError, reading
 from limbeck.protocol.rows import Array
 from limbeck.tables import first_problem
 
-MOST_CATEGORIES = 1000
-LARGEST = float(np.finfo(np.float32).max)
+MAX_CATEGORIES = 1000
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Number:
     """A column of numbers; `missing` stands where there is none."""
 
     name: str
-    missing: Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+    missing: Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
     kind: Literal["number"] = "number"
 
     def encode(self, table: Table) -> Array:
         values = _numbers(table.column(self.name))
         if isinstance(values, str):
             raise LimbeckError(f"{table.where}: the column {self.name!r} holds text ({values!r}), not numbers")
-        wild = np.abs(values) > LARGEST
+        wild = np.abs(values) > MAX_FLOAT32
         if wild.any():
             row = wild.argmax()
             raise LimbeckError(f"{table.where}: the column {self.name!r} holds {values[row]} in row {row}: too large")
@@ -53,9 +53,9 @@ class Category:
 
     def encode(self, table: Table) -> Array:
         text = _text(table.column(self.name))
-        place = {value: i for i, value in enumerate(self.values)}
+        position = {value: i for i, value in enumerate(self.values)}
         encoded = np.zeros((len(text), len(self.values)))
-        held = [(row, place[value]) for row, value in enumerate(text) if value in place]
+        held = [(row, position[value]) for row, value in enumerate(text) if value in position]
         encoded[tuple(np.array(held, int).reshape(-1, 2).T)] = 1
         return encoded
 
@@ -150,10 +150,10 @@ def read_schema(path: Path) -> Schema:
 def _learned(where: str, name: str, values: Array) -> Number | Category:
     numbers = _numbers(values)
     if not isinstance(numbers, str):
-        known = numbers[np.abs(numbers) <= LARGEST]
+        known = numbers[np.abs(numbers) <= MAX_FLOAT32]
         return Number(name, float(np.median(known)) if len(known) else 0.0)
     categories = sorted({value for value in values if value is not None})
-    if len(categories) > MOST_CATEGORIES:
+    if len(categories) > MAX_CATEGORIES:
         raise LimbeckError(f"{where}: the column {name!r} holds {len(categories)} different texts; is it a category?")
     return Category(name, tuple(categories))
 

@@ -88,7 +88,7 @@ class View:
 
     def of(self, data: DataSet) -> DataSet:
         names = [name for name, parts in self.classes.items() if set(parts) & set(data.classes)]
-        number = {stored: place for place, name in enumerate(names) for stored in self.classes[name]}
+        number = {stored: position for position, name in enumerate(names) for stored in self.classes[name]}
         renumbered = np.array([number.get(stored, -1) for stored in data.classes])
         y = renumbered[data.y]
         test_y = None if data.test_y is None else renumbered[data.test_y]

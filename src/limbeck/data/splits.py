@@ -11,7 +11,7 @@ from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.rows import Array
 from limbeck.tables import Above0, Positive, check_fields
 
-MOST_DRAWS = 1000
+MAX_DRAWS = 1000
 
 
 class Split(Protocol):
@@ -19,7 +19,7 @@ class Split(Protocol):
 
     kind: ClassVar[str]
 
-    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         """The row numbers of each party; `y` and `groups` speak of the rows to be dealt."""
 
 
@@ -38,32 +38,32 @@ class Iid:
 
     kind: ClassVar[str] = "iid"
 
-    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         _check_enough(len(y), parties, 1)
         return np.array_split(rng.permutation(len(y)), parties)
 
 
 @dataclass(frozen=True, slots=True)
 class Dirichlet(_Checked):
-    """Each class is shared out by proportions from Dir(beta); drawn again until everyone has `least` rows."""
+    """Each class is shared out by proportions from Dir(beta); drawn again until everyone has `min_rows` rows."""
 
     kind: ClassVar[str] = "dirichlet"
 
     beta: Above0 = 0.5
-    least: Positive = 10
+    min_rows: Positive = 10
 
-    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
-        _check_enough(len(y), parties, self.least)
+    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        _check_enough(len(y), parties, self.min_rows)
         best = 0
-        for _ in range(MOST_DRAWS):
+        for _ in range(MAX_DRAWS):
             owner = self._draw(y, parties, rng)
             fewest = int(np.bincount(owner, minlength=parties).min())
-            if fewest >= self.least:
+            if fewest >= self.min_rows:
                 return _by_owner(owner, parties)
             best = max(best, fewest)
         raise LimbeckError(
-            f"data.split: in {MOST_DRAWS} draws the smallest of {parties} parties never had more than {best} of "
-            f"{len(y)} rows, and least = {self.least}; lower least, raise beta, or have fewer parties"
+            f"data.split: in {MAX_DRAWS} draws the smallest of {parties} parties never had more than {best} of "
+            f"{len(y)} rows, and min_rows = {self.min_rows}; lower min_rows, raise beta, or have fewer parties"
         )
 
     def _draw(self, y: Array, parties: int, rng: np.random.Generator) -> Array:
@@ -84,7 +84,7 @@ class ByClass(_Checked):
 
     classes: Positive | None = None
 
-    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         present = rng.permutation(np.unique(y))
         held = self.classes or math.ceil(len(present) / parties)
         if held > len(present) or held * parties < len(present):
@@ -105,22 +105,23 @@ class ByClass(_Checked):
 class ByGroup(_Checked):
     """Whole groups (all rows of a writer, say) go to one party; parties get equally many groups.
 
-    With `each` a party gets so many groups, the largest ones, and the other groups are nobody's.
+    With `groups_per_party` a party gets so many groups, the largest ones, and the other groups are nobody's.
     """
 
     kind: ClassVar[str] = "by-group"
 
     group: str
-    each: Positive | None = None
+    groups_per_party: Positive | None = None
 
-    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         members, member, sizes = np.unique(_group(groups, self.group), return_inverse=True, return_counts=True)
-        if len(members) < parties * (self.each or 1):
-            needed = f"{parties} parties" + (f" with {self.each} each" if self.each else "")
+        each = self.groups_per_party
+        if len(members) < parties * (each or 1):
+            needed = f"{parties} parties" + (f" with {each} each" if each else "")
             raise LimbeckError(f"data.split: {len(members)} groups {self.group!r} are too few for {needed}")
-        dealt = np.argsort(-sizes, kind="stable")[: parties * self.each] if self.each else np.arange(len(members))
+        chosen = np.argsort(-sizes, kind="stable")[: parties * each] if each else np.arange(len(members))
         owner_of_member = np.full(len(members), -1)
-        owner_of_member[dealt] = rng.permutation(np.arange(len(dealt)) % parties)
+        owner_of_member[chosen] = rng.permutation(np.arange(len(chosen)) % parties)
         return _by_owner(owner_of_member[member], parties)
 
 
@@ -137,7 +138,7 @@ class PerClass(_Checked):
     rows: Positive = 3
     group: str | None = None
 
-    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         member = np.zeros(len(y), np.int64) if self.group is None else _group(groups, self.group)
         owner = np.full(len(y), -1)
         for label in np.unique(y):
@@ -163,15 +164,15 @@ class Within:
     split: Split
     group: str
 
-    def deal(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         members, member = np.unique(_group(groups, self.group, "within"), return_inverse=True)
         if len(members) > parties:
             raise LimbeckError(f"data.split.within: {len(members)} groups {self.group!r} need as many parties or more")
         held: list[Array] = []
-        for place, share in enumerate(np.array_split(np.arange(parties), len(members))):
-            rows = np.flatnonzero(member == place)
+        for position, share in enumerate(np.array_split(np.arange(parties), len(members))):
+            rows = np.flatnonzero(member == position)
             inside = {name: of[rows] for name, of in groups.items()}
-            held += [rows[part] for part in self.split.deal(y[rows], inside, len(share), rng)]
+            held += [rows[part] for part in self.split.partition(y[rows], inside, len(share), rng)]
         return held
 
 
@@ -186,10 +187,10 @@ def _group(groups: Mapping[str, Array], name: str, key: str = "group") -> Array:
     return groups[name]
 
 
-def _check_enough(rows: int, parties: int, least: int) -> None:
-    if rows < parties * least:
-        fits = f"least = {rows // parties} would fit" if rows >= parties else f"have at most {rows} parties"
-        raise LimbeckError(f"data.split: {rows} private rows cannot give {parties} parties {least} each; {fits}")
+def _check_enough(rows: int, parties: int, min_rows: int) -> None:
+    if rows < parties * min_rows:
+        fits = f"min_rows = {rows // parties} would fit" if rows >= parties else f"have at most {rows} parties"
+        raise LimbeckError(f"data.split: {rows} private rows cannot give {parties} parties {min_rows} each; {fits}")
 
 
 def _by_owner(owner: Array, parties: int) -> list[Array]:

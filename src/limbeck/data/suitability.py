@@ -15,29 +15,29 @@ from limbeck.data.sets import as_float, load, rows_in
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array, flat
 
-MOST_ROWS, FEWEST_ROWS = 1000, 4
+MAX_PUBLIC_ROWS, MIN_ROWS = 1000, 4
 COMMON_DISTANCE = 0.95  # quantile of the distances between public rows that still counts as near
 GOOD_COVERAGE, PERFECT_COVERAGE, PERFECT_AUC = 0.5, 0.9, 0.6
 
-Verdict = Literal["perfect", "good", "poor"]
+Assessment = Literal["perfect", "good", "poor"]
 
 
 @dataclass(frozen=True, slots=True)
 class Suitability:
     """`auc`: how well a classifier tells public from private rows (0.5: not at all). `coverage`: the share of private
-    rows that have a public neighbour as near as public rows have. `dead`: columns that vary only in private rows.
-    The distances behind the coverage are to the nearest public row."""
+    rows that have a public neighbour as near as public rows have. `constant_columns`: columns that vary only in
+    private rows. The distances behind the coverage are to the nearest public row."""
 
     auc: float
     coverage: float
-    dead: int
+    constant_columns: int
     features: int
     public_distances: Array
     private_distances: Array
     near: float
 
     @property
-    def verdict(self) -> Verdict:
+    def assessment(self) -> Assessment:
         if self.coverage < GOOD_COVERAGE:
             return "poor"
         return "perfect" if self.auc <= PERFECT_AUC and self.coverage >= PERFECT_COVERAGE else "good"
@@ -45,13 +45,13 @@ class Suitability:
 
 def suitability(public: Array, private: Array, seed: int = 0) -> Suitability:
     """Judged on at most 2000 public and 1000 private rows, drawn by the seed; columns weigh by their spread."""
-    open_rows, own = _sample(public, 2 * MOST_ROWS, seed), _sample(private, MOST_ROWS, seed)
+    open_rows, own = _sample(public, 2 * MAX_PUBLIC_ROWS, seed), _sample(private, MAX_PUBLIC_ROWS, seed)
     public_distances, private_distances = _distances(open_rows, own)
     near, coverage = _coverage(public_distances, private_distances)
     return Suitability(
-        auc=_told_apart(open_rows[: len(open_rows) // 2], own, seed),
+        auc=_discriminator_auc(open_rows[: len(open_rows) // 2], own, seed),
         coverage=coverage,
-        dead=int(((open_rows.std(axis=0) == 0) & (own.std(axis=0) > 0)).sum()),
+        constant_columns=int(((open_rows.std(axis=0) == 0) & (own.std(axis=0) > 0)).sum()),
         features=open_rows.shape[1],
         public_distances=public_distances,
         private_distances=private_distances,
@@ -61,7 +61,7 @@ def suitability(public: Array, private: Array, seed: int = 0) -> Suitability:
 
 def coverage(public: Array, private: Array, seed: int = 0) -> float:
     """The share of private rows with a public row near them: the quick part of `suitability`."""
-    distances = _distances(_sample(public, 2 * MOST_ROWS, seed), _sample(private, MOST_ROWS, seed))
+    distances = _distances(_sample(public, 2 * MAX_PUBLIC_ROWS, seed), _sample(private, MAX_PUBLIC_ROWS, seed))
     return _coverage(*distances)[1]
 
 
@@ -83,8 +83,8 @@ def _array(side: str) -> Array:
 
 
 def _sample(rows: Array, most: int, seed: int) -> Array:
-    if len(rows) < FEWEST_ROWS:
-        raise LimbeckError(f"at least {FEWEST_ROWS} public and private rows are needed, not {len(rows)}")
+    if len(rows) < MIN_ROWS:
+        raise LimbeckError(f"at least {MIN_ROWS} public and private rows are needed, not {len(rows)}")
     return flat(rows)[np.random.default_rng(seed).permutation(len(rows))[:most]]
 
 
@@ -107,7 +107,7 @@ def _coverage(public_distances: Array, private_distances: Array) -> tuple[float,
     return near, float((private_distances <= near).mean())
 
 
-def _told_apart(public: Array, private: Array, seed: int) -> float:
+def _discriminator_auc(public: Array, private: Array, seed: int) -> float:
     """The AUC of a forest that guesses which rows are private, in folds."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.metrics import roc_auc_score

@@ -40,8 +40,8 @@ class JobBarrier:
         self._failed = False
 
     @property
-    def said(self) -> Mapping[str, Any]:
-        return self._trainer.said
+    def description(self) -> Mapping[str, Any]:
+        return self._trainer.description
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         """Hand in jobs from a party's thread and wait for their results."""
@@ -58,11 +58,11 @@ class JobBarrier:
         """
         results: list[T | Exception] = [AbandonedError("not run")] * len(tasks)
 
-        def work(place: int) -> None:
+        def work(position: int) -> None:
             try:
-                results[place] = tasks[place]()
+                results[position] = tasks[position]()
             except Exception as error:  # handed to the caller in place of the result
-                results[place] = error
+                results[position] = error
                 self._failed = True
             finally:
                 with self._news:
@@ -70,7 +70,7 @@ class JobBarrier:
                     self._news.notify()
 
         self._busy, self._failed = len(tasks), False
-        threads = [threading.Thread(target=work, args=(place,), daemon=True) for place in range(len(tasks))]
+        threads = [threading.Thread(target=work, args=(position,), daemon=True) for position in range(len(tasks))]
         for thread in threads:
             thread.start()
         try:

@@ -41,9 +41,9 @@ class Database:
     def end(self) -> None:
         self._connection.close()
 
-    def _rows(self, words: str, *values: Any) -> list[Any]:
+    def _rows(self, statement: str, *values: Any) -> list[Any]:
         with one_error(self.path):
-            return self._connection.execute(words, values).fetchall()
+            return self._connection.execute(statement, values).fetchall()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from limbeck.engines.validation import check_reply
 from limbeck.errors import LimbeckError
 from limbeck.protocol.algorithm import Algorithm, Outcome
 from limbeck.protocol.codec import Header, encode
-from limbeck.protocol.messages import Done, Reply, Request, is_private
+from limbeck.protocol.messages import Acknowledgement, Reply, Request, is_private
 from limbeck.protocol.parties import Replies
 from limbeck.protocol.site import Silo, Site
 
@@ -19,7 +19,7 @@ R = TypeVar("R", bound=Reply)
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class PendingRequest:
     """A request on its way: what it says, its bytes, and who is asked."""
 
     request: Request[Any]
@@ -55,7 +55,7 @@ class Engine(ABC):
         self.watch: Callable[[Engine], None] = lambda engine: None
 
     @abstractmethod
-    def deliver(self, letter: Envelope) -> Mapping[int, Delivered]:
+    def deliver(self, pending: PendingRequest) -> Mapping[int, Delivered]:
         """The replies of those asked, by party; a party that is not there fell silent."""
 
     def run(self) -> Outcome:
@@ -70,17 +70,17 @@ class Engine(ABC):
         self.server.check_released(request)
         header = Header(len(self.traffic.exchanges), self.server.public.hash)
         asked = [party for party in self.everyone if of is None or party in of]
-        letter = Envelope(request, header, encode(request, header), asked)
+        pending = PendingRequest(request, header, encode(request, header), asked)
         self.rejected = {}
-        delivered = self._valid(self.deliver(letter), request)
+        delivered = self._valid(self.deliver(pending), request)
         missing = tuple(party for party in asked if party not in delivered)
         self.traffic.exchanges.append(
             Exchange(
                 request=type(request).__name__,
-                down=dict.fromkeys(asked, len(letter.data)),
+                down=dict.fromkeys(asked, len(pending.data)),
                 up={party: arrived.bytes for party, arrived in delivered.items()},
-                told=any(type(arrived.reply) is not Done for arrived in delivered.values()),
-                carried=is_private(request),
+                has_results=any(type(arrived.reply) is not Acknowledgement for arrived in delivered.values()),
+                has_private_request=is_private(request),
                 seconds=time.perf_counter() - started,
                 missing=missing,
             )

@@ -31,8 +31,8 @@ class ForkServer:
 
     def spawn(self, task: str, home: Path, needs: str) -> None:
         """Return when the child has done the task or died; `needs` is a module of ours to import before the fork."""
-        told = {"task": task, "home": str(home), "needs": needs, "path": sys.path, "here": str(Path.cwd())}
-        self.line.send_bytes(json.dumps({**told, "program": os.getpid()}).encode())
+        job = {"task": task, "home": str(home), "needs": needs, "path": sys.path, "here": str(Path.cwd())}
+        self.line.send_bytes(json.dumps({**job, "program": os.getpid()}).encode())
         self.line.recv_bytes()
 
     def close(self) -> None:
@@ -60,20 +60,20 @@ def serve() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     while True:
         try:
-            told = json.loads(line.recv_bytes())
+            job = json.loads(line.recv_bytes())
         except EOFError:
             return
-        module, function = told["task"].split(":")
+        module, function = job["task"].split(":")
         task = getattr(import_module(module), function)
-        if told["needs"].startswith("limbeck."):
-            import_module(told["needs"])
+        if job["needs"].startswith("limbeck."):
+            import_module(job["needs"])
         parent, child = os.getpid(), os.fork()
         if child == 0:
             line.close()
-            sys.path[:] = told["path"]
-            os.chdir(told["here"])
-            threading.Thread(target=_end_with, args=(parent, told["program"]), daemon=True).start()
-            task(Path(told["home"]))
+            sys.path[:] = job["path"]
+            os.chdir(job["here"])
+            threading.Thread(target=_end_with, args=(parent, job["program"]), daemon=True).start()
+            task(Path(job["home"]))
             sys.stdout.flush()
             os._exit(0)
         os.waitpid(child, 0)

@@ -15,10 +15,10 @@ from typing import Any, cast
 import numpy as np
 
 from limbeck.algorithms import algorithm_named
-from limbeck.engines.engine import Delivered, Engine, Envelope, raise_refusal
+from limbeck.engines.engine import Delivered, Engine, PendingRequest, raise_refusal
 from limbeck.engines.fork_server import in_a_fresh_process
 from limbeck.engines.respond import respond
-from limbeck.engines.sites import Run
+from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError
 from limbeck.imports import name_of
 from limbeck.models.named import model_from
@@ -44,18 +44,18 @@ class FreshProcess(Engine):
         super().__init__(algorithm, server, silos)
         self.folder = folder
         for silo in self.silos:
-            _settle(self._home(silo), algorithm, silo)
+            _write_run(self._home(silo), algorithm, silo)
 
-    def deliver(self, letter: Envelope) -> Mapping[int, Delivered]:
-        asked = [silo for silo in self.silos if silo.party in letter.to]
+    def deliver(self, pending: PendingRequest) -> Mapping[int, Delivered]:
+        asked = [silo for silo in self.silos if silo.party in pending.to]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = list(pool.map(lambda silo: self._ask(letter, silo), asked))
+            answers = list(pool.map(lambda silo: self._ask(pending, silo), asked))
         raise_refusal([(s, a) for s, a in zip(asked, answers, strict=True) if isinstance(a, LimbeckError)])
         return {s.party: a for s, a in zip(asked, answers, strict=True) if isinstance(a, Delivered)}
 
-    def _ask(self, letter: Envelope, silo: Silo) -> Delivered | LimbeckError | None:
+    def _ask(self, pending: PendingRequest, silo: Silo) -> Delivered | LimbeckError | None:
         home = self._home(silo)
-        (home / "request").write_bytes(letter.data)
+        (home / "request").write_bytes(pending.data)
         in_a_fresh_process(TASK, home, type(silo.model).__module__)
         silo.memory = unpack_memory((home / "memory.safetensors").read_bytes())
         silo.ledger = _ledger(home)
@@ -77,7 +77,7 @@ class FreshProcess(Engine):
 def answer_once(home: Path) -> None:
     """In the child: answer the request that lies in the party's folder."""
     try:
-        algorithm, silo = _wake(home)
+        algorithm, silo = _read_run(home)
         request, header = decode((home / "request").read_bytes())
         reply = respond(algorithm, cast(Request[Any], request), header, silo)
     except LimbeckError as error:
@@ -92,7 +92,7 @@ def answer_once(home: Path) -> None:
     (home / "reply").write_bytes(data)
 
 
-def _settle(home: Path, algorithm: Algorithm, silo: Silo) -> None:
+def _write_run(home: Path, algorithm: Algorithm, silo: Silo) -> None:
     home.mkdir(parents=True, mode=0o700)
     site = {
         "party": silo.party,
@@ -115,10 +115,10 @@ def _settle(home: Path, algorithm: Algorithm, silo: Silo) -> None:
     (home / "ledger.json").write_text("[]")
 
 
-def _wake(home: Path) -> tuple[Algorithm, Silo]:
+def _read_run(home: Path) -> tuple[Algorithm, Silo]:
     site = json.loads((home / "site.json").read_text())
     private, public = np.load(home / "private.npz"), np.load(home / "public.npz")
-    run = Run(
+    run = RunContext(
         algorithm=from_table(algorithm_named(site["algorithm"]), site["parameters"]),
         public=PublicRows(public["x"], public["y"] if len(public["y"]) else None),
         classes=site["classes"],

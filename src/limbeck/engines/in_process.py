@@ -6,7 +6,7 @@ from functools import partial
 from typing import cast
 
 from limbeck.engines.barrier import AbandonedError, JobBarrier
-from limbeck.engines.engine import Delivered, Engine, Envelope, raise_refusal
+from limbeck.engines.engine import Delivered, Engine, PendingRequest, raise_refusal
 from limbeck.engines.respond import respond
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
@@ -34,17 +34,17 @@ class InProcess(Engine):
         for silo in self.silos:
             silo.trainer = self.barrier
 
-    def deliver(self, letter: Envelope) -> Mapping[int, Delivered]:
-        asked = [silo for silo in self.silos if silo.party in letter.to and silo.party not in self.silent]
-        answers = self.barrier.together([partial(self.answer, letter, silo) for silo in asked])
+    def deliver(self, pending: PendingRequest) -> Mapping[int, Delivered]:
+        asked = [silo for silo in self.silos if silo.party in pending.to and silo.party not in self.silent]
+        answers = self.barrier.together([partial(self.answer, pending, silo) for silo in asked])
         failed = [(silo, a) for silo, a in zip(asked, answers, strict=True) if isinstance(a, Exception)]
         raise_refusal([(silo, error) for silo, error in failed if not isinstance(error, AbandonedError)])
         return {silo.party: cast(Delivered, a) for silo, a in zip(asked, answers, strict=True)}
 
-    def answer(self, letter: Envelope, silo: Silo) -> Delivered:
-        reply = respond(self.algorithm, letter.request, letter.header, silo)
+    def answer(self, pending: PendingRequest, silo: Silo) -> Delivered:
+        reply = respond(self.algorithm, pending.request, pending.header, silo)
         try:
-            return Delivered(*self.sent(reply, letter.header))
+            return Delivered(*self.sent(reply, pending.header))
         except Exception as error:  # a reply may hold anything
             return Delivered(None, 0, f"a reply that cannot be sent: {' '.join(str(error).split())}")
 
@@ -58,8 +58,8 @@ class ThroughBytes(InProcess):
 
     name = "through-bytes"
 
-    def answer(self, letter: Envelope, silo: Silo) -> Delivered:
-        return super().answer(replace(letter, request=cast("Request[Reply]", decode(letter.data)[0])), silo)
+    def answer(self, pending: PendingRequest, silo: Silo) -> Delivered:
+        return super().answer(replace(pending, request=cast("Request[Reply]", decode(pending.data)[0])), silo)
 
     def sent(self, reply: Reply, header: Header) -> tuple[Reply, int]:
         data = encode(reply, header)

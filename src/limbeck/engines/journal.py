@@ -16,7 +16,7 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS questions (turn INTEGER PRIMARY KEY, request BLOB NOT NULL, asked TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS answers (
-    turn INTEGER NOT NULL, party INTEGER NOT NULL, at TEXT NOT NULL, letter BLOB NOT NULL,
+    turn INTEGER NOT NULL, party INTEGER NOT NULL, at TEXT NOT NULL, envelope BLOB NOT NULL,
     PRIMARY KEY (turn, party)
 );
 CREATE TABLE IF NOT EXISTS closed (turn INTEGER PRIMARY KEY, at TEXT NOT NULL);
@@ -79,11 +79,11 @@ class Journal(Database):
                 "start a new run"
             )
 
-    def answer(self, turn: int, party: int, letter: bytes) -> None:
-        self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", turn, party, _now(), letter)
+    def answer(self, turn: int, party: int, data: bytes) -> None:
+        self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", turn, party, _now(), data)
 
     def answers(self, turn: int) -> dict[int, bytes]:
-        return dict(self._rows("SELECT party, letter FROM answers WHERE turn = ? ORDER BY party", turn))
+        return dict(self._rows("SELECT party, envelope FROM answers WHERE turn = ? ORDER BY party", turn))
 
     def close(self, turn: int) -> None:
         self._rows("INSERT OR IGNORE INTO closed VALUES (?, ?)", turn, _now())

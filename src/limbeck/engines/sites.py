@@ -11,7 +11,7 @@ from limbeck.protocol.site import Silo, Site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunContext:
     """What all sites of a run have in common; `name` is the run's identifier."""
 
     algorithm: Algorithm

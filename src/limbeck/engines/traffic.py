@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 class Exchange:
     """One request and its replies: bytes per party down (the request) and up (the reply).
 
-    `carried`: the request brought something private; `told`: a reply did.
+    `has_private_request`: the request brought something private; `has_results`: a reply did.
     """
 
     request: str
     down: dict[int, int]
     up: dict[int, int]
-    told: bool
-    carried: bool
+    has_results: bool
+    has_private_request: bool
     seconds: float
     missing: tuple[int, ...]
 
@@ -28,7 +28,7 @@ class Traffic:
     @property
     def rounds(self) -> int:
         """Requests whose replies told something; handing out the final model is not a round."""
-        return sum(exchange.told for exchange in self.exchanges)
+        return sum(exchange.has_results for exchange in self.exchanges)
 
     def up(self, party: int | None = None) -> int:
         return sum(_weight(exchange.up, party) for exchange in self.exchanges)

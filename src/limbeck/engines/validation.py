@@ -15,8 +15,8 @@ def check_reply(reply: Any, size: int, request: Request[Any], site: Site, algori
     wanted = request.reply()
     if type(reply) is not wanted:
         raise LimbeckError(f"{type(reply).__name__} in reply to {type(request).__name__}, not {wanted.__name__}")
-    if size > wanted.largest:
-        raise LimbeckError(f"a reply of {size} bytes, of which {wanted.largest} are allowed")
+    if size > wanted.max_bytes:
+        raise LimbeckError(f"a reply of {size} bytes, of which {wanted.max_bytes} are allowed")
     check_values(reply)
     reply.check(request, site, algorithm)
 
@@ -31,9 +31,9 @@ def read_reply(
 ) -> Reply:
     """The valid reply in bytes that come from elsewhere; models in it are first tried in a limited process."""
     wanted = request.reply()
-    if len(data) > wanted.largest:
-        raise LimbeckError(f"a reply of {len(data)} bytes, of which {wanted.largest} are allowed")
-    message, found = decode(data, wanted.largest)
+    if len(data) > wanted.max_bytes:
+        raise LimbeckError(f"a reply of {len(data)} bytes, of which {wanted.max_bytes} are allowed")
+    message, found = decode(data, wanted.max_bytes)
     if found != header:
         raise LimbeckError(f"a reply to another request (turn {found.turn}, not {header.turn}) or of other public rows")
     if isinstance(message, Reply) and (models := message.models_within()):

@@ -22,7 +22,7 @@ from limbeck.imports import code_beside, is_own, name_of, source_of
 from limbeck.protocol.learning import Model
 from limbeck.tables import default_of
 
-FORMAT = 3  # of kept results: raised when the same configuration would give another result
+FORMAT = 4  # of cached results: raised when the same configuration would give another result
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class CachedRun:
     base: Path
 
     @cached_property
-    def said(self) -> dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
         """All that decides the result. Parameters at their defaults are left out: they may be written or not."""
         experiment = self.experiment
         models = [experiment.model_of(party) for party in range(experiment.parties)]
         others = {str(party): model for party, model in enumerate(models) if model != experiment.model}
-        said = {
+        configuration = {
             "format": FORMAT,
             "seed": experiment.seed,
             "data": self._data(),
@@ -50,19 +50,19 @@ class CachedRun:
             "code": self._own_code([*models, experiment.server_model]),
         }
         if experiment.noise_source == "secure" and experiment.algorithm.is_private:
-            said["noise"] = "secure"
+            configuration["noise"] = "secure"
         if experiment.training.precision != "float32":
-            said["precision"] = experiment.training.precision
-        return cast(dict[str, Any], json.loads(json.dumps(said, default=str)))
+            configuration["precision"] = experiment.training.precision
+        return cast(dict[str, Any], json.loads(json.dumps(configuration, default=str)))
 
     @cached_property
     def key(self) -> str:
-        return key_of(self.said)
+        return key_of(self.configuration)
 
     @property
     def rows_key(self) -> str:
         """Equal for cells whose parties hold the same rows."""
-        return json.dumps([self.said["seed"], self.said["data"]], sort_keys=True)
+        return json.dumps([self.configuration["seed"], self.configuration["data"]], sort_keys=True)
 
     def _data(self) -> dict[str, Any]:
         data = self.experiment.data
@@ -95,7 +95,7 @@ class CachedRun:
 class CachedResult:
     """What came of a cell. `seconds` are its fits' on one core, whether it did them or shared another cell's."""
 
-    said: Mapping[str, Any]
+    configuration: Mapping[str, Any]
     metrics: Metrics | None
     constant: float | None
     rounds: int
@@ -110,7 +110,7 @@ class CachedResult:
 
     @property
     def key(self) -> str:
-        return key_of(self.said)
+        return key_of(self.configuration)
 
     def to_json(self) -> str:
         return json.dumps({"key": self.key, **asdict(self)}, indent=1, allow_nan=False) + "\n"
@@ -120,13 +120,13 @@ class CachedResult:
         """What stands in a file; `key` is the file's name."""
         try:
             table = json.loads(text)
-            told = table.pop("key")
-            kept = _adapter().validate_json(json.dumps(table), strict=True, extra="forbid")
+            stored_key = table.pop("key")
+            result = _adapter().validate_json(json.dumps(table), strict=True, extra="forbid")
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise LimbeckError(f"{where} is not a kept result; delete it, and its cell is run again") from error
-        if not told == key == kept.key:
+        if not stored_key == key == result.key:
             raise LimbeckError(f"{where} holds another configuration than its name says; delete it")
-        return kept
+        return result
 
 
 @cache
@@ -134,9 +134,9 @@ def _adapter() -> TypeAdapter[CachedResult]:
     return TypeAdapter(CachedResult)
 
 
-def kept_of(cached: CachedRun, record: RunRecord, seconds: float) -> CachedResult:
+def cached_result(cached: CachedRun, record: RunRecord, seconds: float) -> CachedResult:
     return CachedResult(
-        said=cached.said,
+        configuration=cached.configuration,
         metrics=record.metrics,
         constant=record.constant,
         rounds=record.rounds,
@@ -155,14 +155,14 @@ def _curve(record: RunRecord) -> list[float]:
     """Accuracy round by round: of the network that all train, or the parties' mean; none where it is but one."""
     heights = []
     for point in record.curve:
-        told = [point["server"]] if "server" in point else [each for each in point["accuracy"] if each is not None]
-        heights.append(fmean(told))
+        values = [point["server"]] if "server" in point else [each for each in point["accuracy"] if each is not None]
+        heights.append(fmean(values))
     return heights if len(heights) > 1 else []
 
 
-def key_of(said: Mapping[str, Any]) -> str:
+def key_of(configuration: Mapping[str, Any]) -> str:
     """The content key of a cell."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()
 
 
 def _chosen(parameters: Any) -> dict[str, Any]:

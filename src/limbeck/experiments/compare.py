@@ -14,13 +14,13 @@ from joblib import Parallel, cpu_count, delayed
 
 from limbeck.data.own import PartitionedRows
 from limbeck.errors import LimbeckError, LimbeckWarning
-from limbeck.experiments.cached_runs import CachedResult, CachedRun, kept_of
+from limbeck.experiments.cached_runs import CachedResult, CachedRun, cached_result
 from limbeck.experiments.config import Experiment, check_table
-from limbeck.experiments.partition import deal
-from limbeck.experiments.plan import ComparedMethod, Plan
+from limbeck.experiments.partition import partition_rows
+from limbeck.experiments.plan import ComparedMethod, ComparisonPlan
 from limbeck.experiments.results import Results
 from limbeck.experiments.run import federation_of
-from limbeck.models.caching import CachingTrainer, Done
+from limbeck.models.caching import CachingTrainer, JobCache
 from limbeck.models.pool import PoolTrainer, Watch, end_with, unwatched
 from limbeck.models.trainers import Training, finish, is_network, trainer_for
 from limbeck.protocol.learning import Trainer
@@ -58,7 +58,9 @@ class Ran:
     warned: list[str] = field(default_factory=list)
 
 
-def compare(plan: Plan, results: Results, processes: int | None = None, watch: Watch = unwatched) -> list[Summary]:
+def compare(
+    plan: ComparisonPlan, results: Results, processes: int | None = None, watch: Watch = unwatched
+) -> list[Summary]:
     """The summary of every line; cells that are kept already are not run."""
     with results.alone():
         missing = [cached for key, cached in plan.runs.items() if results.find(key) is None]
@@ -123,16 +125,16 @@ class _Trainers:
     def are_of_this_process(self, cached: CachedRun) -> bool:
         try:
             return not isinstance(self.of(cached), PoolTrainer)
-        except LimbeckError:  # the cell's own reason, told when its turn comes
+        except LimbeckError:  # the run's own reason, reported when its turn comes
             return False
 
 
 def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> Iterator[Ran]:
     """Cells whose parties hold the same rows: the rows are dealt once, and fits that cells have in common done once."""
-    done: Done = {}
-    rehearsed: set[str] = set()
+    cache: JobCache = {}
+    smoke_tested: set[str] = set()
     try:
-        dealt = _read_only(deal(runs[0].experiment, runs[0].base))
+        partitioned = _read_only(partition_rows(runs[0].experiment, runs[0].base))
     except LimbeckError as error:
         yield from (Ran({cached.key: str(error)}) for cached in runs)
         return
@@ -141,9 +143,11 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", LimbeckWarning)
             try:
-                shared = CachingTrainer(trainers.of(cached), done)
-                result = federation_of(cached.experiment, cached.table, dealt).run(shared, rehearsed=rehearsed)
-                results.keep(kept_of(cached, result.record, shared.seconds))
+                shared = CachingTrainer(trainers.of(cached), cache)
+                result = federation_of(cached.experiment, cached.table, partitioned).run(
+                    shared, smoke_tested=smoke_tested
+                )
+                results.keep(cached_result(cached, result.record, shared.seconds))
             except LimbeckError as error:
                 ran.refused[cached.key] = str(error)
             except Exception as error:  # a user's own algorithm may raise anything; the other methods go on
@@ -152,17 +156,17 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
         yield ran
 
 
-def _read_only(dealt: PartitionedRows) -> PartitionedRows:
+def _read_only(partitioned: PartitionedRows) -> PartitionedRows:
     """Rows that many cells share are nobody's to change."""
-    for rows in (*dealt.private, dealt.public, dealt.test):
+    for rows in (*partitioned.private, partitioned.public, partitioned.test):
         for array in (rows.x, rows.y) if rows else ():
             array.setflags(write=False)
-    return dealt
+    return partitioned
 
 
 def _summary(line: ComparedMethod, results: Results, refused: Mapping[str, str]) -> Summary:
-    kept = {cached.experiment.seed: results.find(cached.key) for cached in line.runs}
-    there = {seed: each for seed, each in kept.items() if each is not None}
+    stored = {cached.experiment.seed: results.find(cached.key) for cached in line.runs}
+    there = {seed: each for seed, each in stored.items() if each is not None}
     reasons: dict[str, list[int]] = {}
     for cached in line.runs:
         if cached.key in refused:
@@ -186,26 +190,26 @@ def _note(reasons: Mapping[str, list[int]], all_seeds: int) -> str:
     if len(stopped) == all_seeds:
         return reason
     more = sorted(seed for _, seeds in others for seed in seeds)
-    told = f"; seed {', '.join(map(str, more))} could not run either" if more else ""
-    return f"seed {', '.join(map(str, stopped))}: {reason}{told}"
+    suffix = f"; seed {', '.join(map(str, more))} could not run either" if more else ""
+    return f"seed {', '.join(map(str, stopped))}: {reason}{suffix}"
 
 
-def _figures(kept: Sequence[CachedResult]) -> dict[str, Spread]:
+def _figures(stored: Sequence[CachedResult]) -> dict[str, Spread]:
     """Every figure that all cells have."""
     columns = {
-        **{name: [k.metrics and getattr(k.metrics, name) for k in kept] for name in METRICS},
-        **{name: [getattr(k, name) for k in kept] for name in COSTS},
+        **{name: [k.metrics and getattr(k.metrics, name) for k in stored] for name in METRICS},
+        **{name: [getattr(k, name) for k in stored] for name in COSTS},
     }
-    return {name: _spread(values) for name, values in columns.items() if kept and None not in values}
+    return {name: _spread(values) for name, values in columns.items() if stored and None not in values}
 
 
 def _spread(values: Sequence[float]) -> Spread:
     return Spread(fmean(values), stdev(values) if len(values) > 1 else None)
 
 
-def _epsilon(kept: Sequence[CachedResult]) -> dict[str, float | None]:
-    observers = dict.fromkeys(observer for each in kept for observer in each.epsilon)
-    seen = {observer: [each.epsilon.get(observer, 0.0) for each in kept] for observer in observers}
+def _epsilon(stored: Sequence[CachedResult]) -> dict[str, float | None]:
+    observers = dict.fromkeys(observer for each in stored for observer in each.epsilon)
+    seen = {observer: [each.epsilon.get(observer, 0.0) for each in stored] for observer in observers}
     return {
         observer: None if None in values else max(v for v in values if v is not None)
         for observer, values in seen.items()

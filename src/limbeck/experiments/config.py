@@ -81,7 +81,7 @@ def _draw(value: Any) -> Draw | FromFile:
 
 
 def split_in(value: Any) -> Split:
-    kind, parameters = _apart(value, "kind", 'split = { kind = "dirichlet", beta = 0.5 }')
+    kind, parameters = _name_and_parameters(value, "kind", 'split = { kind = "dirichlet", beta = 0.5 }')
     if kind not in SPLITS:
         raise LimbeckError(f"unknown kind {kind!r}; {did_you_mean(kind, SPLITS)}")
     within = parameters.pop("within", None)
@@ -102,18 +102,18 @@ def _names(value: Any) -> str | list[str] | None:
 
 
 def model_in(value: Any) -> Model:
-    _apart(value, "name", '{ name = "random-forest", max_depth = 6 }')
+    _name_and_parameters(value, "name", '{ name = "random-forest", max_depth = 6 }')
     return model_from(value)
 
 
 def algorithm_in(value: Any) -> Algorithm:
-    name, parameters = _apart(value, "name", 'name = "fedkt"')
+    name, parameters = _name_and_parameters(value, "name", 'name = "fedkt"')
     return from_table(algorithm_named(name), parameters)
 
 
 def budget_in(value: Any) -> Budget:
     if not isinstance(value, dict):
-        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, towards = "public", unit = "row" }')
+        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, observer = "public", unit = "example" }')
     return from_table(Budget, value)
 
 
@@ -271,7 +271,7 @@ def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
         raise LimbeckError(f"{where}: {first_problem(error)}") from error
 
 
-def _apart(value: Any, key: str, example: str) -> tuple[str, dict[str, Any]]:
+def _name_and_parameters(value: Any, key: str, example: str) -> tuple[str, dict[str, Any]]:
     """A table's name or kind, and its other keys."""
     if not isinstance(value, dict) or not isinstance(value.get(key), str):
         raise LimbeckError(f"needs a table with a {key}, such as {example}")

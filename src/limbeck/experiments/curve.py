@@ -44,7 +44,7 @@ class Curve:
         if not new:
             return
         self._seen = set(models)
-        on_a_gpu = engine.server.trainer.said.get("device") == "cuda"
+        on_a_gpu = engine.server.trainer.description.get("device") == "cuda"
         accuracy = self._asked(engine) if on_a_gpu else {}
         accuracy |= self._scored({p: model for p, model in enumerate(models) if model and p not in accuracy})
         exchange = len(engine.traffic.exchanges) - 1

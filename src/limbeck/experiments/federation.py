@@ -10,10 +10,10 @@ import numpy as np
 from limbeck.data.mapping import cache_of, mapped
 from limbeck.data.schema import Schema
 from limbeck.data.sets import data_folder
-from limbeck.data.suitability import FEWEST_ROWS, GOOD_COVERAGE, coverage
+from limbeck.data.suitability import GOOD_COVERAGE, MIN_ROWS, coverage
 from limbeck.engines.engine import Engine
 from limbeck.engines.in_process import InProcess
-from limbeck.engines.sites import Run
+from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.curve import Curve
@@ -49,13 +49,13 @@ class Federation:
     public: Rows | None = None
     test: Rows | None = None
     schema: Schema | None = None
-    public_is_kindred: bool = False  # drawn at random from the same rows as the private ones
+    public_is_from_same_source: bool = False  # drawn at random from the same rows as the private ones
     public_is_labelled: bool = False
     classes_are_private: bool = False  # read off the labels of private rows
     tests_private_rows: bool = False  # the test rows are taken out of a user's own private file
     config: Mapping[str, Any]
     noise: Noise = "simulated"
-    book: LedgerStore = field(default_factory=LedgerStore)
+    ledger_store: LedgerStore = field(default_factory=LedgerStore)
     names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
@@ -96,21 +96,21 @@ class Federation:
 
     def sites(self, trainer: Trainer) -> tuple[Site, list[Silo]]:
         """The server and the silos; labels of public rows go only to an algorithm that needs them."""
-        run = Run(
+        run = RunContext(
             algorithm=self.algorithm,
             public=self._public_rows(),
             classes=len(self.classes),
             seed=self.seed,
             parties=len(self.private),
             noise=self.noise,
-            name=self.book.run,
+            name=self.ledger_store.run,
         )
-        secret = self.book.secret if self.noise == "secure" else None
+        secret = self.ledger_store.secret if self.noise == "secure" else None
         silos = [
-            run.party(party, rows, model, trainer, self.book.of(title), secret, title=title)
+            run.party(party, rows, model, trainer, self.ledger_store.of(title), secret, title=title)
             for party, (rows, model, title) in enumerate(zip(self.private, self.models, self.titles, strict=True))
         ]
-        return run.server(self.server_model, trainer, self.book.of(SERVER), secret), silos
+        return run.server(self.server_model, trainer, self.ledger_store.of(SERVER), secret), silos
 
     def check_plan(self) -> None:
         """Refuse, before anyone trains, noise that cannot be had and a run that cannot fit into its budget."""
@@ -120,9 +120,9 @@ class Federation:
         releases = planned_releases(self.algorithm.disclosures, facts, rows)
         guarantees(releases, delta_of(self.algorithm, releases), self.algorithm.rows_per_person)
         known = dict(zip(self._numbered, self.titles, strict=True))
-        self.book.check_plan([replace(row, site=known.get(row.site, row.site)) for row in releases])
+        self.ledger_store.check_plan([replace(row, site=known.get(row.site, row.site)) for row in releases])
         self._warn_of_few_rows()
-        if self.book.budgets and not self.algorithm.is_private:
+        if self.ledger_store.budgets and not self.algorithm.is_private:
             warnings.warn("there is a budget, but nothing is noised: see privacy.md", LimbeckWarning, stacklevel=2)
 
     def _warn_of_few_rows(self) -> None:
@@ -153,9 +153,9 @@ class Federation:
 
     def warn_of_strange_public_rows(self) -> None:
         """Each party looks for itself whether the public rows lie near its own."""
-        if self.public is None or self.public_is_kindred or len(self.public) < FEWEST_ROWS:
+        if self.public is None or self.public_is_from_same_source or len(self.public) < MIN_ROWS:
             return
-        large = [(party, rows) for party, rows in enumerate(self.private) if len(rows) >= FEWEST_ROWS]
+        large = [(party, rows) for party, rows in enumerate(self.private) if len(rows) >= MIN_ROWS]
         poor = [party for party, rows in large if coverage(self.public.x, rows.x) < GOOD_COVERAGE]
         if poor:
             warnings.warn(
@@ -165,12 +165,12 @@ class Federation:
                 stacklevel=2,
             )
 
-    def run(self, trainer: Trainer, clock: Clock | None = None, rehearsed: set[str] | None = None) -> Result:
+    def run(self, trainer: Trainer, clock: Clock | None = None, smoke_tested: set[str] | None = None) -> Result:
         """Run in this process; the trainer decides on how many cores."""
         clock = clock or Clock()
         with clock.phase("smoke test"):
             self.check_plan()
-            self.smoke_test(rehearsed)
+            self.smoke_test(smoke_tested)
             self.warn_of_strange_public_rows()
         engine = InProcess(self.algorithm, *self.sites(trainer), trainer)
         return self.finish(engine, clock)
@@ -182,14 +182,14 @@ class Federation:
             engine.watch = curve.look
         with clock.phase("learn"):
             outcome = engine.run()
-        kept = {silo.party: silo.installed for silo in engine.silos if silo.installed and not outcome.model}
+        installed = {silo.party: silo.installed for silo in engine.silos if silo.installed and not outcome.model}
         with clock.phase("score"):
-            by_party = {party: curve.metrics(onnx) for party, onnx in kept.items()} if curve else {}
+            by_party = {party: curve.metrics(onnx) for party, onnx in installed.items()} if curve else {}
             metrics = curve.metrics(outcome.model) if outcome.model and curve else None
         if by_party:
             metrics = mean_metrics(list(by_party.values()))
         model = self._classifier(outcome.model) if outcome.model else None
-        models = {party: self._classifier(onnx) for party, onnx in kept.items()}
+        models = {party: self._classifier(onnx) for party, onnx in installed.items()}
         whole = self._record(engine, outcome, metrics, by_party, clock, curve.points if curve else [])
         if not self.is_real:
             return Result(model, models, whole)
@@ -206,7 +206,7 @@ class Federation:
 
     def bounds(self, trainer: Trainer) -> dict[str, list[float | None]]:
         """What the parties' models would reach if all rows were everybody's: the accuracy of each."""
-        record = replace(self, algorithm=self.check_bounds(), book=LedgerStore()).run(trainer).record
+        record = replace(self, algorithm=self.check_bounds(), ledger_store=LedgerStore()).run(trainer).record
         return {record.algorithm: [party.metrics.accuracy if party.metrics else None for party in record.parties]}
 
     def _classifier(self, onnx: bytes) -> Classifier:
@@ -263,7 +263,7 @@ class Federation:
             timing={
                 **clock.timing(),
                 "engine": engine.name,
-                "training": dict(engine.server.trainer.said),
+                "training": dict(engine.server.trainer.description),
                 "requests": [{"request": e.request, "seconds": e.seconds} for e in traffic.exchanges],
             },
             curve=curve,
@@ -277,12 +277,12 @@ def check_one_network(algorithm: str, models: Sequence[Any], server_model: Any) 
     for party, model in enumerate(models):
         if not is_gradient_trained(model) or model.architecture != server_model.architecture:
             raise LimbeckError(
-                f"{algorithm} hands out weights: party {party} has another network ({_told(model)}) than the server "
-                f"({_told(server_model)})"
+                f"{algorithm} hands out weights: party {party} has another network ({_model_text(model)}) than the "
+                f"server ({_model_text(server_model)})"
             )
 
 
-def _told(model: Any) -> str:
+def _model_text(model: Any) -> str:
     """A model's name and parameters."""
     parameters = {key: value for key, value in model.description.items() if key not in ("name", "recipe", "repr")}
     return " ".join([model.name, *(f"{key}={value}" for key, value in parameters.items())])

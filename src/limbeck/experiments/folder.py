@@ -33,7 +33,7 @@ class RunFolder:
                 raise LimbeckError(f"{self.path} exists already; name another folder with --out")
             self._made = [folder for folder in self.path.parents if not folder.exists()]
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._draft = Path(tempfile.mkdtemp(prefix=".run-", dir=self.path.parent))
+            self._temporary = Path(tempfile.mkdtemp(prefix=".run-", dir=self.path.parent))
         except OSError as error:
             raise LimbeckError(f"cannot write to {self.path}: {error.strerror}") from error
         return self
@@ -42,23 +42,23 @@ class RunFolder:
         """Where the folder is now: another run may have taken the name meanwhile, then a number is added."""
         try:
             for name, data in files.items():
-                target = self._draft / name
+                target = self._temporary / name
                 target.parent.mkdir(0o700 if self.private else 0o777, exist_ok=True)
                 mode = 0o600 if self.private or name.startswith(LEDGER) else 0o666
                 with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                     file.write(data)
             if not self.private:
-                self._draft.chmod(0o755)
+                self._temporary.chmod(0o755)
             return self._named()
         except OSError as error:
             raise LimbeckError(f"cannot write {self.path}: {error.strerror}; nothing was kept") from error
 
     def _named(self) -> Path:
         for number in count(1):
-            place = self.path if number == 1 else self.path.with_name(f"{self.path.name}-{number}")
+            path = self.path if number == 1 else self.path.with_name(f"{self.path.name}-{number}")
             try:
-                os.rename(self._draft, place)  # in one step: a kill leaves the name free, or the folder whole
-                return place
+                os.rename(self._temporary, path)  # in one step: a kill leaves the name free, or the folder whole
+                return path
             except OSError as error:
                 if error.errno not in TAKEN:
                     raise
@@ -67,7 +67,7 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self._draft, ignore_errors=True)
+        shutil.rmtree(self._temporary, ignore_errors=True)
         for folder in self._made:
             if any(folder.iterdir()):
                 break
@@ -75,18 +75,18 @@ class RunFolder:
 
 
 @contextmanager
-def ledger_beside(folder: Path, kept: Path | None) -> Iterator[Path]:
+def ledger_beside(folder: Path, named_ledger: Path | None) -> Iterator[Path]:
     """Where a run's releases are written down before they leave: the ledger that the user keeps, or one of its own.
 
     Its own lies beside the folder until the run is whole. After a kill it stays there, and the same run goes on with
     it; where nothing was released, nothing stays.
     """
-    path = kept or folder.with_name(f"{folder.name}.{LEDGER}")
+    path = named_ledger or folder.with_name(f"{folder.name}.{LEDGER}")
     began = path.exists()
     try:
         yield path
     finally:
-        if kept is None and not began and path.exists() and not _holds_releases(path):
+        if named_ledger is None and not began and path.exists() and not _holds_releases(path):
             remove_ledger(path)
 
 

@@ -12,7 +12,7 @@ from limbeck.protocol.rows import Rows
 from limbeck.protocol.streams import stream
 
 
-def deal(experiment: Source, base: Path = Path()) -> PartitionedRows:
+def partition_rows(experiment: Source, base: Path = Path()) -> PartitionedRows:
     """Rows from a named data set, from one file, or from a file a party; paths are relative to `base`."""
     config, seed = experiment.data, experiment.seed
     if isinstance(config.name, list):
@@ -24,8 +24,8 @@ def deal(experiment: Source, base: Path = Path()) -> PartitionedRows:
         data = replace(load_file(base / config.path), name=Path(config.path).name)
         if config.classes is not None:
             data = data.numbered(config.classes, UNNAMED)
-        dealt = _data_set(data, config, seed, base)
-        return replace(dealt, classes_are_private=config.classes is None)
+        partitioned = _data_set(data, config, seed, base)
+        return replace(partitioned, classes_are_private=config.classes is None)
     files = Files(
         private=[base / path for path in experiment.files or [str(config.path)]],
         label=config.label,
@@ -44,31 +44,31 @@ def deal(experiment: Source, base: Path = Path()) -> PartitionedRows:
     [rows] = own.private
     test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
     data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y)
-    dealt = _split(data, config, seed)
-    public = own.public or dealt.public
-    return replace(dealt, public=public, schema=own.schema, classes_are_private=own.classes_are_private)
+    partitioned = _split(data, config, seed)
+    public = own.public or partitioned.public
+    return replace(partitioned, public=public, schema=own.schema, classes_are_private=own.classes_are_private)
 
 
 def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> PartitionedRows:
     """A data set of arrays; its public rows may be a file of arrays."""
     if isinstance(config.test, FromFile):
         raise LimbeckError("data.test: a file goes with a table in data.path or [[party]] data, not with arrays")
-    dealt = _split(data, config, seed)
+    partitioned = _split(data, config, seed)
     if not isinstance(config.public, FromFile):
-        return dealt
+        return partitioned
     public = load_file(base / config.public.path)
     if public.x.shape[1:] != data.x.shape[1:]:
         raise LimbeckError(
             f"data.public: {public.name} has rows of {public.x.shape[1:]}, {data.name} of {data.x.shape[1:]}"
         )
-    return replace(dealt, public=Rows(as_float(public.x), public.y))
+    return replace(partitioned, public=Rows(as_float(public.x), public.y))
 
 
 def _split(data: DataSet, config: Data, seed: int) -> PartitionedRows:
     public, test = (source if isinstance(source, Draw) else None for source in (config.public, config.test))
     parts = draw_parts(data, public, test, seed)
     groups = {name: members[parts.private] for name, members in data.groups.items()}
-    held = config.split.deal(data.y[parts.private], groups, config.parties, stream(seed, "split"))
+    held = config.split.partition(data.y[parts.private], groups, config.parties, stream(seed, "split"))
     first = len(parts.classes) - len(data.classes)  # classes of the public rows come before those of the private ones
     private = [data.rows(parts.private[rows]) for rows in held]
     return PartitionedRows(

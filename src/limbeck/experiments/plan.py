@@ -24,7 +24,7 @@ class ComparedMethod:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ComparisonPlan:
     """All lines; every cell was checked, none has run."""
 
     file: Path
@@ -43,7 +43,7 @@ class Plan:
 
 def plan(
     file: Path, methods: Sequence[str] = (), over: Sequence[str] = (), seeds: int = 5, settings: Sequence[str] = ()
-) -> Plan:
+) -> ComparisonPlan:
     """The file's own method and those beside it, on the same rows, for every combination of swept values."""
     if seeds < 1:
         raise LimbeckError(f"--seeds {seeds}: at least one seed is needed")
@@ -56,10 +56,10 @@ def plan(
         values = {key: value_of(text) for key, text in swept.items()}
         own = str(changed.get("algorithm", {}).get("name"))
         for method in dict.fromkeys([own, *methods]):
-            runs = [_cell(file, changed, method, seed) for seed in chosen]
+            runs = [_cached_run(file, changed, method, seed) for seed in chosen]
             lines.append(ComparedMethod(method, values, runs))
     order = list(dict.fromkeys(line.method for line in lines))
-    return Plan(file, sorted(lines, key=lambda line: order.index(line.method)), chosen)
+    return ComparisonPlan(file, sorted(lines, key=lambda line: order.index(line.method)), chosen)
 
 
 def methods_in(text: str) -> list[str]:
@@ -86,7 +86,7 @@ def _combinations(over: Sequence[str]) -> Iterator[dict[str, str]]:
     return (dict(zip(keys, chosen, strict=True)) for chosen in product(*texts))
 
 
-def _cell(file: Path, table: dict[str, Any], method: str, seed: int) -> CachedRun:
+def _cached_run(file: Path, table: dict[str, Any], method: str, seed: int) -> CachedRun:
     name, parameters = _method(method)
     other = [] if name == table.get("algorithm", {}).get("name") else [f"algorithm.name={name}"]
     changed, _ = override(table, [f"seed={seed}", *other])

@@ -35,18 +35,18 @@ class Classifier:
     def onnx(self) -> bytes:
         return self.packed.data
 
-    def ask(self, x: Any) -> tuple[Array, Array | None]:
+    def predict_both(self, x: Any) -> tuple[Array, Array | None]:
         """Class names and, where the model has them, probabilities: of rows or of a file of rows."""
         labels, scores = self.packed.run(self._rows(x))
         return self.classes_[labels], scores if self.packed.has_probabilities else None
 
     def predict(self, x: Any) -> Array:
         """Class names, of rows or of a file of rows."""
-        return self.ask(x)[0]
+        return self.predict_both(x)[0]
 
     def predict_proba(self, x: Any) -> Array:
         """[rows, classes] in the order of `classes_`."""
-        scores = self.ask(x)[1]
+        scores = self.predict_both(x)[1]
         if scores is None:
             raise LimbeckError("this model votes, but has no probabilities")
         return scores
@@ -80,19 +80,19 @@ def load(path: str | Path) -> Classifier:
     with reading(Path(path)):
         onnx = Path(path).read_bytes()
     try:
-        said = PackedModel(onnx).metadata
+        metadata = PackedModel(onnx).metadata
     except LimbeckError as error:
         raise LimbeckError(f"{path}: {error}") from error
-    if CLASSES not in said:
+    if CLASSES not in metadata:
         raise LimbeckError(f"{path} does not name its classes: it is not a model that a run wrote")
-    schema = Schema.from_json(said[SCHEMA], str(path)) if SCHEMA in said else None
-    return Classifier(onnx, np.array(json.loads(said[CLASSES])), tuple(json.loads(said[ROW])), schema)
+    schema = Schema.from_json(metadata[SCHEMA], str(path)) if SCHEMA in metadata else None
+    return Classifier(onnx, np.array(json.loads(metadata[CLASSES])), tuple(json.loads(metadata[ROW])), schema)
 
 
 def labelled(onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema | None) -> bytes:
     """A model that carries its class names, the shape of its rows and its schema."""
-    said = {CLASSES: json.dumps(classes.tolist()), ROW: json.dumps(row)}
-    return with_metadata(onnx, said | ({SCHEMA: schema.to_json()} if schema else {}))
+    metadata = {CLASSES: json.dumps(classes.tolist()), ROW: json.dumps(row)}
+    return with_metadata(onnx, metadata | ({SCHEMA: schema.to_json()} if schema else {}))
 
 
 @dataclass(frozen=True, slots=True)

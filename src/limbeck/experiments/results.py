@@ -27,7 +27,7 @@ class Results:
 
     @property
     def runs(self) -> Path:
-        return self.folder / "cells"
+        return self.folder / "runs"
 
     def find(self, key: str) -> CachedResult | None:
         path = self.runs / f"{key}.json"
@@ -36,13 +36,13 @@ class Results:
         with reading(path):
             return CachedResult.from_json(path.read_text(encoding="utf-8"), key, str(path))
 
-    def keep(self, kept: CachedResult) -> None:
-        path = self.runs / f"{kept.key}.json"
+    def keep(self, result: CachedResult) -> None:
+        path = self.runs / f"{result.key}.json"
         if path.exists():
             return
         try:
             with AtomicFile(path) as file:
-                file.write(kept.to_json().encode())
+                file.write(result.to_json().encode())
         except OSError as error:
             raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
 
@@ -52,18 +52,20 @@ class Results:
             self.runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LimbeckError(f"cannot write to {self.folder}: {error.strerror}") from error
-        told = f"another comparison runs into {self.folder}: wait for it, or name another folder with --out"
-        return locked(self.folder / ".lock", told)
+        problem = f"another comparison runs into {self.folder}: wait for it, or name another folder with --out"
+        return locked(self.folder / ".lock", problem)
 
     def merge(self, other: "Results") -> Merged:
         """Take in cells that were made elsewhere; all are read and checked before the first is taken."""
         if not other.runs.is_dir():
             raise LimbeckError(f"{other.folder} is not a results folder: it has no folder cells")
-        theirs = [kept for path in sorted(other.runs.glob("[!.]*.json")) if (kept := other.find(path.stem))]
+        theirs = [result for path in sorted(other.runs.glob("[!.]*.json")) if (result := other.find(path.stem))]
         with self.alone():
-            ours = [self.find(kept.key) for kept in theirs]
-            for kept in theirs:
-                self.keep(kept)
+            ours = [self.find(result.key) for result in theirs]
+            for result in theirs:
+                self.keep(result)
         new = ours.count(None)
-        same = sum(mine is not None and mine.metrics == kept.metrics for mine, kept in zip(ours, theirs, strict=True))
+        same = sum(
+            mine is not None and mine.metrics == result.metrics for mine, result in zip(ours, theirs, strict=True)
+        )
         return Merged(new, same, len(theirs) - new - same)

@@ -17,7 +17,7 @@ from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import deal
+from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.result import Result
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
@@ -31,30 +31,33 @@ from limbeck.protocol.rows import Array, Rows, content_hash
 
 
 def federation_of(
-    experiment: Experiment, config: Mapping[str, Any], dealt: PartitionedRows, book: LedgerStore | None = None
+    experiment: Experiment,
+    config: Mapping[str, Any],
+    partitioned: PartitionedRows,
+    ledger_store: LedgerStore | None = None,
 ) -> Federation:
     """The federation that an experiment describes, its rows dealt; `config` is what the record keeps of it."""
-    if dealt.test is None and experiment.data.name:
+    if partitioned.test is None and experiment.data.name:
         name = experiment.data.name if isinstance(experiment.data.name, str) else " and ".join(experiment.data.name)
         raise LimbeckError(f"{name} has no official test rows: say how many to set aside with data.test")
     _check_public_share(experiment)
     return Federation(
         algorithm=experiment.algorithm,
         seed=experiment.seed,
-        classes=np.array(dealt.classes),
-        private=dealt.private,
+        classes=np.array(partitioned.classes),
+        private=partitioned.private,
         models=[experiment.model_of(party) for party in range(experiment.parties)],
         server_model=experiment.server_model,
-        public=dealt.public,
-        test=dealt.test,
-        schema=dealt.schema,
-        classes_are_private=dealt.classes_are_private,
+        public=partitioned.public,
+        test=partitioned.test,
+        schema=partitioned.schema,
+        classes_are_private=partitioned.classes_are_private,
         tests_private_rows=experiment.takes_from_private(experiment.data.test),
-        public_is_kindred=isinstance(experiment.data.public, Draw) and experiment.data.public.name is None,
-        public_is_labelled=dealt.public_is_labelled,
+        public_is_from_same_source=isinstance(experiment.data.public, Draw) and experiment.data.public.name is None,
+        public_is_labelled=partitioned.public_is_labelled,
         config=config,
         noise=experiment.noise_source,
-        book=book or LedgerStore(budget=experiment.budget),
+        ledger_store=ledger_store or LedgerStore(budget=experiment.budget),
         names=experiment.names,
     )
 
@@ -85,9 +88,9 @@ def run_experiment(
     names, which several runs share, a run that ended is never repeated: the same experiment is a new run.
     """
     clock = Clock()
-    with closing(LedgerStore(ledger, budget=experiment.budget)) as book:
+    with closing(LedgerStore(ledger, budget=experiment.budget)) as ledger_store:
         with clock.phase("data"):
-            federation = federation_of(experiment, config, deal(experiment, base), book)
+            federation = federation_of(experiment, config, partition_rows(experiment, base), ledger_store)
         if experiment.bounds:
             federation.check_bounds()
         trainer = trainer_for(experiment.training, experiment.models, processes, watch, base, federation.is_real)
@@ -102,16 +105,16 @@ def run_experiment(
 def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, shares: bool) -> Result:
     """Run a federation under its identifier in the ledger; `shares` marks the end, where other runs may follow."""
     known = federation.names is not None or "data" in federation.config  # who party 0 is
-    if federation.book.begin(_facts(federation), resumes=known):
+    if federation.ledger_store.begin(_facts(federation), resumes=known):
         warnings.warn(
-            f"{federation.book.path} holds a run with the same settings that did not end: it is resumed, and what it "
-            "released is used again; for a new run use another seed or another ledger",
+            f"{federation.ledger_store.path} holds a run with the same settings that did not end: it is resumed, and "
+            "what it released is used again; for a new run use another seed or another ledger",
             LimbeckWarning,
             stacklevel=3,
         )
     result = federation.run(trainer, clock)
     if shares:
-        federation.book.end()
+        federation.ledger_store.end()
     return result
 
 
@@ -209,8 +212,8 @@ def run(
     )
     models = [*federation.models, federation.server_model]
     trainer = trainer_for(training or Training(), models, processes, watch, isolated=federation.is_real)
-    with closing(LedgerStore(Path(ledger) if ledger else None, budget=budget)) as book:
-        result = _recorded(replace(federation, book=book), trainer, None, shares=True)
+    with closing(LedgerStore(Path(ledger) if ledger else None, budget=budget)) as ledger_store:
+        result = _recorded(replace(federation, ledger_store=ledger_store), trainer, None, shares=True)
     finish(trainer)
     return result
 

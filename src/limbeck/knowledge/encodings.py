@@ -14,10 +14,10 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array, flat
 
-FEWEST, MOST = 5, 40
+MIN_COMPONENTS, MAX_COMPONENTS = 5, 40
 LANDMARKS = 500  # rows that have a kernel around them
 ROUNDING = 1e-9  # what is weaker than that beside the strongest may be rounding
-LONGEST = 1.001  # entry of an orthonormal basis, with room for rounding
+MAX_ENTRY = 1.001  # entry of an orthonormal basis, with room for rounding
 
 
 class PerRow:
@@ -57,7 +57,7 @@ class BasisEncoding(ABC):
 
     def check(self, rows: int, number: int) -> None:
         """Raise unless the basis has this shape and entries such that every length can be computed."""
-        if self.basis.shape != (rows, number) or not (np.abs(self.basis) < LONGEST).all():
+        if self.basis.shape != (rows, number) or not (np.abs(self.basis) < MAX_ENTRY).all():
             raise LimbeckError(f"a basis of shape {self.basis.shape}, not {(rows, number)} numbers up to 1")
 
     def encode(self, votes: Array) -> Array:
@@ -87,12 +87,12 @@ class PrincipalComponents(BasisEncoding):
 
 def number_of_components(voters: float, mu: float, classes: int) -> int:
     """As many as the voters' sum can carry: the more the larger it is against the noise, 2 / mu."""
-    return int(np.clip(round(voters * mu / np.sqrt(2 * classes)), FEWEST, MOST))
+    return int(np.clip(round(voters * mu / np.sqrt(2 * classes)), MIN_COMPONENTS, MAX_COMPONENTS))
 
 
 def components(x: Array, number: int) -> Array:
     """[rows, number]: the rows in their principal components, each as long as it is strong; fewer where no more are."""
-    return _strongest(_standardised(x), number)
+    return _strongest(_standardized(x), number)
 
 
 def kernel_components(x: Array, linear: Array, number: int) -> Array:
@@ -101,7 +101,7 @@ def kernel_components(x: Array, linear: Array, number: int) -> Array:
     Schoelkopf et al. 1998, with a Gaussian kernel as wide as the mean distance of rows, by Nystroem's approximation
     from some of the rows.
     """
-    values = _standardised(x)
+    values = _standardized(x)
     landmarks = values[np.linspace(0, len(values) - 1, min(len(values), LANDMARKS)).astype(int)]
     width = _distances(landmarks, landmarks).mean()
     if not width > 0:
@@ -115,7 +115,7 @@ def kernel_components(x: Array, linear: Array, number: int) -> Array:
     return _of_length_one(_strongest(rest - known @ (known.T @ rest), number, float((kernels**2).sum())))
 
 
-def _standardised(x: Array) -> Array:
+def _standardized(x: Array) -> Array:
     """Columns of mean 0 and deviation 1; those that are constant left out."""
     values = np.asarray(flat(x), np.float64)
     spread = values.std(axis=0)
@@ -136,10 +136,10 @@ def _strongest(values: Array, number: int, least: float = 0.0) -> Array:
     else:
         strength, vectors = np.linalg.eigh(values @ values.T)
         found = vectors * np.sqrt(np.maximum(strength, 0.0))
-    kept = np.argsort(strength)[::-1][:number]
-    kept = kept[strength[kept] > ROUNDING * max(strength.max(), least)]
-    heaviest = np.abs(found[:, kept]).argmax(axis=0)
-    return np.asarray(found[:, kept] * np.sign(found[heaviest, kept]))
+    chosen = np.argsort(strength)[::-1][:number]
+    chosen = chosen[strength[chosen] > ROUNDING * max(strength.max(), least)]
+    heaviest = np.abs(found[:, chosen]).argmax(axis=0)
+    return np.asarray(found[:, chosen] * np.sign(found[heaviest, chosen]))
 
 
 def _distances(some: Array, others: Array) -> Array:

@@ -15,7 +15,7 @@ Prior = Literal["estimated", "uniform"] | list[float]
 
 SWEEPS = 50
 BAND = 2.0  # standard errors
-FEWEST = 5  # rows of either class that a voter's belief is built on
+MIN_ROWS_PER_CLASS = 5  # rows of either class that a voter's belief is built on
 
 
 def matched(scores: Array, prior: Array) -> Array:
@@ -49,8 +49,8 @@ def _shares(found: Array, prior: Array, rows: int) -> Array:
     """
     band = BAND * np.sqrt(prior * (1 - prior) / rows)
     off = found - prior
-    left = np.where(np.abs(off) <= band, off, band**2 / np.where(off == 0, 1.0, off))
-    shares = np.maximum(prior + left, 0.0)
+    limited = np.where(np.abs(off) <= band, off, band**2 / np.where(off == 0, 1.0, off))
+    shares = np.maximum(prior + limited, 0.0)
     return np.asarray(shares / shares.sum()) if shares.any() else prior
 
 
@@ -96,6 +96,6 @@ def label_shift(own: Array, labels: Array, public: Array) -> float | None:
     public rows: a mean of the former's two means, in which share (Lipton, Wang & Smola 2018).
     """
     first, second = own[labels == 0], own[labels == 1]
-    if min(len(first), len(second)) < FEWEST or not second.mean() > first.mean():
+    if min(len(first), len(second)) < MIN_ROWS_PER_CLASS or not second.mean() > first.mean():
         return None
     return float(np.clip((public.mean() - first.mean()) / (second.mean() - first.mean()), 0.0, 1.0))

@@ -10,7 +10,7 @@ from limbeck.protocol.rows import Array
 
 Rule = Literal["mean", "median", "trimmed"]
 Trimmed = Annotated[float, Field(ge=0, lt=0.5)]  # share of parties left out at either end
-FAR, LEAST_SPREAD = 6.0, 0.02  # of how often parties agree
+FAR, MIN_SPREAD = 6.0, 0.02  # of how often parties agree
 
 
 def robust_mean(values: Array, rule: Rule, trimmed: float) -> Array:
@@ -34,7 +34,7 @@ def agreeing(labels: Array, agreed: Array) -> Array:
     """
     often = (labels == agreed).mean(axis=(1, 2))
     middle = np.median(often)
-    spread = max(float(np.median(np.abs(often - middle))), LEAST_SPREAD)
+    spread = max(float(np.median(np.abs(often - middle))), MIN_SPREAD)
     return np.asarray(often >= middle - FAR * spread)
 
 
@@ -49,18 +49,18 @@ def plausible_counts(counts: Array) -> Array:
     if not len(held):
         return np.zeros(counts.shape[1])
     totals = held.sum(axis=1)
-    mixes = held / totals[:, None]
-    away = np.abs(mixes - np.median(mixes, axis=0)).sum(axis=1)
+    distributions = held / totals[:, None]
+    away = np.abs(distributions - np.median(distributions, axis=0)).sum(axis=1)
     rows = np.minimum(totals, np.median(totals)) * (away <= 3 * np.median(away))
-    return np.asarray(rows @ mixes)
+    return np.asarray(rows @ distributions)
 
 
 def combined(votes: Array, rule: Rule | Literal["filtered"], trimmed: float) -> tuple[Array, Array]:
     """[parties, rows, classes] votes become [rows, classes] scores; and which parties were left out as Byzantine."""
     if rule in ("median", "trimmed"):
         return robust_mean(votes, rule, trimmed), np.zeros(len(votes), bool)
-    kept = np.ones(len(votes), bool)
+    included = np.ones(len(votes), bool)
     if rule == "filtered":
         agreed = robust_mean(votes, "median", trimmed).argmax(axis=1)
-        kept = agreeing(votes.argmax(axis=2)[:, None], agreed)
-    return np.asarray(votes[kept].sum(axis=0)), ~kept
+        included = agreeing(votes.argmax(axis=2)[:, None], agreed)
+    return np.asarray(votes[included].sum(axis=0)), ~included

@@ -8,8 +8,8 @@ import numpy as np
 from limbeck.knowledge.votes import winners
 from limbeck.protocol.rows import Array
 
-Exchange = Literal["logits", "softmax", "argmax"]
-LEAST = 1e-2  # a probability below it has the logit of this one, lest a tree's zeros outweigh all others
+ScoreFormat = Literal["logits", "softmax", "argmax"]
+MIN_PROBABILITY = 1e-2  # a probability below it has the logit of this one, lest a tree's zeros outweigh all others
 
 
 def exchanged(logits: Array, exchange: str) -> Array:
@@ -46,9 +46,9 @@ def alignment_rows(size: int, labels: Array | None, count: int, rng: np.random.G
         by_class = np.argsort(shuffled, kind="stable")
         sizes = np.bincount(shuffled)
         rank = np.arange(size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        place = np.empty(size)
-        place[by_class] = (rank + 0.5) / sizes[shuffled[by_class]]
-        order = order[np.argsort(place, kind="stable")]
+        position = np.empty(size)
+        position[by_class] = (rank + 0.5) / sizes[shuffled[by_class]]
+        order = order[np.argsort(position, kind="stable")]
     return np.sort(order[:count]).astype(np.min_scalar_type(size - 1))
 
 
@@ -62,7 +62,7 @@ def class_shares(counts: Array) -> Array:
     return np.where(total > 0, held / np.where(total > 0, total, 1.0), 1 / len(held))
 
 
-def fall_apart(counts: Array) -> bool:
+def classes_are_disconnected(counts: Array) -> bool:
     """Whether there are two groups of classes such that nobody holds rows of both: [parties, classes] counts."""
     held = counts[:, counts.any(axis=0)] > 0
     near = held.T.astype(np.int64) @ held  # classes that one party holds
@@ -90,7 +90,7 @@ def labels_of(agreed: Array) -> Array:
 
 def logits_of(probabilities: Array) -> Array:
     """Logits of a model that gives probabilities."""
-    return np.log(np.maximum(probabilities, LEAST))
+    return np.log(np.maximum(probabilities, MIN_PROBABILITY))
 
 
 def softmax(logits: Array) -> Array:

@@ -8,7 +8,7 @@ from limbeck.knowledge.votes import winners
 from limbeck.protocol.rows import UNANSWERED, Array
 
 NEIGHBOURS = 10
-KEPT = 0.2  # how much of an answer gives way to its neighbours'
+ALPHA = 0.2  # how much of an answer gives way to its neighbours'
 COMPONENTS = 50
 
 
@@ -29,8 +29,8 @@ def spread_labels(x: Array, labels: Array) -> Array:
     known = labels != UNANSWERED
     if known.all() or len(np.unique(labels[known])) == 1:
         return np.where(known, labels, labels[known][0])
-    places = components(x, COMPONENTS)
-    if not places.shape[1]:
+    coordinates = components(x, COMPONENTS)
+    if not coordinates.shape[1]:
         return np.where(known, labels, np.bincount(labels[known]).argmax())
-    spread = LabelSpreading(kernel="knn", n_neighbors=min(NEIGHBOURS, len(x) - 1), alpha=KEPT)
-    return np.asarray(spread.fit(places, labels).transduction_, np.int64)
+    spread = LabelSpreading(kernel="knn", n_neighbors=min(NEIGHBOURS, len(x) - 1), alpha=ALPHA)
+    return np.asarray(spread.fit(coordinates, labels).transduction_, np.int64)

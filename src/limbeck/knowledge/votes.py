@@ -8,8 +8,8 @@ from limbeck.protocol.rows import UNANSWERED, Array
 def tally(labels: Array, classes: int) -> Array:
     """Count the votes: [..., rows] class numbers of all voters become [rows, classes] counts."""
     rows = labels.shape[-1]
-    cell = np.arange(rows) * classes + labels
-    return np.bincount(cell.ravel(), minlength=rows * classes).reshape(rows, classes)
+    index = np.arange(rows) * classes + labels
+    return np.bincount(index.ravel(), minlength=rows * classes).reshape(rows, classes)
 
 
 def consistent_votes(labels: Array, classes: int) -> Array:
@@ -21,8 +21,8 @@ def consistent_votes(labels: Array, classes: int) -> Array:
     _, students, rows = labels.shape
     unanimous = (labels == labels[:, :1]).all(axis=1)
     party, row = np.nonzero(unanimous)
-    cell = row * classes + labels[party, 0, row]
-    parties = np.bincount(cell, minlength=rows * classes).reshape(rows, classes)
+    index = row * classes + labels[party, 0, row]
+    parties = np.bincount(index, minlength=rows * classes).reshape(rows, classes)
     return np.asarray(students * parties)
 
 

@@ -14,8 +14,8 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array, content_hash
 
 T = TypeVar("T")
-Done = dict[Any, tuple[Any, float]]
-MOST_BYTES = 2**30  # of results that are kept to be shared
+JobCache = dict[Any, tuple[Any, float]]
+MAX_CACHE_BYTES = 2**30  # of results that are kept to be shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,43 +38,43 @@ class Timed(Generic[T]):
 
 @dataclass(slots=True)
 class CachingTrainer:
-    """Hands on only those jobs whose like is not in `done` yet, which other trainers may share.
+    """Hands on only those jobs whose like is not in `cache` yet, which other trainers may share.
 
     `seconds` is what this trainer's jobs took on one core, whoever asked for them first. Results are read-only, for
     they are everybody's; a job that cannot be told from its like is not shared.
     """
 
     trainer: Trainer
-    done: Done = field(default_factory=dict)
+    cache: JobCache = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
-    def said(self) -> Mapping[str, Any]:
-        return self.trainer.said
+    def description(self) -> Mapping[str, Any]:
+        return self.trainer.description
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         known: dict[tuple[Any, ...], str] = {}
         keys = [key_of_job(job, classes, seed, known) or object() for job, seed in zip(jobs, seeds, strict=True)]
-        new = {key: i for i, key in enumerate(keys) if key not in self.done}
+        new = {key: i for i, key in enumerate(keys) if key not in self.cache}
         results = self.trainer.run([Timed(jobs[i]) for i in new.values()], classes, [seeds[i] for i in new.values()])
-        found = self.done | dict(zip(new, results, strict=True))
+        found = self.cache | dict(zip(new, results, strict=True))
         for result, _ in results:
             if isinstance(result, np.ndarray):
                 result.setflags(write=False)
         shared = {key: value for key, value in found.items() if isinstance(key, str)}
-        self.done.update({key: value for key, value in shared.items() if not isinstance(value[0], Failure)})
-        _forget_the_quickest(self.done)
+        self.cache.update({key: value for key, value in shared.items() if not isinstance(value[0], Failure)})
+        _forget_the_quickest(self.cache)
         self.seconds += sum(found[key][1] for key in keys)
         return [found[key][0] for key in keys]
 
 
-def _forget_the_quickest(done: Done) -> None:
+def _forget_the_quickest(cache: JobCache) -> None:
     """Rounds of weights would fill the memory; what took longest is worth most."""
-    excess = sum(map(_size, done.values())) - MOST_BYTES
-    for key in sorted(done, key=lambda key: done[key][1]) if excess > 0 else ():
+    excess = sum(map(_size, cache.values())) - MAX_CACHE_BYTES
+    for key in sorted(cache, key=lambda key: cache[key][1]) if excess > 0 else ():
         if excess <= 0:
             return
-        excess -= _size(done.pop(key))
+        excess -= _size(cache.pop(key))
 
 
 def _size(result: tuple[Any, float]) -> int:
@@ -91,19 +91,19 @@ def key_of_job(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], s
         return key_of_job(job.job, classes, seed, known)
     if not is_dataclass(job):
         return None
-    parts = [(part.name, _told(getattr(job, part.name), known)) for part in fields(job)]
-    if any(told is None for _, told in parts):
+    parts = [(part.name, _fingerprint(getattr(job, part.name), known)) for part in fields(job)]
+    if any(fingerprint is None for _, fingerprint in parts):
         return None
     kind = f"{type(job).__module__}.{type(job).__qualname__}"
     return hashlib.sha256(repr((kind, classes, seed, parts)).encode()).hexdigest()
 
 
-def _told(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
+def _fingerprint(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
     if isinstance(value, np.ndarray):
-        place = address(value)
-        if place not in known:
-            known[place] = content_hash(value)
-        return known[place]
+        position = address(value)
+        if position not in known:
+            known[position] = content_hash(value)
+        return known[position]
     if isinstance(value, bytes):
         return f"bytes {hashlib.sha256(value).hexdigest()}"
     if isinstance(value, Recipe | str | int | float | None):

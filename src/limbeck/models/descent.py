@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from limbeck.models.device import Device
 from limbeck.models.randomness import Dropout, augmented
-from limbeck.models.schedule import ABSENT, ADAM_BETAS, ADAM_EPSILON, BatchSchedule, Patience, rate
-from limbeck.models.weights import STEPS
+from limbeck.models.schedule import ABSENT, ADAM_BETAS, ADAM_EPSILON, BatchSchedule, EarlyStopping, rate
+from limbeck.models.weights import STEP_COUNT
 from limbeck.protocol.recipe import Recipe
 
 ASK_AT_ONCE = 2048
@@ -23,20 +23,20 @@ def train(
     y: Tensor,
     recipe: Recipe,
     seed: int,
-    place: Device,
+    device: Device,
     moments: dict[str, Tensor] | None = None,
     correction: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Train in place; `x`, `y` and the network are where they are to be trained.
 
-    The optimiser goes on with `moments`, where given, which afterwards are its own; `correction` is added to gradients.
+    The optimizer goes on with `moments`, where given, which afterwards are its own; `correction` is added to gradients.
     """
-    steps, patience = BatchSchedule(len(x), recipe, seed), Patience(recipe.patience)
+    steps, early_stopping = BatchSchedule(len(x), recipe, seed), EarlyStopping(recipe.patience)
     keyed_dropout(network)
-    if place.device == "cpu" and _bears_channels_last(network, x):  # pooling is much faster so
+    if device.type == "cpu" and _supports_channels_last(network, x):  # pooling is much faster so
         x = x.contiguous(memory_format=torch.channels_last)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimiser = _Optimiser(dict(network.named_parameters()), recipe, moments or {}, correction or {})
+    optimizer = _Optimizer(dict(network.named_parameters()), recipe, moments or {}, correction or {})
     best = network.state_dict()
     held_out = torch.from_numpy(steps.held_out).to(x.device)
     for epoch in range(recipe.epochs):
@@ -46,29 +46,29 @@ def train(
         keys = steps.keys(first, first + len(order)).tolist()
         for batch, size, key in zip(torch.from_numpy(order).to(x.device), present, keys, strict=True):
             rows = batch[:size]
-            outputs = _outputs(network, x[rows], recipe, key, place)
+            outputs = _outputs(network, x[rows], recipe, key, device)
             LOSSES[recipe.loss](outputs, y[rows], recipe.temperature).mean().backward()
-            optimiser.step(rate(recipe, epoch))
+            optimizer.step(rate(recipe, epoch))
         if len(held_out):
-            if patience.sees(loss_on(network.eval(), x[held_out], y[held_out], recipe)):
+            if early_stopping.sees(loss_on(network.eval(), x[held_out], y[held_out], recipe)):
                 best = copy.deepcopy(network.state_dict())
-            if patience.spent:
+            if early_stopping.spent:
                 break
     if len(held_out):
         network.load_state_dict(best)
     if moments is not None:
-        moments.update(optimiser.moments())
+        moments.update(optimizer.moments())
 
 
-def _outputs(network: nn.Module, x: Tensor, recipe: Recipe, key: int, place: Device) -> Tensor:
+def _outputs(network: nn.Module, x: Tensor, recipe: Recipe, key: int, device: Device) -> Tensor:
     for part in network.modules():
         if isinstance(part, Dropout):
             part.key.fill_(key)
             part.calls = 0
     if recipe.augmentation != "none":
         x = augmented(x, torch.tensor(key, device=x.device), recipe.augmentation)
-    with torch.autocast(place.device, torch.bfloat16, enabled=place.halves):
-        return cast(Tensor, network(x)).to(place.dtype)
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.halves):
+        return cast(Tensor, network(x)).to(device.dtype)
 
 
 def keyed_dropout(network: nn.Module) -> None:
@@ -82,7 +82,7 @@ def keyed_dropout(network: nn.Module) -> None:
                 number += 1
 
 
-def _bears_channels_last(network: nn.Module, x: Tensor) -> bool:
+def _supports_channels_last(network: nn.Module, x: Tensor) -> bool:
     """Whether images may lie in memory with channels last: a network that takes views of them may not bear it."""
     if x.ndim != 4 or not any(isinstance(part, nn.Conv2d) for part in network.modules()):
         return False
@@ -102,7 +102,7 @@ def loss_on(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> float:
         return float(LOSSES[recipe.loss](torch.cat(parts), y, recipe.temperature).mean())
 
 
-class _Optimiser:
+class _Optimizer:
     """Adam or SGD by torch's fused kernels, without `torch.optim`, whose first use imports a compiler for a second."""
 
     def __init__(
@@ -119,38 +119,38 @@ class _Optimiser:
             [correction.get(name, nothing).to(weight) for name, weight in weights.items()] if correction else []
         )
         self.first, self.second = ([torch.zeros_like(weight) for weight in self.weights] for _ in range(2))
-        self.taken = int(moments[STEPS]) if moments else 0
+        self.taken = int(moments[STEP_COUNT]) if moments else 0
         self.steps = [torch.full((), float(self.taken), device=weight.device) for weight in self.weights]
-        for number, kept in enumerate((self.first, self.second)):
-            for name, values in zip(self.names, kept, strict=True):
+        for number, states in enumerate((self.first, self.second)):
+            for name, values in zip(self.names, states, strict=True):
                 if (key := f"{name}#{number}") in moments:
                     values.copy_(moments[key])
 
     def moments(self) -> dict[str, Tensor]:
         """What another training goes on with."""
-        kept = (self.first,) if self.recipe.optimiser == "sgd" else (self.first, self.second)
+        states = (self.first,) if self.recipe.optimizer == "sgd" else (self.first, self.second)
         found = {
             f"{name}#{number}": values
-            for number, every in enumerate(kept)
+            for number, every in enumerate(states)
             for name, values in zip(self.names, every, strict=True)
         }
-        return {**found, STEPS: torch.tensor([self.taken])}
+        return {**found, STEP_COUNT: torch.tensor([self.taken])}
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
         """Move every weight against its gradient, and forget the gradients."""
         self.taken += 1
-        used = [place for place, weight in enumerate(self.weights) if weight.grad is not None]
+        used = [device for device, weight in enumerate(self.weights) if weight.grad is not None]
         weights, first, second, steps = (
-            [values[place] for place in used] for values in (self.weights, self.first, self.second, self.steps)
+            [values[device] for device in used] for values in (self.weights, self.first, self.second, self.steps)
         )
         gradients = [cast(Tensor, weight.grad) for weight in weights]
-        for place, gradient in zip(used, gradients, strict=True):
+        for device, gradient in zip(used, gradients, strict=True):
             if self.anchors:
-                gradient.add_(self.weights[place] - self.anchors[place], alpha=self.recipe.proximal)
+                gradient.add_(self.weights[device] - self.anchors[device], alpha=self.recipe.proximal)
             if self.correction:
-                gradient.add_(self.correction[place])
-        if self.recipe.optimiser == "sgd":
+                gradient.add_(self.correction[device])
+        if self.recipe.optimizer == "sgd":
             torch._fused_sgd_(
                 weights,
                 gradients,

@@ -13,7 +13,7 @@ from limbeck.models.trainers import Precision
 class Device:
     """A device and a precision. `tf32` rounds the factors of products, `bfloat16` stores them so, too."""
 
-    device: str = "cpu"
+    type: str = "cpu"
     precision: Precision = "float32"
 
     @property
@@ -31,7 +31,7 @@ class Device:
         cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
         before = (cudnn.allow_tf32, matmul.allow_tf32, cudnn.deterministic, cudnn.benchmark)
         rounded, threads = self.precision == "tf32", torch.get_num_threads()
-        if self.device == "cpu":
+        if self.type == "cpu":
             torch.set_num_threads(1)
         cudnn.allow_tf32, matmul.allow_tf32, cudnn.deterministic, cudnn.benchmark = rounded, rounded, True, False
         try:
@@ -41,4 +41,4 @@ class Device:
             cudnn.allow_tf32, matmul.allow_tf32, cudnn.deterministic, cudnn.benchmark = before
 
 
-HERE = Device()
+CPU = Device()

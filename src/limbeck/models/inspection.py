@@ -35,7 +35,7 @@ ArrayFeatureExtractor Binarizer Imputer LabelEncoder LinearClassifier LinearRegr
 SVMClassifier SVMRegressor Scaler TreeEnsembleClassifier TreeEnsembleRegressor
 """
 OPERATORS = {"": frozenset(PLAIN.split()), "ai.onnx.ml": frozenset(CLASSICAL.split())}
-MOST_PARTS = 20_000  # of a graph, of each kind
+MAX_GRAPH_PARTS = 20_000  # of a graph, of each kind
 SLACK = 2**30  # bytes of address space that Python and its libraries take by themselves
 
 
@@ -77,7 +77,7 @@ def _check_size(data: bytes, limits: Limits) -> None:
 
 def _inspect_graph(graph: GraphProto, depth: int = 0) -> None:
     parts = (graph.node, graph.initializer, graph.input, graph.output, graph.value_info)
-    if max(map(len, parts)) > MOST_PARTS or depth > 2:
+    if max(map(len, parts)) > MAX_GRAPH_PARTS or depth > 2:
         raise LimbeckError("a model of too many parts")
     _inspect_tensors(graph.initializer)
     if graph.sparse_initializer or graph.quantization_annotation:
@@ -117,8 +117,8 @@ def try_out(models: Sequence[bytes], rows: Array, classes: int, limits: Limits =
         except subprocess.TimeoutExpired as error:
             raise LimbeckError(f"a model that takes longer than {limits.seconds:g} seconds") from error
     if done.returncode != 0:
-        told = done.stdout.strip().splitlines()[-1:] or [f"it fails, or takes more than {limits.memory} bytes"]
-        raise LimbeckError(f"a model that cannot be used: {told[0][:200]}")
+        output = done.stdout.strip().splitlines()[-1:] or [f"it fails, or takes more than {limits.memory} bytes"]
+        raise LimbeckError(f"a model that cannot be used: {output[0][:200]}")
 
 
 def _trial(folder: Path, classes: int, limits: Limits) -> None:

@@ -14,7 +14,7 @@ from limbeck.models.networks import Shape, WithGradient
 from limbeck.models.packing import channels_first
 from limbeck.models.torch import TorchModel, alone
 
-CHANCE, HIDDEN = 32, 256  # numbers that a latent is drawn from, and the width of the generator
+NOISE_SIZE, HIDDEN = 32, 256  # numbers that a latent is drawn from, and the width of the generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,18 @@ def head_of(model: TorchModel, row: Shape, classes: int) -> Head:
             f"{model.name} cannot be taught on values of its last hidden layer: it must be an nn.Sequential that ends "
             "in a linear layer"
         )
-    place = len(cast(nn.Sequential, network)) - 1
-    return Head(f"{place}.weight", None if last.bias is None else f"{place}.bias", last.in_features)
+    position = len(cast(nn.Sequential, network)) - 1
+    return Head(f"{position}.weight", None if last.bias is None else f"{position}.bias", last.in_features)
 
 
 def with_latents(model: TorchModel, row: Shape) -> TorchModel:
     """The network, for rows that `WithLatents` takes; its weights have the same names."""
-    told = {**model.description, "name": f"{model.name} with latents"}
-    return TorchModel(_WithLatents(model.architecture, row, model), model.recipe, told)
+    description = {**model.description, "name": f"{model.name} with latents"}
+    return TorchModel(_WithLatents(model.architecture, row, model), model.recipe, description)
 
 
 def generator(latents: int) -> TorchModel:
-    """From a class, one-hot, and `CHANCE` numbers to latents."""
+    """From a class, one-hot, and `NOISE_SIZE` numbers to latents."""
     return TorchModel(partial(_generator, latents=latents), description={"name": "generator", "latents": latents})
 
 
@@ -95,13 +95,13 @@ class Taught(nn.Module):
         latents = self.generator(rows)
         if self.training and self.diversity:
             latents = _Diverse.apply(latents, rows[:, self.classes :], self.diversity)  # type: ignore[no-untyped-call]
-        said = torch.einsum("nl,pcl->npc", latents, self.heads) + self.biases
-        return torch.einsum("npc,np->nc", said, rows[:, : self.classes] @ self.shares.T)
+        predictions = torch.einsum("nl,pcl->npc", latents, self.heads) + self.biases
+        return torch.einsum("npc,np->nc", predictions, rows[:, : self.classes] @ self.shares.T)
 
 
 def _generator(row: Shape, classes: int, latents: int) -> nn.Module:
     return nn.Sequential(
-        nn.Linear(classes + CHANCE, HIDDEN), nn.BatchNorm1d(HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, latents)
+        nn.Linear(classes + NOISE_SIZE, HIDDEN), nn.BatchNorm1d(HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, latents)
     )
 
 
@@ -136,15 +136,15 @@ class _Diverse(WithGradient):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
-        latents, chance, ctx.strength = inputs
-        ctx.save_for_backward(latents, chance)
+        latents, noise, ctx.strength = inputs
+        ctx.save_for_backward(latents, noise)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        latents, chance = ctx.saved_tensors
+        latents, noise = ctx.saved_tensors
         between = latents[:, None] - latents[None]
-        apart = ((chance[:, None] - chance[None]) ** 2).mean(2)
-        loss = torch.exp(-(between.abs().mean(2) * apart).mean())
-        pairs, values = apart.numel(), latents.shape[1]
-        slope = -2 * loss * (apart[:, :, None] * between.sign()).sum(1) / (pairs * values)
+        distance = ((noise[:, None] - noise[None]) ** 2).mean(2)
+        loss = torch.exp(-(between.abs().mean(2) * distance).mean())
+        pairs, values = distance.numel(), latents.shape[1]
+        slope = -2 * loss * (distance[:, :, None] * between.sign()).sum(1) / (pairs * values)
         return gradient + ctx.strength * slope, None, None

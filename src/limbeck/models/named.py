@@ -56,7 +56,7 @@ NAMED = {
 }
 
 
-CORRECTED = "prior-corrected"
+PRIOR_CORRECTED = "prior-corrected"
 BUILDER = {"shape", "classes"}
 NETWORKS = {"cnn": "cnn", "torch-mlp": "torch_mlp", "vgg-9": "vgg_9", "resnet-8": "resnet_8", "conv-net": "conv_net"}
 FEDMD_MNIST = (  # FedMD's Table 1: filters and dropout
@@ -83,7 +83,7 @@ def model_from(description: Mapping[str, Any]) -> Model:
     """
     name = str(description["name"])
     parameters = {key: value for key, value in description.items() if key != "name"}
-    if name == CORRECTED:
+    if name == PRIOR_CORRECTED:
         check_keys(parameters, parameters_of(name))
         if not isinstance(parameters.get("model"), Mapping):
             raise LimbeckError(f'model {name!r}: model is missing, a table such as {{ name = "random-forest" }}')
@@ -114,12 +114,14 @@ def adapted(thing: Any) -> Model:
 
 def parameters_of(name: str) -> set[str]:
     """The keys that a model takes beside its name."""
-    if name == CORRECTED:
+    if name == PRIOR_CORRECTED:
         return {"model", "prior"}
     if name in NAMED:
         return set(NAMED[name].classifier()().get_params())
     if not is_own(name) and name not in NETWORKS:
-        raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS, *PRESETS, CORRECTED])}")
+        raise LimbeckError(
+            f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS, *PRESETS, PRIOR_CORRECTED])}"
+        )
     make = own(name) if is_own(name) else _architecture(name)
     return {"recipe", *inspect.signature(make).parameters} - BUILDER
 
@@ -135,8 +137,8 @@ def _own_model(make: Callable[..., Any], parameters: dict[str, Any], recipe: Rec
     try:
         thing = make(**parameters)
     except (Exception, SystemExit) as error:
-        told = " ".join(str(error).split())
-        raise LimbeckError(f"model {description['name']!r}: {type(error).__name__}: {told}") from error
+        reason = " ".join(str(error).split())
+        raise LimbeckError(f"model {description['name']!r}: {type(error).__name__}: {reason}") from error
     if _is_network(thing):
         return _network(thing, recipe, description)
     if "recipe" in description:

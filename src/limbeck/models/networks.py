@@ -17,7 +17,7 @@ from limbeck.errors import LimbeckError
 Shape = tuple[int, ...]
 
 
-class Normalise(nn.Module):
+class Normalize(nn.Module):
     """(x - mean) / std, the same for every channel."""
 
     def __init__(self, mean: float, std: float) -> None:
@@ -33,7 +33,7 @@ def cnn(shape: Shape, classes: int, mean: float = 0.5, std: float = 0.5) -> nn.M
     channels, height, width = _image(shape, "cnn", least=16)
     features = 16 * _pooled(height) * _pooled(width)
     return nn.Sequential(
-        Normalise(mean, std),
+        Normalize(mean, std),
         *(nn.Conv2d(channels, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
         nn.Flatten(),
@@ -63,7 +63,7 @@ def vgg_9(shape: Shape, classes: int, mean: float = 0.5, std: float = 0.5) -> nn
         return [*convolutions, nn.ReLU(), nn.MaxPool2d(2)]
 
     return nn.Sequential(
-        Normalise(mean, std),
+        Normalize(mean, std),
         *pair(channels, 32, 64),
         *(*pair(64, 128, 128), nn.Dropout(0.1)),
         *(*pair(128, 256, 256), nn.Dropout(0.1)),
@@ -94,7 +94,7 @@ def resnet_8(shape: Shape, classes: int, mean: float = 0.5, std: float = 0.25) -
     """FedKD's ResNet-8: a 3x3 stem of 128 channels, stages of 128, 256, 512, pooled to 2 x 2; 4.9 M weights."""
     channels, height, width = _image(shape, "resnet-8", least=8)
     return nn.Sequential(
-        Normalise(mean, std),
+        Normalize(mean, std),
         *(_convolution(channels, 128, 3, 1), nn.BatchNorm2d(128), nn.ReLU()),
         ResidualBlock(128, 128, 1),
         ResidualBlock(128, 256, 2),
@@ -120,7 +120,7 @@ def conv_net(
         raise LimbeckError(f"conv-net takes two to four numbers of filters, not {filters}")
     channels, height, width = _image(shape, "conv-net", least=8 if len(filters) == 2 else 12)
     kinds = [(3, 1, 1), *[(2, 2, 0), (3, 1, 1)][: len(filters) - 2], (3, 2, 0)]
-    layers: list[nn.Module] = [Normalise(mean, 1.0)]
+    layers: list[nn.Module] = [Normalize(mean, 1.0)]
     pairs = pairwise([channels, *filters])
     for i, ((before, after), (size, stride, padding)) in enumerate(zip(pairs, kinds, strict=True)):
         layers += [
@@ -214,7 +214,7 @@ def _pooled(side: int) -> int:
 
 def _image(shape: Shape, name: str, least: int) -> tuple[int, int, int]:
     if len(shape) != 3 or min(shape[1:]) < least:
-        told = "x".join(map(str, shape))
-        raise LimbeckError(f"{name} takes images of at least {least}x{least} pixels, not rows of {told} values")
+        size = "x".join(map(str, shape))
+        raise LimbeckError(f"{name} takes images of at least {least}x{least} pixels, not rows of {size} values")
     channels, height, width = shape
     return channels, height, width

@@ -20,7 +20,7 @@ from limbeck.protocol.site import Site
 
 OPSETS = {"": 21, "ai.onnx.ml": 3}
 IR_VERSION = 10
-MOST_VALUES = 2**18  # of rows that are asked about at once: a network holds hundreds of times as many
+MAX_VALUES = 2**18  # of rows that are asked about at once: a network holds hundreds of times as many
 SCORES = "limbeck.scores"  # metadata key: "probability", or "vote" where a model has no probabilities
 
 
@@ -72,8 +72,8 @@ class PackedModel:
 
     @property
     def metadata(self) -> dict[str, str]:
-        said: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
-        return said
+        metadata: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
+        return metadata
 
     @property
     def has_probabilities(self) -> bool:
@@ -91,7 +91,7 @@ class PackedModel:
         rows = np.asarray(x, np.float32)
         if np.prod(rows.shape[1:]) != np.prod(expected):
             raise LimbeckError(f"the model takes rows of {np.prod(expected)} values, not {np.prod(rows.shape[1:])}")
-        parts = np.array_split(rows.reshape(len(x), *expected), max(1, rows.size // MOST_VALUES))
+        parts = np.array_split(rows.reshape(len(x), *expected), max(1, rows.size // MAX_VALUES))
         try:
             answers = self._answers(parts)
         except Exception as error:  # onnxruntime's own types, none of them in common
@@ -134,11 +134,11 @@ def packed(
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def with_metadata(data: bytes, said: Mapping[str, str]) -> bytes:
+def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
     """The same model with more metadata."""
     model = onnx.load_from_string(data)
     known = {entry.key: entry.value for entry in model.metadata_props}
-    helper.set_model_props(model, known | dict(said))
+    helper.set_model_props(model, known | dict(metadata))
     return bytes(model.SerializeToString(deterministic=True))
 
 
@@ -150,14 +150,14 @@ def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: boo
     graph = model.graph
     _rename(graph, {graph.input[0].name: "rows"})
     label, *rest = [output.name for output in graph.output]
-    place = np.eye(classes, dtype=np.float32)
+    positions = np.eye(classes, dtype=np.float32)
     nodes = [*graph.node, helper.make_node("Gather", ["seen", label], ["label"])]
     if probabilities:
-        place = place[seen]
+        positions = positions[seen]
         nodes.append(helper.make_node("MatMul", [rest[0], "place"], ["scores"]))
     else:
         nodes.append(helper.make_node("Gather", ["place", "label"], ["scores"]))
-    weights = [numpy_helper.from_array(np.asarray(seen, np.int64), "seen"), numpy_helper.from_array(place, "place")]
+    weights = [numpy_helper.from_array(np.asarray(seen, np.int64), "seen"), numpy_helper.from_array(positions, "place")]
     opsets = OPSETS | {o.domain: o.version for o in model.opset_import if o.domain not in OPSETS}
     row = [dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim][1:]
     return packed(nodes, [*graph.initializer, *weights], row, classes, probabilities, opsets)

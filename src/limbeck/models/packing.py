@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from limbeck.models.onnx import PackedModel, packed
 
 OPSET = 17  # the TorchScript exporter's newest
-COLOURS = (1, 3, 4)
+COLORS = (1, 3, 4)
 
 
 def pack(network: nn.Module, row: tuple[int, ...], classes: int, architecture: Hashable) -> bytes:
@@ -25,11 +25,11 @@ def pack(network: nn.Module, row: tuple[int, ...], classes: int, architecture: H
 
     That is tried on rows: a network may keep numbers outside its weights, and is then exported by itself.
     """
-    template = onnx.load_from_string(_template(_Blank(network, architecture), row, classes))
+    template = onnx.load_from_string(_template(_Architecture(network, architecture), row, classes))
     weights = network.state_dict(prefix="network.")
-    for place in template.graph.initializer:
-        if place.name in weights:
-            place.CopyFrom(numpy_helper.from_array(weights[place.name].cpu().numpy(), place.name))
+    for initializer in template.graph.initializer:
+        if initializer.name in weights:
+            initializer.CopyFrom(numpy_helper.from_array(weights[initializer.name].cpu().numpy(), initializer.name))
     found = bytes(template.SerializeToString(deterministic=True))
     return found if _agrees(found, network, row) else _exported(network, row, classes)
 
@@ -45,11 +45,11 @@ def channels_first(rows: Tensor) -> Tensor:
     """Images of [H, W] or [H, W, colours] become [colours, H, W]."""
     if rows.ndim == 3:
         return rows.unsqueeze(1)
-    return rows.permute(0, 3, 1, 2) if rows.ndim == 4 and rows.shape[3] in COLOURS else rows
+    return rows.permute(0, 3, 1, 2) if rows.ndim == 4 and rows.shape[3] in COLORS else rows
 
 
 @dataclass(unsafe_hash=True, slots=True)
-class _Blank:
+class _Architecture:
     """Some network of an architecture; two are equal where their architectures are."""
 
     network: nn.Module = field(compare=False)
@@ -57,14 +57,14 @@ class _Blank:
 
 
 @lru_cache(maxsize=16)
-def _template(blank: _Blank, row: tuple[int, ...], classes: int) -> bytes:
+def _template(key: _Architecture, row: tuple[int, ...], classes: int) -> bytes:
     """The graph with numbers in place of weights that are all different, lest equal ones be merged or folded."""
-    network = copy.deepcopy(blank.network).cpu().eval()
-    blank.network = nn.Identity()
-    chance = torch.Generator().manual_seed(0)
+    network = copy.deepcopy(key.network).cpu().eval()
+    key.network = nn.Identity()
+    rng = torch.Generator().manual_seed(0)
     for weight in network.state_dict().values():
         if weight.is_floating_point():
-            weight.copy_(torch.rand(weight.shape, generator=chance))
+            weight.copy_(torch.rand(weight.shape, generator=rng))
     return _exported(network, row, classes)
 
 

@@ -61,7 +61,7 @@ class PoolTrainer:
     why: str = ""
 
     @property
-    def said(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         return {"trainer": "pool", "device": "cpu", "why": self.why}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
@@ -88,21 +88,21 @@ def warm_up(processes: int | None = None) -> None:
     width = processes or cpu_count()
     if width > 1:
         imports = [delayed(_import)("limbeck.models.sklearn", os.getpid())] * width
-        with _deaf_children():
+        with _children_ignoring_interrupts():
             started = Parallel(width, batch_size=1, return_as="generator")(imports)
         threading.Thread(target=list, args=(started,), daemon=True).start()
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
+def _children_ignoring_interrupts() -> Iterator[None]:
     """Processes that start here ignore Ctrl-C, which is for the program; it hears afterwards what came meanwhile."""
     resource_tracker.ensure_running()  # it would unblock signals if it had to start inside
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, heard)
+        signal.signal(signal.SIGINT, previous)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
@@ -124,7 +124,7 @@ def _attempt(program: int, index: int, job: Job[T], classes: int, seed: int) -> 
     try:
         with _thread_pools(len(sys.modules)).limit(limits=1):
             return job.run(classes, seed)
-    except (Exception, SystemExit) as error:  # an estimator may raise anything; all of it is told in one line
+    except (Exception, SystemExit) as error:  # an estimator may raise anything; all of it is reported in one line
         raise failed(job, index, error) from None
 
 

@@ -11,8 +11,8 @@ from limbeck.protocol.learning import Fitted, Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
-LEAST_SHARE = 1e-6  # of a class in a prior: a smaller one counts as none, so that weights are finite
-MOST_DRAWN = 3  # how many times its size a set of rows grows when its classes are evened out
+MIN_SHARE = 1e-6  # of a class in a prior: a smaller one counts as none, so that weights are finite
+MAX_RESAMPLED = 3  # how many times its size a set of rows grows when its classes are evened out
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PriorCorrected:
 def class_weights(labels: Array, prior: Array) -> Array:
     """Weights of rows such that classes weigh as in the prior, 1 on average; all 1 where it has none of the classes."""
     counts = np.bincount(labels, minlength=len(prior))
-    shares = np.where((counts > 0) & (prior >= LEAST_SHARE), prior, 0.0)
+    shares = np.where((counts > 0) & (prior >= MIN_SHARE), prior, 0.0)
     weights = (shares / np.maximum(counts, 1))[labels]
     return np.asarray(weights / weights.mean()) if weights.any() else np.ones(len(labels))
 
@@ -62,8 +62,8 @@ def class_weights(labels: Array, prior: Array) -> Array:
 def resampled(weights: Array, seed: int) -> Array:
     """Row numbers, each as often as its weight says, at random where that is between two whole numbers.
 
-    No row with a weight is left out, unless there would be more than MOST_DRAWN times as many.
+    No row with a weight is left out, unless there would be more than MAX_RESAMPLED times as many.
     """
-    times = weights / max(weights[weights > 0].min(initial=np.inf), 1 / MOST_DRAWN)
+    times = weights / max(weights[weights > 0].min(initial=np.inf), 1 / MAX_RESAMPLED)
     extra = np.random.default_rng(seed).random(len(weights))
     return np.repeat(np.arange(len(weights)), np.floor(times + extra).astype(int))

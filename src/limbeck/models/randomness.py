@@ -12,27 +12,27 @@ from torch import Tensor, nn
 from limbeck.errors import LimbeckError
 from limbeck.protocol.recipe import Augmentation
 
-FARTHEST = 4  # pixels that a crop moves an image
-GREY = 0.5  # what is cut out
+MAX_SHIFT = 4  # pixels that a crop moves an image
+GRAY = 0.5  # what is cut out
 DROPOUTS = 2**20  # more than any network has
 PARTS = 4  # of a word, each of 16 bits
 
 
 def uniform(key: Tensor, shape: tuple[int, ...], purpose: int) -> Tensor:
     """Values in [0, 1) by splitmix64 (Steele, Lea & Flood 2014) over the key, the purpose and the place."""
-    return ((_words(key, math.prod(shape), purpose) >> 40 & 0xFFFFFF).to(torch.float32) * 2**-24).reshape(shape)
+    return ((_random_bits(key, math.prod(shape), purpose) >> 40 & 0xFFFFFF).to(torch.float32) * 2**-24).reshape(shape)
 
 
 def chosen(key: Tensor, shape: tuple[int, ...], share: float, purpose: int) -> Tensor:
     """True for about so many values, to one in 65 536: a word decides four of them, for words are what takes time."""
-    count, words = math.prod(shape), _words(key, -(-math.prod(shape) // PARTS), purpose)
-    parts = (words[:, None] >> torch.arange(0, 64, 64 // PARTS, device=key.device)).to(torch.int16)
+    count, bits = math.prod(shape), _random_bits(key, -(-math.prod(shape) // PARTS), purpose)
+    parts = (bits[:, None] >> torch.arange(0, 64, 64 // PARTS, device=key.device)).to(torch.int16)
     return parts.flatten()[:count].reshape(shape) <= max(round(share * 2**16), 1) - 2**15 - 1
 
 
-def _words(key: Tensor, count: int, purpose: int) -> Tensor:
-    place = torch.arange(count, device=key.device) ^ (key ^ key)  # a compiler would overflow plain places
-    return _mix(_mix(key + purpose) + place * _signed(0x9E3779B97F4A7C15))
+def _random_bits(key: Tensor, count: int, purpose: int) -> Tensor:
+    position = torch.arange(count, device=key.device) ^ (key ^ key)  # a compiler would overflow plain places
+    return _scramble(_scramble(key + purpose) + position * _signed(0x9E3779B97F4A7C15))
 
 
 class Dropout(nn.Module):
@@ -59,9 +59,9 @@ def augmented(x: Tensor, key: Tensor, how: Augmentation) -> Tensor:
         return x
     if x.ndim != 4:
         raise LimbeckError(f"augmentation = {how!r} is for images, not for rows of {tuple(x.shape[1:])} values")
-    chance = uniform(key, (len(x), 3), -1)
-    down, right = ((chance[:, i] * (2 * FARTHEST + 1)).floor().long() - FARTHEST for i in (0, 1))
-    mirrored = chance[:, 2] < 0.5
+    uniforms = uniform(key, (len(x), 3), -1)
+    down, right = ((uniforms[:, i] * (2 * MAX_SHIFT + 1)).floor().long() - MAX_SHIFT for i in (0, 1))
+    mirrored = uniforms[:, 2] < 0.5
     columns = torch.arange(x.shape[3], device=x.device).expand(len(x), -1)
     if "flip" in how:
         columns = torch.where(mirrored[:, None], x.shape[3] - 1 - columns, columns)
@@ -77,22 +77,22 @@ def augmented(x: Tensor, key: Tensor, how: Augmentation) -> Tensor:
 
 def _cut_out(x: Tensor, key: Tensor) -> Tensor:
     """A square around a random pixel, half as wide as the image, is grey (DeVries & Taylor 2017)."""
-    chance = uniform(key, (len(x), 2), -2)
+    uniforms = uniform(key, (len(x), 2), -2)
     near = []
     for i in (0, 1):
         size = x.shape[2 + i]
-        middle = (chance[:, i] * size).floor()
-        place = torch.arange(size, device=x.device)
-        near.append((place >= (middle - size // 4)[:, None]) & (place < (middle + size // 4)[:, None]))
+        middle = (uniforms[:, i] * size).floor()
+        position = torch.arange(size, device=x.device)
+        near.append((position >= (middle - size // 4)[:, None]) & (position < (middle + size // 4)[:, None]))
     hidden = (near[0][:, :, None] & near[1][:, None, :])[:, None]
-    return torch.where(hidden, GREY, x)
+    return torch.where(hidden, GRAY, x)
 
 
 def _inside(at: Tensor, size: int) -> Tensor:
     return (at >= 0) & (at < size)
 
 
-def _mix(z: Tensor) -> Tensor:
+def _scramble(z: Tensor) -> Tensor:
     z = (z ^ _shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
     z = (z ^ _shifted(z, 27)) * _signed(0x94D049BB133111EB)
     return z ^ _shifted(z, 31)

@@ -30,9 +30,9 @@ class BatchSchedule:
     @cached_property
     def per_epoch(self) -> int:
         """A single row left over is passed over: batch norm has no variance of one row."""
-        kept, batch = self.rows - self._held, self.recipe.batch
-        passed_over = kept % batch == 1 < min(batch, kept)
-        return math.ceil(kept / batch) - passed_over
+        training_rows, batch = self.rows - self._held, self.recipe.batch
+        passed_over = training_rows % batch == 1 < min(batch, training_rows)
+        return math.ceil(training_rows / batch) - passed_over
 
     @property
     def total(self) -> int:
@@ -40,10 +40,10 @@ class BatchSchedule:
 
     def epoch(self, number: int) -> Array:
         """[steps, batch] row numbers, `ABSENT` where a batch is short."""
-        kept = self._order[self._held :]
-        shuffled = kept[stream(self.seed, "epoch", number).permutation(len(kept))]
+        training_rows = self._order[self._held :]
+        shuffled = training_rows[stream(self.seed, "epoch", number).permutation(len(training_rows))]
         batches = np.full(self.per_epoch * self.recipe.batch, ABSENT, np.int32)
-        batches[: len(kept)] = shuffled[: len(batches)]
+        batches[: len(training_rows)] = shuffled[: len(batches)]
         return batches.reshape(self.per_epoch, self.recipe.batch)
 
     def between(self, first: int, last: int) -> Array:
@@ -59,9 +59,9 @@ class BatchSchedule:
 
     def keys(self, first: int, last: int) -> Array:
         """Chance of each step, for dropout and augmentation."""
-        chance = stream(self.seed, "chance").integers(2**62)
+        first_key = stream(self.seed, "chance").integers(2**62)
         with np.errstate(over="ignore"):
-            return chance + np.arange(first, last, dtype=np.int64) * np.int64(0x2545F4914F6CDD1D)
+            return first_key + np.arange(first, last, dtype=np.int64) * np.int64(0x2545F4914F6CDD1D)
 
     @cached_property
     def _held(self) -> int:
@@ -75,7 +75,7 @@ class BatchSchedule:
 
 
 @dataclass(slots=True)
-class Patience:
+class EarlyStopping:
     """Early stopping: how long ago the loss was lowest."""
 
     limit: int | None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from limbeck.models.caching import Timed
-from limbeck.models.device import HERE, Device
+from limbeck.models.device import CPU, Device
 from limbeck.models.jobs import ForwardPass
 from limbeck.models.pool import PoolTrainer, Watch, completed, failed, unwatched
 from limbeck.models.torch import TorchModel
@@ -16,16 +16,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SequentialTrainer:
-    """Trains networks at `place`; `others` runs what is no network."""
+    """Trains networks at `device`; `others` runs what is no network."""
 
-    place: Device = HERE
+    device: Device = CPU
     others: Trainer = field(default_factory=lambda: PoolTrainer(1))
     watch: Watch = unwatched
     why: str = ""
 
     @property
-    def said(self) -> dict[str, Any]:
-        at = {"device": self.place.device, "precision": self.place.precision}
+    def description(self) -> dict[str, Any]:
+        at = {"device": self.device.type, "precision": self.device.precision}
         return {"trainer": "sequential", **at, "why": self.why}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
@@ -46,10 +46,10 @@ class SequentialTrainer:
         if isinstance(job, Guarded):
             return job.guard(lambda: self._fit(job.job, classes, seed))
         if isinstance(job, ForwardPass):
-            return job.model.with_weights(job.start, job.asked.shape[1:], classes).logits(job.asked, self.place)
+            return job.model.with_weights(job.start, job.asked.shape[1:], classes).logits(job.asked, self.device)
         if not len(job.rows):
             return job.run(classes, seed)
-        model = job.model.fit(job.rows, job.targets, classes, seed, job.recipe, job.start, self.place, job.correction)
+        model = job.model.fit(job.rows, job.targets, classes, seed, job.recipe, job.start, self.device, job.correction)
         return job.finish(model)
 
 

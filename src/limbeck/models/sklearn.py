@@ -69,10 +69,10 @@ class FittedSklearn:
         return votes
 
     def scores(self, x: Array) -> Array:
-        place = np.eye(self.classes, dtype=np.float32)
+        identity = np.eye(self.classes, dtype=np.float32)
         if not self._has_probabilities:
-            return place[self.vote(x)]
-        return np.asarray(self.estimator.predict_proba(flat(x)), np.float32) @ place[self.seen]
+            return identity[self.vote(x)]
+        return np.asarray(self.estimator.predict_proba(flat(x)), np.float32) @ identity[self.seen]
 
     def pack(self) -> bytes:
         trees = trees_of(self.estimator)

@@ -13,8 +13,8 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 FEW, MANY = 8, 64  # rows a class
-FEWEST = 4  # rows in all, for networks: one step of a large one takes a second
-LEAST_AGREEMENT = 0.9
+MIN_ROWS = 4  # rows in all, for networks: one step of a large one takes a second
+MIN_AGREEMENT = 0.9
 
 
 def smoke_test(model: Model, row: tuple[int, ...], classes: int) -> None:
@@ -25,13 +25,13 @@ def smoke_test(model: Model, row: tuple[int, ...], classes: int) -> None:
     recipe = getattr(model, "recipe", None)
     if isinstance(recipe, Recipe):
         quick = replace(recipe, epochs=1, patience=None)
-        return _rehearse(model, *_rows(FEWEST, row, classes), classes, quick)
+        return _run_smoke_test(model, *_rows(MIN_ROWS, row, classes), classes, quick)
     with suppress(LimbeckError):
-        return _rehearse(model, *_rows(FEW * classes, row, classes), classes)
-    return _rehearse(model, *_rows(max(MANY, 2 * math.prod(row)) * classes, row, classes), classes)
+        return _run_smoke_test(model, *_rows(FEW * classes, row, classes), classes)
+    return _run_smoke_test(model, *_rows(max(MANY, 2 * math.prod(row)) * classes, row, classes), classes)
 
 
-def _rehearse(model: Model, x: Array, y: Array, classes: int, recipe: Recipe | None = None) -> None:
+def _run_smoke_test(model: Model, x: Array, y: Array, classes: int, recipe: Recipe | None = None) -> None:
     try:
         fitted = model.fit(x, y, classes, seed=0, recipe=recipe)
         native = fitted.vote(x)
@@ -42,16 +42,16 @@ def _rehearse(model: Model, x: Array, y: Array, classes: int, recipe: Recipe | N
     except Exception as error:
         raise LimbeckError(f"model {model.name!r} cannot be packed as ONNX: {_reason(error)}") from error
     agreement = (votes == native).mean()
-    if agreement < LEAST_AGREEMENT:
-        told = f"packed as ONNX it votes as before on only {agreement:.0%} of rows"
-        raise LimbeckError(f"model {model.name!r} cannot be used: {told}")
+    if agreement < MIN_AGREEMENT:
+        problem = f"packed as ONNX it votes as before on only {agreement:.0%} of rows"
+        raise LimbeckError(f"model {model.name!r} cannot be used: {problem}")
 
 
 def _rows(count: int, row: tuple[int, ...], classes: int) -> tuple[Array, Array]:
     rng = np.random.default_rng(0)
     y = np.arange(count) % classes
-    centres = rng.random((classes, *row))
-    return (0.8 * centres[y] + 0.2 * rng.random((count, *row))).astype(np.float32), y
+    centers = rng.random((classes, *row))
+    return (0.8 * centers[y] + 0.2 * rng.random((count, *row))).astype(np.float32), y
 
 
 def _reason(error: Exception) -> str:

@@ -19,9 +19,9 @@ from limbeck.errors import LimbeckError
 from limbeck.imports import code_beside
 from limbeck.models.constant import Constant
 from limbeck.models.descent import ASK_AT_ONCE, train
-from limbeck.models.device import HERE, Device
+from limbeck.models.device import CPU, Device
 from limbeck.models.packing import channels_first, pack
-from limbeck.models.weights import STEPS
+from limbeck.models.weights import STEP_COUNT
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
@@ -78,7 +78,7 @@ class TorchModel:
         seed: int,
         recipe: Recipe | None = None,
         start: bytes | None = None,
-        place: Device = HERE,
+        device: Device = CPU,
         correction: bytes | None = None,
     ) -> Fitted:
         """`y` holds class numbers, or [rows, classes] targets for the losses that take them.
@@ -92,9 +92,9 @@ class TorchModel:
         moments, added = moments_in(start), load(correction) if correction else {}
         with alone(seed):
             network = self.tried(x.shape[1:], classes, start)
-            trained = copy.deepcopy(network).to(place.device, place.dtype)
-            with place.numerics():
-                train(trained, *on(place, x, y), recipe, seed, place, moments, added)
+            trained = copy.deepcopy(network).to(device.type, device.dtype)
+            with device.numerics():
+                train(trained, *on(device, x, y), recipe, seed, device, moments, added)
         return self.fitted(network, trained.state_dict(), x.shape[1:], classes, moments)
 
     def checked(self, y: Array, recipe: Recipe | None) -> Recipe:
@@ -167,12 +167,12 @@ class FittedTorch:
     architecture: Hashable
     moments: Mapping[str, Tensor] = field(default_factory=dict)
 
-    def logits(self, x: Array, place: Device = HERE) -> Array:
+    def logits(self, x: Array, device: Device = CPU) -> Array:
         """[rows, classes], before the softmax."""
-        rows, network = on(place, x)[0], self.network
-        if place is not HERE:
-            network = copy.deepcopy(network).to(place.device, place.dtype)
-        with torch.no_grad(), place.numerics():
+        rows, network = on(device, x)[0], self.network
+        if device is not CPU:
+            network = copy.deepcopy(network).to(device.type, device.dtype)
+        with torch.no_grad(), device.numerics():
             return torch.cat([network(part) for part in rows.split(ASK_AT_ONCE)]).float().cpu().numpy()
 
     def scores(self, x: Array) -> Array:
@@ -185,7 +185,7 @@ class FittedTorch:
         return pack(self.network, self.row, self.classes, self.architecture)
 
     def weights(self) -> bytes:
-        """The weights as safetensors; with the optimiser's moments where training went on with some."""
+        """The weights as safetensors; with the optimizer's moments where training went on with some."""
         moments = {name: _on_disk(values) for name, values in self.moments.items()}
         return save({name: weight.contiguous() for name, weight in self.network.state_dict().items()} | moments)
 
@@ -196,9 +196,9 @@ def load_weights(network: nn.Module, weights: bytes) -> None:
 
 
 def moments_in(start: bytes | None) -> dict[str, Tensor] | None:
-    """The optimiser's moments that come with weights; None where training is not to go on with any."""
+    """The optimizer's moments that come with weights; None where training is not to go on with any."""
     found = {name: values for name, values in load(start).items() if "#" in name} if start else {}
-    return found if STEPS in found else None
+    return found if STEP_COUNT in found else None
 
 
 def _on_disk(values: Tensor) -> Tensor:
@@ -229,14 +229,14 @@ def only_class(y: Array) -> int | None:
     return int(y[0]) if y.ndim == 1 and len(y) and (y == y[0]).all() else None
 
 
-def on(place: Device, x: Array, y: Array | None = None) -> tuple[Tensor, Tensor]:
+def on(device: Device, x: Array, y: Array | None = None) -> tuple[Tensor, Tensor]:
     """Rows (channels first) and targets, where they are to be used."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # nobody writes to it
         rows = channels_first(torch.from_numpy(np.ascontiguousarray(x, np.float32)))
         targets = torch.as_tensor(np.ascontiguousarray(y) if y is not None else np.empty(0))
-    dtype = place.dtype if targets.is_floating_point() else torch.int64
-    return rows.to(place.device, place.dtype), targets.to(place.device, dtype)
+    dtype = device.dtype if targets.is_floating_point() else torch.int64
+    return rows.to(device.type, device.dtype), targets.to(device.type, dtype)
 
 
 @contextmanager

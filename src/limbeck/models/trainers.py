@@ -39,7 +39,7 @@ def trainer_for(
     base: Path = Path(),
     isolated: bool = False,
 ) -> Trainer:
-    """The trainer of a run; its `said` tells which it is and why.
+    """The trainer of a run; its `description` tells which it is and why.
 
     `isolated`: rows of one teacher must not change another, not even in the last digit, as noise for real rows assumes.
     Networks that share a program on a GPU may round differently in other company.
@@ -59,12 +59,12 @@ def trainer_for(
     from limbeck.models.stacked.checkpoint import Checkpoints
     from limbeck.models.stacked.trainer import StackedTrainer
 
-    place = Device(device, training.precision)
-    alone = SequentialTrainer(place, PoolTrainer(processes, watch), watch, why)
+    target = Device(device, training.precision)
+    alone = SequentialTrainer(target, PoolTrainer(processes, watch), watch, why)
     if name == "sequential":
         return alone
     checkpoints = Checkpoints(base / training.checkpoint) if training.checkpoint else None
-    return StackedTrainer(place, alone, training.compile, checkpoints, watch=watch, why=why)
+    return StackedTrainer(target, alone, training.compile, checkpoints, watch=watch, why=why)
 
 
 def is_network(model: Model) -> bool:

@@ -21,7 +21,7 @@ def views(rows: Array, count: int, seed: int) -> Iterator[Array]:
     from limbeck.models.randomness import augmented
 
     images = channels_first(torch.from_numpy(np.ascontiguousarray(rows, np.float32)))
-    colours_first = images.shape == rows.shape
+    colors_first = images.shape == rows.shape
     for number in range(count):
         seen = augmented(images, torch.tensor(seed + number), "crop-flip")
-        yield (seen[:, 0] if rows.ndim == 3 else seen if colours_first else seen.movedim(1, -1)).numpy()
+        yield (seen[:, 0] if rows.ndim == 3 else seen if colors_first else seen.movedim(1, -1)).numpy()

@@ -11,16 +11,16 @@ from limbeck.tables import Above0, Delta, RowsPerPerson, check_fields
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`budget = { epsilon, delta, towards, unit, rows_per_person }`: no release may spend more towards this observer.
+    """`budget = { epsilon, delta, observer, unit, rows_per_person }`: no release may spend more towards this observer.
 
-    `unit` says who is protected: one person with up to `rows_per_person` rows in a party ("row"), a whole party
+    `unit` says who is protected: one person with up to `rows_per_person` rows in a party ("example"), a whole party
     ("party"), or "both", and then the larger epsilon counts.
     """
 
     epsilon: Above0
     delta: Delta = 1e-5
-    towards: Observer = "public"
-    unit: Protects = "row"
+    observer: Observer = "public"
+    unit: Protects = "example"
     rows_per_person: RowsPerPerson = 1
 
     def __post_init__(self) -> None:
@@ -31,7 +31,7 @@ class Budget:
 
     def __str__(self) -> str:
         people = f", rows_per_person {self.rows_per_person}" if self.rows_per_person > 1 else ""
-        return f"epsilon {self.epsilon:g} at delta {self.delta:g} towards {self.towards}, unit {self.unit}{people}"
+        return f"epsilon {self.epsilon:g} at delta {self.delta:g} towards {self.observer}, unit {self.unit}{people}"
 
     @property
     def terms(self) -> "Budget":
@@ -39,22 +39,22 @@ class Budget:
         return replace(self, epsilon=1.0)
 
     def spent(self, releases: Sequence[Release]) -> float:
-        return epsilon_towards(self.towards, releases, self.delta, self.unit, self.rows_per_person)
+        return epsilon_towards(self.observer, releases, self.delta, self.unit, self.rows_per_person)
 
     def check(self, spent: Sequence[Release], after: Sequence[Release], what: str) -> None:
         """Refuse to go from what is `spent` to `after`, where that exceeds the budget, and say what is left."""
         total = self.spent(after)
         if total > self.epsilon:
-            told = f"{what} would bring epsilon towards {self.towards}{self._who} to {total:.4g}"
-            left = max(0.0, self.epsilon - self.spent(spent))
-            raise LimbeckError(f"{told}, but {left:.4g} of {self.epsilon:g} is left")
+            message = f"{what} would bring epsilon towards {self.observer}{self._who} to {total:.4g}"
+            remaining = max(0.0, self.epsilon - self.spent(spent))
+            raise LimbeckError(f"{message}, but {remaining:.4g} of {self.epsilon:g} is left")
 
     @property
     def _who(self) -> str:
         """Who is protected, where it is not one row."""
         row = "one row" if self.rows_per_person == 1 else f"a person with {self.rows_per_person} rows"
-        told = {"row": row, "party": "a party", "both": f"a party, or {row}"}[self.unit]
-        return "" if told == "one row" else f" (unit: {told})"
+        protected = {"example": row, "party": "a party", "both": f"a party, or {row}"}[self.unit]
+        return "" if protected == "one row" else f" (unit: {protected})"
 
 
 def in_force(budgets: Iterable[Budget]) -> list[Budget]:
@@ -66,9 +66,9 @@ def in_force(budgets: Iterable[Budget]) -> list[Budget]:
     return list(tightest.values())
 
 
-def check_tightens(budget: Budget, kept: Iterable[Budget], where: str) -> None:
+def check_tightens(budget: Budget, existing: Iterable[Budget], where: str) -> None:
     """Refuse a budget that would loosen one that a ledger keeps."""
-    for known in in_force(kept):
+    for known in in_force(existing):
         if known.terms == budget.terms and budget.epsilon > known.epsilon:
             raise LimbeckError(
                 f"budget.epsilon = {budget.epsilon:g} is more than the budget that {where} keeps ({known}): "

@@ -20,9 +20,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Level = Literal["L0", "L1", "L2"]
 NoisyMaxName = Literal["gumbel", "laplace", "gaussian", "confident-gaussian"]
-CHECK = 2.0  # of Confident-GNMax: how many times the answer's noise its check has, unless told
-AGREEMENT = 0.6  # of Confident-GNMax: the share of all votes that the leading class needs, unless told
-MOST_NOISE = 30.0  # its logarithm over a first guess, beyond which no signal is left
+CHECK = 2.0  # of Confident-GNMax: how many times the answer's noise its check has, unless given
+AGREEMENT = 0.6  # of Confident-GNMax: the share of all votes that the leading class needs, unless given
+MAX_NOISE = 30.0  # its logarithm over a first guess, beyond which no signal is left
 CLOSE = 1e-3  # how close calibrated noise comes to the least that suffices
 
 
@@ -115,8 +115,8 @@ def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked) -> Mecha
     def excess(x: float) -> float:
         return math.log(best_epsilon([event(x)], privacy.delta)[0] + 1e-12) - math.log(float(privacy.epsilon or 0))
 
-    told = f"{asked.queries} queries to epsilon = {privacy.epsilon:g}"
-    return mechanism(_least_noise(excess, math.log(event(0.0).weight * math.sqrt(asked.queries)), told))
+    target = f"{asked.queries} queries to epsilon = {privacy.epsilon:g}"
+    return mechanism(_least_noise(excess, math.log(event(0.0).weight * math.sqrt(asked.queries)), target))
 
 
 @computed_once
@@ -173,13 +173,13 @@ def gaussian_sums(
     return noised(_least_noise(excess, math.log(rows), f"what is asked to epsilon = {epsilon:g}"))
 
 
-def _least_noise(excess: Callable[[float], float], first: float, told: str) -> float:
+def _least_noise(excess: Callable[[float], float], first: float, target: str) -> float:
     """The logarithm of the least noise, found from a first guess on, that leaves no excess; it falls with noise."""
     low = high = first
     while excess(high) > 0:
         high += 1
-        if high > first + MOST_NOISE:
-            raise LimbeckError(f"no noise keeps {told}")
+        if high > first + MAX_NOISE:
+            raise LimbeckError(f"no noise keeps {target}")
     while excess(low) <= 0:
         low -= 1
     found = float(optimize.brentq(excess, low, high, xtol=CLOSE / 4, rtol=1e-8))

@@ -57,7 +57,7 @@ class Contents:
     where: str
     origin: str
     digests: list[str] = field(default_factory=list)
-    places: dict[Position, int] = field(default_factory=dict)
+    positions: dict[Position, int] = field(default_factory=dict)
     rows: list[tuple[str, str, Release]] = field(default_factory=list)  # when, in which run, and what
     budgets: list[Budget] = field(default_factory=list)
 
@@ -83,9 +83,9 @@ class Contents:
                 raise changed(self.where, number)
             self._add(entry)
 
-    def check_head(self, kept: Head, source: str) -> None:
+    def check_head(self, stored: Head, source: str) -> None:
         """Refuse a ledger that does not contain a head that was kept elsewhere."""
-        number, digest = kept
+        number, digest = stored
         if number > len(self.digests):
             raise missing(self.where, len(self.digests) + 1, f": {source} names {number} entries")
         if self.digests and self.before(number + 1) != digest:
@@ -93,7 +93,7 @@ class Contents:
 
     def _add(self, entry: Entry) -> None:
         self.digests.append(entry.digest)
-        self.places[entry.kind, entry.run, entry.site, entry.turn, entry.number] = entry.id
+        self.positions[entry.kind, entry.run, entry.site, entry.turn, entry.number] = entry.id
         try:
             if entry.kind == "release":
                 self.rows.append((entry.at, entry.run, Release(**json.loads(entry.body))))
@@ -108,8 +108,8 @@ def missing(where: str, number: int, why: str = "") -> LimbeckError:
 
 
 def changed(where: str, number: int, why: str = "") -> LimbeckError:
-    told = f"{where}: entry {number} was changed, or was inserted or removed before it"
-    return LimbeckError(f"{told}{why}; restore the ledger from a copy")
+    message = f"{where}: entry {number} was changed, or was inserted or removed before it"
+    return LimbeckError(f"{message}{why}; restore the ledger from a copy")
 
 
 def head_file(ledger: Path) -> Path:

@@ -18,7 +18,7 @@ from limbeck.protocol.rows import Array
 from limbeck.tables import check_fields
 
 Adjacency = Literal["replace", "add-remove"]
-MOST_ROWS = 10**9
+MAX_ROWS_PER_PERSON = 10**9
 MECHANISMS: dict[str, type["Mechanism"]] = {}
 
 
@@ -157,5 +157,5 @@ class DpEvent:
 
 
 def check_rows_per_person(rows: int) -> None:
-    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
-        raise LimbeckError(f"rows_per_person must be a whole number from 1 to {MOST_ROWS}, not {rows!r}")
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MAX_ROWS_PER_PERSON:
+        raise LimbeckError(f"rows_per_person must be a whole number from 1 to {MAX_ROWS_PER_PERSON}, not {rows!r}")

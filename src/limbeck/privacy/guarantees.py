@@ -14,12 +14,12 @@ from limbeck.privacy.mechanisms import PostProcessing, mechanism_from
 from limbeck.protocol.release import Release, Unit
 
 OBSERVERS = ("server", "parties", "public")
-UNITS: tuple[Unit, ...] = ("party", "example")
+PRIVACY_UNITS: tuple[Unit, ...] = ("party", "example")
 ADJACENCIES: tuple[Adjacency, ...] = ("replace", "add-remove")
-Protects = Literal["row", "party", "both"]
+Protects = Literal["example", "party", "both"]
 Relation = tuple[Unit, Adjacency]
 HEADLINES: dict[Protects, tuple[Relation, ...]] = {
-    "row": (("example", "replace"), ("example", "add-remove")),
+    "example": (("example", "replace"), ("example", "add-remove")),
     "party": (("party", "replace"),),
 }
 SERVER = "server"
@@ -59,13 +59,13 @@ def guarantees(releases: Iterable[Release], delta: float, rows_per_person: int =
         _guarantee(seen, observer, unit, adjacency, delta, rows_per_person)
         for observer in OBSERVERS
         if (seen := _seen(rows, observer))
-        for unit in UNITS
+        for unit in PRIVACY_UNITS
         for adjacency in ADJACENCIES
     ]
 
 
 def epsilon_towards(
-    observer: str, releases: Iterable[Release], delta: float, unit: Protects = "row", rows_per_person: int = 1
+    observer: str, releases: Iterable[Release], delta: float, unit: Protects = "example", rows_per_person: int = 1
 ) -> float:
     """The headline towards one observer; 0 where that observer sees nothing.
 
@@ -78,7 +78,7 @@ def epsilon_towards(
     return _headline(unit, lambda relation: _guarantee(seen, observer, *relation, delta, rows_per_person).epsilon)
 
 
-def epsilon_by_observer(found: Iterable[PrivacyGuarantee], unit: Protects = "row") -> dict[str, float]:
+def epsilon_by_observer(found: Iterable[PrivacyGuarantee], unit: Protects = "example") -> dict[str, float]:
     """The headline towards each observer, as `epsilon_towards` has it."""
     known: dict[str, dict[Relation, float]] = {}
     for each in found:
@@ -90,7 +90,7 @@ def people(releases: Iterable[Release], delta: float, ks: Sequence[int] = GROUPS
     """By observer: epsilon of a person with up to k rows in one party, for each k; infinite where there is none."""
     rows = list(releases)
     return {
-        observer: {k: epsilon_towards(observer, seen, delta, "row", k) for k in ks}
+        observer: {k: epsilon_towards(observer, seen, delta, "example", k) for k in ks}
         for observer in OBSERVERS
         if (seen := _seen(rows, observer))
     }
@@ -117,9 +117,9 @@ def _seen(releases: Iterable[Release], observer: str) -> list[Release]:
 def _headline(unit: Protects, epsilon: Callable[[Relation], float]) -> float:
     """The first relation of the unit that there is a guarantee for."""
     if unit == "both":
-        return max(_headline("row", epsilon), _headline("party", epsilon))
+        return max(_headline("example", epsilon), _headline("party", epsilon))
     if unit not in HEADLINES:
-        raise LimbeckError(f"unit must be row, party or both, not {unit!r}")
+        raise LimbeckError(f"unit must be example, party or both, not {unit!r}")
     return next(filter(math.isfinite, map(epsilon, HEADLINES[unit])), math.inf)
 
 

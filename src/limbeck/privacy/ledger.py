@@ -59,17 +59,17 @@ class LedgerStore:
         with self._lock:
             return self._store.catch_up().head
 
-    def check_head(self, kept: Head, source: str) -> None:
+    def check_head(self, stored: Head, source: str) -> None:
         """Refuse a ledger that does not contain a head that was kept elsewhere."""
         with self._lock:
-            self._store.catch_up().check_head(kept, source)
+            self._store.catch_up().check_head(stored, source)
 
     @property
     def budgets(self) -> list[Budget]:
         """The budgets in force: those that the ledger keeps, and this run's."""
         with self._lock:
-            kept = self._store.catch_up().budgets
-        return in_force([*kept, self.budget] if self.budget else kept)
+            stored = self._store.catch_up().budgets
+        return in_force([*stored, self.budget] if self.budget else stored)
 
     @property
     def secret(self) -> bytes:
@@ -161,9 +161,9 @@ class LedgerStore:
             own = self.releases(run=self.run)
             self.cap.check(own, [*own, row], what)
         self._check_budgets([row], what)
-        new, kept = [self._entry("release", row, _text(row))], self._store.contents.budgets
-        if self.budget is not None and self.budget not in kept:
-            new.insert(0, Entry(0, _now(), "budget", self.run, "", 0, len(kept), _text(self.budget), None))
+        new, stored = [self._entry("release", row, _text(row))], self._store.contents.budgets
+        if self.budget is not None and self.budget not in stored:
+            new.insert(0, Entry(0, _now(), "budget", self.run, "", 0, len(stored), _text(self.budget), None))
         return new
 
     def _drawn(self, row: Release, value: Array) -> Entry:
@@ -182,18 +182,18 @@ class LedgerStore:
 class SiteLedger:
     """One site's part of a book."""
 
-    book: LedgerStore
+    store: LedgerStore
     site: str
 
     @property
     def rows(self) -> list[Release]:
-        return self.book.releases(self.site, self.book.run)
+        return self.store.releases(self.site, self.store.run)
 
     def write(self, row: Release) -> bool:
-        return self.book.record(row, None)[0]
+        return self.store.record(row, None)[0]
 
     def draw(self, row: Release, noisy: Callable[[], Array]) -> Array:
-        _, drawn = self.book.record(row, noisy)
+        _, drawn = self.store.record(row, noisy)
         assert drawn is not None
         return drawn
 

@@ -444,9 +444,9 @@ class Subsample(Mechanism):
         if self.replacement:
             missed = self.rows * math.log1p(-group / self.of) if group < self.of else -math.inf
             return self.rows * math.log1p(group / self.of), -math.expm1(missed)
-        left = self.of - np.arange(self.rows)  # rows to choose from at each draw
-        missed = float(np.log1p(-group / left).sum()) if group <= self.of - self.rows else -math.inf
-        return float(np.log1p(group / left).sum()), -math.expm1(missed)
+        choices = self.of - np.arange(self.rows)  # rows to choose from at each draw
+        missed = float(np.log1p(-group / choices).sum()) if group <= self.of - self.rows else -math.inf
+        return float(np.log1p(group / choices).sum()), -math.expm1(missed)
 
 
 def clipped(scores: Array, bound: float) -> Array:

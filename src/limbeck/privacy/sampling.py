@@ -18,8 +18,8 @@ from limbeck.protocol.release import Noise, NoiseSource
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
 
-MOST_STEPS = 2**62  # of values on it, so that noise fits beside them; larger ones are clipped, never refused
-STEPS = 2**20  # at least so many steps of the grid of noisy real numbers are in one standard deviation
+MAX_STEPS = 2**62  # of values on it, so that noise fits beside them; larger ones are clipped, never refused
+GRID_STEPS = 2**20  # at least so many steps of the grid of noisy real numbers are in one standard deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,14 @@ def sampler_for(source: NoiseSource) -> Simulated | Secure:
 
 def grid_of(scale: float) -> float:
     """The step of the grid that noisy real numbers lie on: a power of two, so that nothing rounds."""
-    return float(2.0 ** math.floor(math.log2(scale)) / STEPS)
+    return float(2.0 ** math.floor(math.log2(scale)) / GRID_STEPS)
 
 
 def _on_a_grid(kind: str, values: Array, scale: float) -> Array:
     if values.dtype.kind in "iub":
         return _discrete(kind, values, scale)
     step = grid_of(scale)
-    steps = np.clip(np.rint(np.asarray(values, np.float64) / step), -MOST_STEPS, MOST_STEPS)
+    steps = np.clip(np.rint(np.asarray(values, np.float64) / step), -MAX_STEPS, MAX_STEPS)
     return _discrete(kind, steps.astype(np.int64), scale / step) * step
 
 
@@ -108,8 +108,8 @@ def _leader(noisy: Array) -> Array:
 def _leader_at_random(noisy: Array) -> Array:
     """The largest of each row; among equals one at random, all alike likely."""
     leads = noisy == noisy.max(axis=1, keepdims=True)
-    lots = _random(noisy.size).reshape(noisy.shape) >> np.uint64(1)
-    return np.asarray(np.where(leads, lots.astype(np.int64), -1).argmax(axis=1))
+    tie_breakers = _random(noisy.size).reshape(noisy.shape) >> np.uint64(1)
+    return np.asarray(np.where(leads, tie_breakers.astype(np.int64), -1).argmax(axis=1))
 
 
 def _random(count: int) -> Array:

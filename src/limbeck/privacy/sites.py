@@ -45,14 +45,14 @@ def numbered_parties(rows: Iterable[tuple[str, Release]]) -> bool:
 
 def _without_numbers(releases: Iterable[Release]) -> list[Release]:
     """One run's releases: of the numbered parties the different lists, each as if it was the server's."""
-    kept: list[Release] = []
+    stored: list[Release] = []
     lists: dict[str, dict[str, Release]] = {}
     for row in releases:
         if NUMBERED.fullmatch(row.site):
             unnamed = replace(row, site=SERVER)
             lists.setdefault(row.site, {})[json.dumps(asdict(unnamed), sort_keys=True)] = unnamed
         else:
-            kept.append(row)
+            stored.append(row)
     different = {frozenset(each): each for each in lists.values()}
     largest = [each for keys, each in different.items() if not any(keys < others for others in different)]
-    return [*kept, *(row for each in largest for row in each.values())]
+    return [*stored, *(row for each in largest for row in each.values())]

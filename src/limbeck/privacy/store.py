@@ -32,7 +32,7 @@ SAME = {
 }
 SCHEMA = "SELECT name, sql FROM sqlite_master"
 NEVER = "BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
-PATIENCE = 60.0  # seconds that a release waits for another program that writes to the same ledger
+LOCK_TIMEOUT = 60.0  # seconds that a release waits for another program that writes to the same ledger
 SECRET = 32  # bytes
 
 
@@ -64,7 +64,7 @@ class LedgerFile:
             _check_schema(self._connection, self.where)
         with self.alone():
             self.contents = _verified(self._connection, self.where)
-            self._check_kept_head()
+            self._check_stored_head()
             _check_no_others(self._connection, self.where)
 
     @property
@@ -77,7 +77,7 @@ class LedgerFile:
 
     def catch_up(self) -> Contents:
         """Verify what other programs have appended; what was verified before must be as it was."""
-        with self._told("cannot be read"):
+        with self._database_errors("cannot be read"):
             number, digest = self.contents.head
             if number and self.execute("SELECT digest FROM entries WHERE id = ?", number) != [(digest,)]:
                 raise self._first_change()
@@ -94,9 +94,9 @@ class LedgerFile:
                 return changed(self.where, number)
         raise AssertionError
 
-    def find(self, place: Position) -> Entry | None:
+    def find(self, position: Position) -> Entry | None:
         """The entry at a place, with what was drawn; it must be as it was verified."""
-        number = self.contents.places.get(place)
+        number = self.contents.positions.get(position)
         if number is None:
             return None
         for entry in _entries(self._connection, "id = ?", number):
@@ -124,19 +124,19 @@ class LedgerFile:
         with self.alone():
             write_head(self.path, self.catch_up().head)
 
-    def _check_kept_head(self) -> None:
+    def _check_stored_head(self) -> None:
         """The ledger must contain the head that is kept beside it; after a kill it may have entries beyond that."""
         if self.path is None:
             return
-        kept, head = read_head(self.path), self.contents.head
-        if kept is None and head[0]:
+        stored, head = read_head(self.path), self.contents.head
+        if stored is None and head[0]:
             raise LimbeckError(
                 f"{head_file(self.path)} is missing; without it, removed last entries would go unnoticed: write "
                 '"NUMBER DIGEST" into it, the head that the last privacy statement names, or that was printed last'
             )
-        if kept is not None:
-            self.contents.check_head(kept, str(head_file(self.path)))
-        if kept != head:
+        if stored is not None:
+            self.contents.check_head(stored, str(head_file(self.path)))
+        if stored != head:
             write_head(self.path, head)
 
     def secret(self) -> bytes:
@@ -157,9 +157,9 @@ class LedgerFile:
         return found
 
     @contextmanager
-    def alone(self, told: str = "cannot be written to") -> Iterator[None]:
+    def alone(self, problem: str = "cannot be written to") -> Iterator[None]:
         """One transaction: from the look at what is spent to the commit nobody else spends; other programs wait."""
-        with self._told(told):
+        with self._database_errors(problem):
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield
@@ -170,7 +170,7 @@ class LedgerFile:
                 raise
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _database_errors(self, what: str) -> Iterator[None]:
         """One line instead of SQLite's own error."""
         try:
             yield
@@ -192,24 +192,24 @@ def files_of(ledger: Path) -> list[Path]:
 
 def read_contents(path: Path) -> tuple[Contents, bool]:
     """The verified contents of a ledger's file, and whether the head was kept beside it; nothing is written."""
-    kept = read_head(path)
+    stored = read_head(path)
     try:
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rw")) as connection:
             if "entries" not in _tables(connection, str(path)):
                 raise LimbeckError(f"{path} is not a ledger: it has no entries")
             _check_schema(connection, str(path))
             contents = _verified(connection, str(path))
-            if kept is not None:
-                contents.check_head(kept, str(head_file(path)))
+            if stored is not None:
+                contents.check_head(stored, str(head_file(path)))
             _check_no_others(connection, str(path))
     except sqlite3.Error as error:
         raise LimbeckError(f"{path} is not a ledger: {error}") from error
-    return contents, kept is not None
+    return contents, stored is not None
 
 
 def _connect(target: str | Path) -> sqlite3.Connection:
     uri = str(target).startswith("file:")
-    connection = sqlite3.connect(target, PATIENCE, isolation_level=None, check_same_thread=False, uri=uri)
+    connection = sqlite3.connect(target, LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, uri=uri)
     connection.text_factory = lambda text: text.decode(errors="surrogateescape")
     connection.execute("PRAGMA synchronous = FULL")
     return connection

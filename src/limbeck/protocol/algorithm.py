@@ -108,8 +108,8 @@ def hand_out(
 
 def check_rules(*rules: tuple[bool, str]) -> None:
     """Raise with the line of the first rule that is not kept."""
-    for is_kept, line in rules:
-        if not is_kept:
+    for holds, line in rules:
+        if not holds:
             raise LimbeckError(line)
 
 

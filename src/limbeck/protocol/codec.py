@@ -15,7 +15,7 @@ from limbeck.protocol.messages import Message, kind_of
 from limbeck.protocol.rows import Array
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-LARGEST = 4 * 2**30
+MAX_MESSAGE_BYTES = 4 * 2**30
 UNREADABLE = (
     *(SafetensorError, zstandard.ZstdError, KeyError, ValueError, TypeError, OverflowError, AttributeError),
     *(IndexError, RecursionError, MemoryError),
@@ -49,10 +49,10 @@ def encode(message: Message, header: Header) -> bytes:
     return packed if len(packed) < len(raw) else raw
 
 
-def decode(data: bytes, largest: int = LARGEST) -> tuple[Message, Header]:
+def decode(data: bytes, max_bytes: int = MAX_MESSAGE_BYTES) -> tuple[Message, Header]:
     """The message and its header, or a LimbeckError when the bytes are not a message that we know, or too many."""
     try:
-        raw = _decompress(data, largest)
+        raw = _decompress(data, max_bytes)
         about = _about(raw)
         kind = Message.kinds.get(about["kind"])
         if kind is None or not is_dataclass(kind):
@@ -98,9 +98,9 @@ def _about(raw: bytes) -> Any:
     return json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["limbeck"])
 
 
-def _decompress(data: bytes, largest: int) -> bytes:
+def _decompress(data: bytes, max_bytes: int) -> bytes:
     if data[:4] != ZSTD_MAGIC:
         return data
-    if zstandard.get_frame_parameters(data).content_size > largest:
-        raise ValueError(f"it unpacks to more than {largest} bytes")
+    if zstandard.get_frame_parameters(data).content_size > max_bytes:
+        raise ValueError(f"it unpacks to more than {max_bytes} bytes")
     return zstandard.ZstdDecompressor().decompress(data)

@@ -14,10 +14,10 @@ from limbeck.errors import LimbeckError
 
 MAGIC = b"limbeck1"
 RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # a run's name is the name of files, too
-MOST_PARTIES = 100_000
+MAX_PARTIES = 100_000
 LAST_TURN = 10**6
-LARGEST_HEADER = 16 * 2**20
-ENOUGH = 10**6  # rows, where a plan must not depend on how many a party has
+MAX_HEADER_BYTES = 16 * 2**20
+ASSUMED_ROWS = 10**6  # rows, where a plan must not depend on how many a party has
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Terms:
     labelled: bool = False  # the public rows have labels that everybody may use
 
 
-class _Letter:
+class _Envelope:
     """A header of JSON, and the bytes of the field that `payload` names."""
 
     __slots__ = ()
@@ -52,24 +52,24 @@ class _Letter:
         if data[: len(MAGIC)] != MAGIC or len(data) < start:
             raise LimbeckError("not a letter of Limbeck's")
         (length,) = struct.unpack("<I", data[len(MAGIC) : start])
-        if length > min(LARGEST_HEADER, len(data) - start):
+        if length > min(MAX_HEADER_BYTES, len(data) - start):
             raise LimbeckError("a letter whose heading is longer than itself")
         try:
             table = json.loads(data[start : start + length])
             if not isinstance(table, dict):
                 raise LimbeckError("a letter whose heading is no table")
-            letter = TypeAdapter(cls).validate_python({**table, cls.payload: data[start + length :]}, extra="forbid")
+            envelope = TypeAdapter(cls).validate_python({**table, cls.payload: data[start + length :]}, extra="forbid")
         except (ValueError, RecursionError) as error:
             raise LimbeckError(f"a letter that cannot be read: {str(error).splitlines()[0][:200]}") from error
-        letter.check()
-        return letter
+        envelope.check()
+        return envelope
 
     def check(self) -> None:
         """Raise if the fields are out of range."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question(_Letter):
+class Question(_Envelope):
     """A request to one party; `request` are its bytes on the wire.
 
     Where a server counts again with a late party, its answers are `counted` in another run than the one that it missed,
@@ -95,7 +95,7 @@ class Question(_Letter):
         return self.counted or self.run
 
     @property
-    def told_in(self) -> str | None:
+    def answered_in(self) -> str | None:
         """The run in which parties told what is counted again; None where nothing is."""
         return self.run if self.counted else self.after
 
@@ -107,12 +107,12 @@ class Question(_Letter):
         for name in self.runs:
             if not RUN.fullmatch(name):
                 raise LimbeckError(f"a letter of a run with the name {name[:40]!r}")
-        if not 0 <= self.turn <= LAST_TURN or not 0 < self.terms.parties <= MOST_PARTIES:
+        if not 0 <= self.turn <= LAST_TURN or not 0 < self.terms.parties <= MAX_PARTIES:
             raise LimbeckError(f"a letter of turn {self.turn}, for {self.terms.parties} parties")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(_Letter):
+class Answer(_Envelope):
     """What a party says: `reply` are its reply's bytes, or there is a `refusal` that both sides can read.
 
     `question` is the hash of the request that is answered, `releases` are the rows that this answer wrote into the
@@ -130,14 +130,14 @@ class Answer(_Letter):
 
     def check_belongs_to(self, question: Question) -> None:
         """Refuse what answers something else, or comes from somebody else than it says."""
-        for told, meant, what in (
+        for received, expected, what in (
             (self.run, question.run, "run"),
             (self.turn, question.turn, "turn"),
             (self.party, question.party, "party"),
             (self.question, question.hash, "question"),
         ):
-            if told != meant:
-                raise LimbeckError(f"it speaks of {what} {str(told)[:40]!r}, not {str(meant)[:40]!r}")
+            if received != expected:
+                raise LimbeckError(f"it speaks of {what} {str(received)[:40]!r}, not {str(expected)[:40]!r}")
 
 
 def hash_of(data: bytes) -> str:

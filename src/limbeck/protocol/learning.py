@@ -114,7 +114,7 @@ class Trainer(Protocol):
     """Decides how jobs run; the results come in the order of the jobs."""
 
     @property
-    def said(self) -> Mapping[str, Any]:
+    def description(self) -> Mapping[str, Any]:
         """What a record says of it: which trainer, on what device, and why."""
 
     def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]: ...

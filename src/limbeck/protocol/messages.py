@@ -29,10 +29,10 @@ def kind_of(message: type[Message]) -> str:
 
 
 class Reply(Message):
-    """What a party answers; private, except for `Done`. The name of a kind is a noun."""
+    """What a party answers; private, except for `Acknowledgement`. The name of a kind is a noun."""
 
     __slots__ = ()
-    largest: ClassVar[int] = 64 * 2**20  # bytes, on the wire and unpacked
+    max_bytes: ClassVar[int] = 64 * 2**20  # bytes, on the wire and unpacked
     finite: ClassVar[bool] = True  # whether arrays must hold finite numbers; if not, `check` says when they must
 
     def check(self, request: Any, site: "Site", algorithm: Any) -> None:
@@ -72,12 +72,12 @@ class Request(Message, Generic[R]):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Done(Reply):
+class Acknowledgement(Reply):
     """The request was carried out. A reply that holds anything is a kind of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class InstallModel(Request[Done]):
+class InstallModel(Request[Acknowledgement]):
     """Keep this fitted model (ONNX): it is the federation's result."""
 
     model: bytes
@@ -108,6 +108,6 @@ def check_values(message: Message) -> None:
 def is_private(message: Message) -> bool:
     """Whether a message may derive from private rows: then it leaves a site only as a declared disclosure."""
     if not isinstance(message, Request):
-        return type(message) is not Done
+        return type(message) is not Acknowledgement
     values = [getattr(message, field.name) for field in fields(message)]  # type: ignore[arg-type]
     return not message.public and any(not isinstance(value, int) for value in values)

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from limbeck.tables import Above0, NotNegative, Positive, check_fields
 
-Optimiser = Literal["adam", "sgd"]
+Optimizer = Literal["adam", "sgd"]
 Schedule = Literal["constant", "cosine"]
 Loss = Literal["cross-entropy", "soft-cross-entropy", "kl", "mse", "mae"]
 Augmentation = Literal["none", "flip", "crop", "crop-flip", "crop-flip-cutout"]
@@ -15,7 +15,7 @@ Augmentation = Literal["none", "flip", "crop", "crop-flip", "crop-flip-cutout"]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Epochs, batches, optimiser and loss.
+    """Epochs, batches, optimizer and loss.
 
     Targets are class numbers for `cross-entropy`, class probabilities, times what a row weighs, for
     `soft-cross-entropy`, logits for `kl` (at the temperature), `mse` and `mae`. With `patience` a share `held_out` of
@@ -27,7 +27,7 @@ class Recipe:
 
     epochs: Positive = 10
     batch: Positive = 32
-    optimiser: Optimiser = "adam"
+    optimizer: Optimizer = "adam"
     learning_rate: Above0 = 1e-3
     final_learning_rate: NotNegative = 0.0  # where the cosine ends
     schedule: Schedule = "constant"

@@ -12,7 +12,7 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.protocol.disclosures import Declare, Disclosure, Facts, Origin, by_name
 from limbeck.protocol.learning import FitError, Guarded, Job, Model, Trainer, guarded_results
-from limbeck.protocol.messages import Done, Message, is_private
+from limbeck.protocol.messages import Acknowledgement, Message, is_private
 from limbeck.protocol.release import Ledger, MemoryLedger, Noise, NoiseSource, Release
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.streams import stream
@@ -231,10 +231,10 @@ class Silo(Site):
             return self.rng.permutation(count)
         return np.argsort(np.frombuffer(self.hidden_bytes(purpose, 8 * count), np.uint64), kind="stable")
 
-    def install(self, model: bytes) -> Done:
+    def install(self, model: bytes) -> Acknowledgement:
         """Keep a fitted model as this party's own."""
         self.memory["model"] = model
-        return Done()
+        return Acknowledgement()
 
     @property
     def installed(self) -> bytes | None:

@@ -12,14 +12,14 @@ from rich.console import Group
 from rich.text import Text
 
 from limbeck.experiments.compare import COSTS, METRICS, Spread, Summary
-from limbeck.experiments.plan import Plan
+from limbeck.experiments.plan import ComparisonPlan
 from limbeck.report.tables import framed, weight
 
 CSV_FIGURES = (*METRICS, *COSTS)
 COLUMNS = ("accuracy %", "balanced %", "rounds", "up", "down", "seconds", "epsilon")
 
 
-def comparison(plan: Plan, summaries: Sequence[Summary]) -> Group:
+def comparison(plan: ComparisonPlan, summaries: Sequence[Summary]) -> Group:
     """For a terminal: mean ± deviation, the constant predictor, and below why cells have no result."""
     headings, lines = _lines(plan, summaries)
     table = framed(_title(plan))
@@ -35,7 +35,7 @@ def comparison(plan: Plan, summaries: Sequence[Summary]) -> Group:
     return Group(table, *(Text(f"{mark.strip()} {note}") for note, mark in marks.items()))
 
 
-def as_markdown(plan: Plan, summaries: Sequence[Summary]) -> str:
+def as_markdown(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
     """A line that could not run has the reason in the cell of its accuracy."""
     headings, lines = _lines(plan, summaries)
     for line, summary in zip(lines, summaries, strict=False):
@@ -45,7 +45,7 @@ def as_markdown(plan: Plan, summaries: Sequence[Summary]) -> str:
     return f"{_title(plan)}\n\n" + "\n".join(f"| {' | '.join(_safe(c) for c in row)} |" for row in rows) + "\n"
 
 
-def as_csv(plan: Plan, summaries: Sequence[Summary]) -> str:
+def as_csv(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
     """Plain numbers: shares, bytes, seconds; an infinite epsilon is `inf`."""
     spread = [f"{name}{end}" for name in CSV_FIGURES for end in ("", "_deviation")]
     text = io.StringIO()
@@ -59,32 +59,32 @@ def as_csv(plan: Plan, summaries: Sequence[Summary]) -> str:
     return text.getvalue()
 
 
-def as_json(plan: Plan, summaries: Sequence[Summary]) -> str:
+def as_json(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
     """One object: the seeds, and a line for each method and swept value."""
     return json.dumps({"file": plan.file.name, "seeds": list(plan.seeds), "lines": list(map(_plain, summaries))})
 
 
 def _plain(summary: Summary) -> dict[str, Any]:
-    told = asdict(summary)
-    figures, note = told.pop("figures"), told.pop("note")
-    return {**told, **figures, "why_not": note or None}
+    table = asdict(summary)
+    figures, note = table.pop("figures"), table.pop("note")
+    return {**table, **figures, "why_not": note or None}
 
 
-def _lines(plan: Plan, summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
+def _lines(plan: ComparisonPlan, summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
     """Headings, and cells of text: one line a summary, then the constant predictor's."""
     headings = ["method", *(key.split(".")[-1] for key in plan.swept), *COLUMNS]
     lines = [[s.method, *map(_value, s.swept.values()), *_cells(s)] for s in summaries]
     return headings, lines + [line + [""] * (len(headings) - len(line)) for line in _constants(plan, summaries)]
 
 
-def _constants(plan: Plan, summaries: Sequence[Summary]) -> list[list[str]]:
+def _constants(plan: ComparisonPlan, summaries: Sequence[Summary]) -> list[list[str]]:
     """One line where the constant predictor is the same for all swept values, else one for each."""
     whole = [s for s in summaries if "constant" in s.figures and len(s.seeds) == len(plan.seeds)]
     lines = {repr(s.swept): (s.swept.values(), _shares(s.figures["constant"])) for s in whole}
-    if len({told for _, told in lines.values()}) == 1:
-        [(swept, told), *_] = lines.values()
-        return [["constant", *("" for _ in swept), told]]
-    return [["constant", *map(_value, swept), told] for swept, told in lines.values()]
+    if len({text for _, text in lines.values()}) == 1:
+        [(swept, text), *_] = lines.values()
+        return [["constant", *("" for _ in swept), text]]
+    return [["constant", *map(_value, swept), text] for swept, text in lines.values()]
 
 
 def _cells(summary: Summary) -> list[str]:
@@ -131,7 +131,7 @@ def _public(summary: Summary, infinite: str) -> str:
     return infinite if value is None else f"{value:.3g}"
 
 
-def _title(plan: Plan) -> str:
+def _title(plan: ComparisonPlan) -> str:
     count = len(plan.seeds)
     over = "one seed" if count == 1 else f"mean ± standard deviation over {count} seeds"
     return f"{plan.file.name}: {over}; seconds are of training on one core"

@@ -5,7 +5,7 @@ from rich.table import Table
 from limbeck.consortium.overview import Overview
 from limbeck.report.tables import framed
 
-MOST_EVENTS = 8
+MAX_EVENTS = 8
 
 
 def member_table(seen: Overview) -> Table:
@@ -29,7 +29,7 @@ def run_tables(seen: Overview) -> list[tuple[Table, list[str]]]:
             silent = [name for name in turn.asked if name not in turn.answered]
             silence = ", ".join(silent) if turn.closed else f"waiting for {', '.join(silent) or 'nobody'}"
             table.add_row(str(number), turn.request, ", ".join(turn.answered), silence, ", ".join(turn.released))
-        last = run.events[-MOST_EVENTS:]
+        last = run.events[-MAX_EVENTS:]
         lines = [f"{e.at}  turn {e.turn}  {run.parties.get(e.party, 'server')}: {e.what}" for e in last]
         tables.append((table, lines))
     return tables

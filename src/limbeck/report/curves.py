@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from limbeck.experiments.compare import Summary
-from limbeck.experiments.plan import Plan, split_outside
+from limbeck.experiments.plan import ComparisonPlan, split_outside
 from limbeck.experiments.record import RunRecord
 from limbeck.report.pictures import new_figure, save_figure
 
 SIZE = (7, 4.2)
 LONG = 40  # letters in a name
 DECADE = 10  # from which on bytes are drawn by their logarithm
-MOST_TICKS = 12
-FEWEST_POINTS = 2  # of a curve
+MAX_TICKS = 12
+MIN_POINTS = 2  # of a curve
 TICKS = (0, 50, 80, 90, 95, 98, 99, 100)  # percent; of curves that end close to each other and to 100
 MARGIN = 0.15  # of a picture's width, for where curves start and what they could reach
 
 
-def save_pictures(plan: Plan, summaries: Sequence[Summary], stem: Path) -> list[Path]:
+def save_pictures(plan: ComparisonPlan, summaries: Sequence[Summary], stem: Path) -> list[Path]:
     """PNG files whose names begin with `stem`: what it cost to reach which accuracy, and the swept values."""
     shown = [s for s in summaries if "accuracy" in s.figures]
     if not shown:
@@ -58,8 +58,8 @@ def _rounds(axes: Any, summaries: Sequence[Summary]) -> None:
     for summary in summaries:
         last = summary.figures["rounds"].mean
         heights = [100 * accuracy for accuracy in summary.curve or [summary.figures["accuracy"].mean]]
-        places = [last - len(heights) + 1 + i for i in range(len(heights))]
-        axes.plot(places, heights, marker="." if summary.curve else "o", label=_name(summary))
+        positions = [last - len(heights) + 1 + i for i in range(len(heights))]
+        axes.plot(positions, heights, marker="." if summary.curve else "o", label=_name(summary))
     axes.set(xlabel="rounds")
     _constant(axes, summaries)
     _by_errors(axes)
@@ -86,8 +86,8 @@ def _private(axes: Any, summaries: Sequence[Summary]) -> None:
             if not _towards_public(summary):
                 height = 100 * summary.figures["accuracy"].mean
                 axes.axhline(height, linestyle="--", linewidth=1, color="grey")
-                told = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 7}
-                axes.annotate(f"{name}, no guarantee", (0, height), (3, 3), **told)
+                style = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 7}
+                axes.annotate(f"{name}, no guarantee", (0, height), (3, 3), **style)
     axes.set_xscale("log")
     axes.set(xlabel="epsilon towards the public")
     _constant(axes, summaries)
@@ -121,19 +121,19 @@ def _swept(axes: Any, summaries: Sequence[Summary], key: str) -> None:
     values = [summary.swept[key] for summary in summaries]
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     for name, curve in curves.items():
-        places = [s.swept[key] if numbers else str(s.swept[key]).lower() for s in curve]
-        _accuracies(axes, places, curve, name)
-    if numbers and len(set(values)) <= MOST_TICKS:
+        positions = [s.swept[key] if numbers else str(s.swept[key]).lower() for s in curve]
+        _accuracies(axes, positions, curve, name)
+    if numbers and len(set(values)) <= MAX_TICKS:
         axes.set_xticks(sorted(set(values)), [f"{value:g}" for value in sorted(set(values))])
     axes.set(xlabel=key)
     _constant(axes, summaries)
 
 
-def _accuracies(axes: Any, places: Sequence[Any], summaries: Sequence[Summary], name: str) -> None:
+def _accuracies(axes: Any, positions: Sequence[Any], summaries: Sequence[Summary], name: str) -> None:
     """A curve of accuracies and their deviations; a lone one is a point."""
     figures = [summary.figures["accuracy"] for summary in summaries]
     deviations = [100 * (f.deviation or 0) for f in figures]
-    axes.errorbar(places, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
+    axes.errorbar(positions, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
 
 
 def _constant(axes: Any, summaries: Sequence[Summary]) -> None:
@@ -154,7 +154,7 @@ def learning_curves(record: RunRecord) -> bytes | None:
     None where there is but one point. Dashed on the left is where a party's model started, dash-dotted on the right
     what it would reach with all rows.
     """
-    if len(record.curve) < FEWEST_POINTS:
+    if len(record.curve) < MIN_POINTS:
         return None
     _save(lambda axes: _curves(axes, record), file := BytesIO())
     return file.getvalue()
@@ -168,9 +168,11 @@ def _curves(axes: Any, record: RunRecord) -> None:
         axes.set(xlabel="rounds", title=f"{record.algorithm}, seed {record.seed}")
         return
     last = len(record.curve) - 1
-    for place, party in enumerate(record.parties):
+    for party_index, party in enumerate(record.parties):
         points = [
-            (n, 100 * p["accuracy"][place]) for n, p in enumerate(record.curve) if p["accuracy"][place] is not None
+            (n, 100 * p["accuracy"][party_index])
+            for n, p in enumerate(record.curve)
+            if p["accuracy"][party_index] is not None
         ]
         if not points:
             continue
@@ -178,15 +180,15 @@ def _curves(axes: Any, record: RunRecord) -> None:
         [line] = axes.plot(*zip(*points, strict=True), marker=".", linewidth=1.2, label=label)
         axes.hlines(points[0][1], -MARGIN * last, points[0][0], linestyles="--", colors=line.get_color())
         for bound in record.bounds.values():
-            if (reached := bound[place]) is not None:
+            if (reached := bound[party_index]) is not None:
                 axes.hlines(100 * reached, last, (1 + MARGIN) * last, linestyles="-.", colors=line.get_color())
     axes.set(xlabel="rounds", title=f"{record.algorithm}, seed {record.seed}")
-    axes.set_xticks(range(0, last + 1, math.ceil((last + 1) / MOST_TICKS)))
+    axes.set_xticks(range(0, last + 1, math.ceil((last + 1) / MAX_TICKS)))
 
 
 def _save(draw: Callable[[Any], None], file: Path | BytesIO) -> None:
     figure, axes = new_figure(*SIZE)
-    axes.set_prop_cycle(color=_colours())
+    axes.set_prop_cycle(color=_colors())
     draw(axes)
     axes.set(ylabel="accuracy, %")
     axes.grid(alpha=0.3)
@@ -195,7 +197,7 @@ def _save(draw: Callable[[Any], None], file: Path | BytesIO) -> None:
     save_figure(figure, file, dpi=110)
 
 
-def _colours() -> list[Any]:
+def _colors() -> list[Any]:
     """Ten strong ones, then ten pale ones."""
     from matplotlib import colormaps
 

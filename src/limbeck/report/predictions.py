@@ -22,8 +22,8 @@ def write_predictions(model: Classifier, rows: Path, out: Path | None) -> None:
         elif not out.parent.is_dir():
             raise LimbeckError(f"cannot write {out}: there is no folder {out.parent}")
         else:
-            with AtomicFile(out) as draft:
-                draft.write(text.encode())
+            with AtomicFile(out) as output:
+                output.write(text.encode())
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -31,7 +31,7 @@ def write_predictions(model: Classifier, rows: Path, out: Path | None) -> None:
 
 
 def predictions(model: Classifier, rows: Path) -> str:
-    labels, scores = model.ask(rows)
+    labels, scores = model.predict_both(rows)
     names = [f"p({name})" for name in model.classes_] if scores is not None else []
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -56,7 +56,7 @@ def figures_table(found: Sequence[PrivacyGuarantee], delta: float) -> Table:
     for column in ("towards", "unit", *["rows"] * people, "neighbours", "epsilon", "accountant"):
         table.add_column(column, justify="right" if column in ("rows", "epsilon") else "left")
     for figure in found:
-        told = figure.accountant or "no guarantee available"
+        accountant = figure.accountant or "no guarantee available"
         rows = [str(figure.rows) if figure.unit == "example" else "all"] * people
-        table.add_row(figure.observer, figure.unit, *rows, figure.adjacency, number(figure.epsilon, FORM), told)
+        table.add_row(figure.observer, figure.unit, *rows, figure.adjacency, number(figure.epsilon, FORM), accountant)
     return table

@@ -18,7 +18,7 @@ class Watcher:
     console: Console
     verb: str = "fitting"
     noun: str = "model"
-    _told: set[str] = field(default_factory=set)
+    _announced: set[str] = field(default_factory=set)
 
     def __call__(self, results: Iterable[Any], total: int) -> Iterable[Any]:
         label = f"{self.verb} {total} {self.noun}{'s' if total > 1 else ''}"
@@ -33,6 +33,6 @@ class Watcher:
         began = time.perf_counter()
         yield from results
         seconds = time.perf_counter() - began
-        if seconds >= LONG or label not in self._told:
+        if seconds >= LONG or label not in self._announced:
             self.console.print(f"{label}: {seconds:.1f} s", highlight=False)
-            self._told.add(label)
+            self._announced.add(label)

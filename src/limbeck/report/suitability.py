@@ -8,23 +8,23 @@ from limbeck.data.suitability import Suitability
 from limbeck.report.pictures import new_figure, save_figure
 from limbeck.report.tables import percent
 
-WORDS = {
+EXPLANATIONS = {
     "perfect": "The public rows are like the private ones: what is learned on them holds for the private rows.",
-    "good": "The public rows can be told from the private ones, but lie among them: they will serve.",
+    "good": "Public and private rows differ slightly but overlap well. The public rows are suitable.",
     "poor": "Most private rows have no public neighbour: what is learned on these public rows may not hold for them.",
 }
 BAR = 40
 
 
-def told(fit: Suitability) -> Group:
-    """The verdict, what it rests on, and bars."""
-    dead = f"{fit.dead} of {fit.features}"
+def suitability_report(fit: Suitability) -> Group:
+    """The assessment, what it rests on, and bars."""
+    constant = f"{fit.constant_columns} of {fit.features}"
     return Group(
-        f"{fit.verdict}. {WORDS[fit.verdict]}",
+        f"{fit.assessment}. {EXPLANATIONS[fit.assessment]}",
         "",
         f"coverage           {_bar(fit.coverage)} {percent(fit.coverage)} of private rows have a public row near them",
-        f"told apart (AUC)   {_bar(2 * max(fit.auc, 0.5) - 1)} {fit.auc:.3f}; 0.5 is not at all, 1 is always",
-        f"constant columns   {_bar(fit.dead / fit.features)} {dead} vary in private rows only",
+        f"separable (AUC)    {_bar(2 * max(fit.auc, 0.5) - 1)} {fit.auc:.3f}; 0.5 is not at all, 1 is always",
+        f"constant columns   {_bar(fit.constant_columns / fit.features)} {constant} vary in private rows only",
     )
 
 
@@ -34,7 +34,7 @@ def save_suitability_picture(fit: Suitability, path: Path) -> None:
     both = [fit.public_distances, fit.private_distances]
     axes.hist(both, bins=40, density=True, histtype="stepfilled", alpha=0.6, label=["public rows", "private rows"])
     axes.axvline(fit.near, color="black", linestyle=":", label="still near")
-    axes.set(xlabel="distance to the nearest public row", ylabel="density", title=f"Public rows: {fit.verdict}")
+    axes.set(xlabel="distance to the nearest public row", ylabel="density", title=f"Public rows: {fit.assessment}")
     axes.legend()
     save_figure(figure, path)
 

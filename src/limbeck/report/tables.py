@@ -9,9 +9,9 @@ from rich.table import Column, Table
 
 from limbeck.experiments.record import RunRecord
 
-UNITS = ("B", "kB", "MB", "GB")
-WITHHELD = "withheld"  # in the record of a real run; in owner.json it is told
-MOST_REMARKS = 3
+BYTE_UNITS = ("B", "kB", "MB", "GB")
+WITHHELD = "withheld"  # in the record of a real run; owner.json has it
+MAX_REMARKS = 3
 
 
 def run_table(record: RunRecord) -> Table:
@@ -23,21 +23,21 @@ def run_table(record: RunRecord) -> Table:
         table.add_row("accuracy" + (" (mean over parties)" if own else ""), percent(record.metrics.accuracy))
         table.add_row("balanced accuracy", percent(record.metrics.balanced_accuracy))
         table.add_row("ROC AUC", "–" if record.metrics.roc_auc is None else f"{record.metrics.roc_auc:.3f}")
-        table.add_row("constant predictor's accuracy", _told(record, record.constant, percent))
+        table.add_row("constant predictor's accuracy", _visible(record, record.constant, percent))
     elif record.real and record.data["test"]:
         table.add_row("accuracy", WITHHELD)
     table.add_row("rounds", str(record.rounds))
     table.add_row("bytes up / down", f"{weight(record.bytes['up'])} / {weight(record.bytes['down'])}")
     table.add_row("epsilon", _epsilons(record))
-    table.add_row("seconds", _told(record, record.timing.get("seconds"), lambda seconds: f"{seconds:.1f}"))
+    table.add_row("seconds", _visible(record, record.timing.get("seconds"), lambda seconds: f"{seconds:.1f}"))
     if (training := record.timing.get("training", {})).get("trainer") in ("stacked", "sequential"):
         table.add_row("networks trained", f"{training['trainer']}, {training['device']}, {training['precision']}")
     if record.missing:
         table.add_row("silent parties", ", ".join(map(str, record.missing)))
-    for remark in record.remarks[:MOST_REMARKS]:
+    for remark in record.remarks[:MAX_REMARKS]:
         table.add_row("remark", remark)
-    if len(record.remarks) > MOST_REMARKS:
-        table.add_row("", f"{len(record.remarks) - MOST_REMARKS} more remarks in record.json")
+    if len(record.remarks) > MAX_REMARKS:
+        table.add_row("", f"{len(record.remarks) - MAX_REMARKS} more remarks in record.json")
     return table
 
 
@@ -48,11 +48,11 @@ def party_table(record: RunRecord) -> Table:
     own = (*heading, *record.bounds) if any(party.metrics for party in record.parties) else ()
     numbers = (Column(name, justify="right") for name in ("rows", "classes", *own))
     table = framed("parties", Column("party", justify="right"), "model", *numbers)
-    for place, party in enumerate(record.parties):
-        counts = [_told(record, party.rows, str), _told(record, party.classes or None, _held)]
+    for party_index, party in enumerate(record.parties):
+        counts = [_visible(record, party.rows, str), _visible(record, party.classes or None, _held)]
         reached = percent(party.metrics.accuracy if party.metrics else None)
-        started = (percent(_start(record, place)),) if learned else ()
-        bounds = [percent(bound[place]) for bound in record.bounds.values()]
+        started = (percent(_start(record, party_index)),) if learned else ()
+        bounds = [percent(bound[party_index]) for bound in record.bounds.values()]
         alone = (*started, reached, *bounds) if own else ()
         table.add_row(party.name or str(party.index), str(party.model["name"]), *counts, *alone)
     return table
@@ -63,16 +63,18 @@ def _held(classes: Sequence[int]) -> str:
     return str(sum(count > 0 for count in classes))
 
 
-def _told(record: RunRecord, value: Any, shown: Callable[[Any], str]) -> str:
+def _visible(record: RunRecord, value: Any, shown: Callable[[Any], str]) -> str:
     """A value of a record as text, or that it is withheld or not there."""
     if value is None:
         return WITHHELD if record.real else "–"
     return shown(value)
 
 
-def _start(record: RunRecord, place: int) -> float | None:
+def _start(record: RunRecord, party_index: int) -> float | None:
     """Where a party's curve begins."""
-    return next((point["accuracy"][place] for point in record.curve if point["accuracy"][place] is not None), None)
+    return next(
+        (point["accuracy"][party_index] for point in record.curve if point["accuracy"][party_index] is not None), None
+    )
 
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:
@@ -90,9 +92,9 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
             weight(record.bytes["up"]),
             weight(record.bytes["down"]),
             number(record.worst_epsilon),
-            _told(record, record.timing.get("seconds"), lambda seconds: f"{seconds:.1f}"),
+            _visible(record, record.timing.get("seconds"), lambda seconds: f"{seconds:.1f}"),
         )
-    table.add_row("constant", _told(records[0], records[0].constant, percent))
+    table.add_row("constant", _visible(records[0], records[0].constant, percent))
     return table
 
 
@@ -104,8 +106,8 @@ def weight(count: float | None) -> str:
     """Bytes as people read them."""
     if count is None:
         return WITHHELD
-    for unit in UNITS:
-        if count < 1000 or unit == UNITS[-1]:
+    for unit in BYTE_UNITS:
+        if count < 1000 or unit == BYTE_UNITS[-1]:
             break
         count /= 1000
     return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -113,14 +115,14 @@ def weight(count: float | None) -> str:
 
 def _epsilons(record: RunRecord) -> str:
     """Who sees what, in one cell, and what the finite figures are about."""
-    told = ", ".join(f"{number(epsilon)} to {observer}" for observer, epsilon in record.epsilon.items()) or "0"
+    text = ", ".join(f"{number(epsilon)} to {observer}" for observer, epsilon in record.epsilon.items()) or "0"
     about = next((f for f in record.privacy if 0 < f["epsilon"] < math.inf), None)
     if about is None:
-        return told
+        return text
     simulated = ", simulated" if record.noise == "simulated" else ""
     rows = about.get("rows", 1)
     unit = f"{rows} rows of a person" if rows > 1 else f"one {about['unit']}"
-    return f"{told}\n({unit}, {about['adjacency']}, delta {record.delta:g}{simulated})"
+    return f"{text}\n({unit}, {about['adjacency']}, delta {record.delta:g}{simulated})"
 
 
 def number(epsilon: float, form: str = ".3g") -> str:

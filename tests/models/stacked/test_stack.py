@@ -70,27 +70,27 @@ def jobs(build: Any, row: tuple[int, ...], recipe: Recipe, soft: bool = False) -
     return [Fit(model, rng.random((len(y), *row), dtype=np.float32), y) for y in targets]
 
 
-def alone_at(place: Device, fits: list[Fit]) -> list[State]:
+def alone_at(device: Device, fits: list[Fit]) -> list[State]:
     states = []
     for seed, fit in enumerate(fits):
         model = fit.model
         assert isinstance(model, TorchModel)
         with alone(seed):
-            network = model.started(fit.rows.shape[1:], CLASSES).to(place.device, place.dtype)
-        with place.numerics():
-            train(network, *on(place, fit.rows, fit.targets), model.recipe, seed, place)
+            network = model.started(fit.rows.shape[1:], CLASSES).to(device.type, device.dtype)
+        with device.numerics():
+            train(network, *on(device, fit.rows, fit.targets), model.recipe, seed, device)
         states.append(dict(network.state_dict()))
     return states
 
 
-def stacked_at(place: Device, fits: list[Fit], depth: int) -> list[State]:
-    model, data, row = fits[0].model, piled(fits, place), fits[0].rows.shape[1:]
+def stacked_at(device: Device, fits: list[Fit], depth: int) -> list[State]:
+    model, data, row = fits[0].model, piled(fits, device), fits[0].rows.shape[1:]
     assert isinstance(model, TorchModel)
     trainings = [
         TrainingRun(seed, seed, BatchSchedule(len(fit.rows), model.recipe, seed), at)
         for seed, (fit, at) in enumerate(zip(fits, data.offsets, strict=True))
     ]
-    stack = Stack(model.started(row, CLASSES), depth, model.recipe, place, data.rows, data.targets, compiled=False)
+    stack = Stack(model.started(row, CLASSES), depth, model.recipe, device, data.rows, data.targets, compiled=False)
     shares = list(take(stack, trainings, lambda training: training.begin(model, row, CLASSES)))
     assert shares == sorted(shares)
     assert shares[-1] == 1
@@ -102,15 +102,15 @@ def farthest(ones: list[State], others: list[State]) -> float:
     return max((one.cpu().double() - other.cpu().double()).abs().max().item() for one, other in pairs)
 
 
-def logits(place: Device, fits: list[Fit], states: list[State]) -> torch.Tensor:
+def logits(device: Device, fits: list[Fit], states: list[State]) -> torch.Tensor:
     model = fits[0].model
     assert isinstance(model, TorchModel)
-    network = model.started(fits[0].rows.shape[1:], CLASSES).to(place.device, place.dtype).eval()
+    network = model.started(fits[0].rows.shape[1:], CLASSES).to(device.type, device.dtype).eval()
     found = []
     for state in states:
         copy.copy(network).load_state_dict(state)
-        with torch.no_grad(), place.numerics():
-            found.append(network(on(place, fits[1].rows)[0]))
+        with torch.no_grad(), device.numerics():
+            found.append(network(on(device, fits[1].rows)[0]))
     return torch.stack(found)
 
 
@@ -124,10 +124,10 @@ def by_rows(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 NETWORKS = {
-    "by-rows": (by_rows, (12, 12), Recipe(epochs=5, batch=8, optimiser="sgd", learning_rate=0.05)),
+    "by-rows": (by_rows, (12, 12), Recipe(epochs=5, batch=8, optimizer="sgd", learning_rate=0.05)),
     "cnn": (cnn, (20, 20), Recipe(epochs=5, batch=8, weight_decay=1e-3)),
-    "norms": (norms, (12, 12), Recipe(epochs=5, batch=8, optimiser="sgd", learning_rate=0.05, weight_decay=1e-3)),
-    "resnet-8": (resnet_8, (8, 8, 3), Recipe(epochs=5, batch=2, optimiser="sgd", weight_decay=3e-4)),
+    "norms": (norms, (12, 12), Recipe(epochs=5, batch=8, optimizer="sgd", learning_rate=0.05, weight_decay=1e-3)),
+    "resnet-8": (resnet_8, (8, 8, 3), Recipe(epochs=5, batch=2, optimizer="sgd", weight_decay=3e-4)),
 }
 
 
@@ -138,22 +138,22 @@ def test_weights_are_those_of_networks_trained_alone(name: str, device: str) -> 
     build, row, recipe = NETWORKS[name]
     fits = jobs(build, row, recipe)
     assert max(BatchSchedule(len(fit.rows), recipe, 0).total for fit in fits) >= 20
-    place = Device(device, "float64")
-    assert farthest(alone_at(place, fits), stacked_at(place, fits, depth=2)) < 1e-9
+    at = Device(device, "float64")
+    assert farthest(alone_at(at, fits), stacked_at(at, fits, depth=2)) < 1e-9
 
 
 @devices
 @pytest.mark.parametrize("name", ["cnn", "norms", pytest.param("resnet-8", marks=pytest.mark.slow)])
 def test_logits_are_those_of_networks_trained_alone(name: str, device: str) -> None:
     build, row, recipe = NETWORKS[name]
-    fits, place = jobs(build, row, recipe), Device(device, "float32")
-    one, other = (logits(place, fits, states) for states in (alone_at(place, fits), stacked_at(place, fits, 3)))
+    fits, at = jobs(build, row, recipe), Device(device, "float32")
+    one, other = (logits(at, fits, states) for states in (alone_at(at, fits), stacked_at(at, fits, 3)))
     assert (one - other).abs().max().item() < 1e-3
 
 
 RECIPES = {
     "adam with a cosine": {"schedule": "cosine", "final_learning_rate": 1e-5},
-    "sgd without momentum": {"optimiser": "sgd", "momentum": 0.0, "learning_rate": 0.1},
+    "sgd without momentum": {"optimizer": "sgd", "momentum": 0.0, "learning_rate": 0.1},
     "augmented": {"augmentation": "crop-flip"},
     "stopped early": {"patience": 1, "held_out": 0.4, "epochs": 12, "learning_rate": 1e-2},
     **{f"loss {loss}": {"loss": loss, "temperature": 2.0} for loss in LOSSES},
@@ -164,8 +164,8 @@ RECIPES = {
 def test_every_recipe_works_for_each_network(name: str) -> None:
     recipe = replace(Recipe(epochs=3, batch=8), **RECIPES[name])  # type: ignore[arg-type]
     fits = jobs(norms, (12, 12), recipe, soft=recipe.loss != "cross-entropy")
-    place = Device(precision="float64")
-    ones, others = alone_at(place, fits), stacked_at(place, fits, 3)
+    device = Device(precision="float64")
+    ones, others = alone_at(device, fits), stacked_at(device, fits, 3)
     assert farthest(ones, others) < 1e-9
     assert farthest(ones[:1], others[1:2]) > 1e-3
 
@@ -174,8 +174,8 @@ def test_tables_are_stacked_too() -> None:
     """Columns far from zero: batch norm's one pass over the rows must not lose their spread."""
     fits = jobs(torch_mlp, (6,), Recipe(epochs=4, batch=8))
     fits = [replace(fit, rows=fit.rows + np.float32(1000)) for fit in fits]
-    place = Device()
-    one, other = (logits(place, fits, states) for states in (alone_at(place, fits), stacked_at(place, fits, 3)))
+    device = Device()
+    one, other = (logits(device, fits, states) for states in (alone_at(device, fits), stacked_at(device, fits, 3)))
     assert (one - other).abs().max().item() < 1e-2
 
 
@@ -183,19 +183,19 @@ def test_tables_are_stacked_too() -> None:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_half_precision_moves_little(precision: Precision) -> None:
     """Ten steps of ResNet-8 in bfloat16 end near those in float64; float32 ends much nearer."""
-    fits = jobs(resnet_8, (8, 8, 3), Recipe(epochs=2, batch=4, optimiser="sgd"))
+    fits = jobs(resnet_8, (8, 8, 3), Recipe(epochs=2, batch=4, optimizer="sgd"))
     exact = logits(Device(precision="float64"), fits, stacked_at(Device(precision="float64"), fits, 4))
-    place = Device(precision=precision)
-    near = logits(place, fits, stacked_at(place, fits, 4))
+    device = Device(precision=precision)
+    near = logits(device, fits, stacked_at(device, fits, 4))
     error = ((near - exact).norm() / exact.norm()).item()
     assert error < (1e-4 if precision == "float32" else 0.2)
     assert error > (0 if precision == "float32" else 1e-4)
 
 
 def test_a_stack_takes_other_rows_into_its_place() -> None:
-    place = Device()
+    device = Device()
     rows, targets = torch.rand(20, 6), torch.arange(20) % CLASSES
-    stack = Stack(torch_mlp((6,), CLASSES), 2, Recipe(batch=4), place, rows, targets, compiled=False)
+    stack = Stack(torch_mlp((6,), CLASSES), 2, Recipe(batch=4), device, rows, targets, compiled=False)
     assert stack.takes(torch.ones(12, 6), torch.zeros(12, dtype=torch.int64))
     assert (stack.rows[:12] == 1).all()
     assert not stack.takes(torch.ones(21, 6), torch.zeros(21, dtype=torch.int64))

@@ -92,42 +92,42 @@ def test_small_ones_do_not_wait_for_the_largest() -> None:
     assert (note["networks"], note["depth"], note["steps"], note["network_steps"]) == (21, 2, 60, 120)
 
 
-def test_what_a_stack_says_of_itself() -> None:
+def test_what_a_stack_reports_of_itself() -> None:
     trainer = stacked(why="because")
     other = TorchModel(lambda shape, classes: nn.Sequential(nn.Flatten(), nn.Linear(64, classes)), Recipe(epochs=1))
     trainer.run([*fits(), *fits(other)], 10, range(8))
-    said = trainer.said
-    assert {key: said[key] for key in ("trainer", "device", "precision", "why")} == {
+    description = trainer.description
+    assert {key: description[key] for key in ("trainer", "device", "precision", "why")} == {
         "trainer": "stacked",
         "device": "cpu",
         "precision": "float32",
         "why": "because",
     }
-    assert [stack["networks"] for stack in said["stacks"]] == [4, 4]
-    assert all(set(stack["seconds"]) == {"prepare", "train", "finish"} for stack in said["stacks"])
+    assert [stack["networks"] for stack in description["stacks"]] == [4, 4]
+    assert all(set(stack["seconds"]) == {"prepare", "train", "finish"} for stack in description["stacks"])
 
 
 def test_a_stack_is_used_again() -> None:
     """Rounds of an algorithm: the program of the first serves them all."""
     trainer = stacked()
     one = trainer.run(fits(), 10, [0, 1, 2, 3])
-    [first] = trainer._kept.values()
+    [first] = trainer._cached_stacks.values()
     assert trainer.run(fits(), 10, [0, 1, 2, 3]) == one
-    assert list(trainer._kept.values()) == [first]
+    assert list(trainer._cached_stacks.values()) == [first]
 
 
 def test_a_stack_that_is_dropped_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where all that was there has been frozen, as it is after a compilation."""
-    monkeypatch.setattr("limbeck.models.stacked.trainer.KEPT_STACKS", 1)
+    monkeypatch.setattr("limbeck.models.stacked.trainer.MAX_CACHED_STACKS", 1)
     trainer = stacked()
     trainer.run(fits(), 10, range(4))
-    [first] = map(weakref.ref, trainer._kept.values())
+    [first] = map(weakref.ref, trainer._cached_stacks.values())
     gc.freeze()
     trainer.run(fits(TorchModel(partial(wide, 4), Recipe(epochs=1))), 10, range(4))
     assert first() is None
 
 
-def test_a_network_that_cannot_be_stacked_is_trained_alone_and_the_record_says_why() -> None:
+def test_a_network_that_cannot_be_stacked_is_trained_alone_and_the_record_reports_why() -> None:
     class Chancy(nn.Module):
         def __init__(self, classes: int) -> None:
             super().__init__()
@@ -278,7 +278,7 @@ def shifted(shift: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
     return wide(int(shift.sum() % 7) + 2, shape, classes)
 
 
-def test_builders_whose_arguments_cannot_be_told_apart_are_not_stacked_together() -> None:
+def test_builders_whose_arguments_cannot_be_distinguished_are_not_stacked_together() -> None:
     """NumPy abbreviates what it prints of a long array."""
     ones = np.zeros(2000)
     others = ones.copy()
@@ -304,7 +304,7 @@ def test_wrong_weights_to_start_from_and_wrong_rows_to_ask_are_blamed() -> None:
 
 
 def test_the_right_job_is_blamed() -> None:
-    wild = replace(MODEL, recipe=Recipe(epochs=3, optimiser="sgd", learning_rate=1e30))
+    wild = replace(MODEL, recipe=Recipe(epochs=3, optimizer="sgd", learning_rate=1e30))
     trainer = stacked()
     with pytest.raises(FitError, match="cannot fit small_network to 40 rows: training diverged") as failure:
         trainer.run([*fits(sizes=(60, 70)), *fits(wild, (40,))], 10, [0, 1, 2])
@@ -318,7 +318,7 @@ def test_the_right_job_is_blamed() -> None:
     assert failure.value.index == 4
 
 
-def test_progress_is_told_evenly() -> None:
+def test_progress_is_reported_evenly() -> None:
     ticks: list[Any] = []
 
     def watch(results: Any, total: int) -> Any:
@@ -331,7 +331,7 @@ def test_progress_is_told_evenly() -> None:
     assert ticks == [4, 0, 1, 2, 3]
 
 
-def test_shared_fits_are_stacked_and_tell_their_share_of_the_time() -> None:
+def test_shared_fits_are_stacked_and_report_their_share_of_the_time() -> None:
     trainer = stacked()
     shared = CachingTrainer(trainer)
     one = shared.run(fits(), 10, range(4))
@@ -391,24 +391,24 @@ def test_a_killed_training_goes_on_elsewhere_with_the_same_result(tmp_path: Path
 
 
 def test_a_checkpoint_of_something_else_is_not_taken(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path / "kept", every=0)
-    first = stacked(checkpoints=kept).run(fits(), 10, [0, 1, 2, 3])
-    again = stacked(checkpoints=kept)
+    checkpoints = Checkpoints(tmp_path / "kept", every=0)
+    first = stacked(checkpoints=checkpoints).run(fits(), 10, [0, 1, 2, 3])
+    again = stacked(checkpoints=checkpoints)
     assert again.run(fits(), 10, [0, 1, 2, 3]) == first
-    assert stacked(checkpoints=kept).run(fits(), 10, [4, 5, 6, 7]) != first
+    assert stacked(checkpoints=checkpoints).run(fits(), 10, [4, 5, 6, 7]) != first
     for file in (tmp_path / "kept").glob("*.safetensors"):
         file.write_bytes(b"nonsense")
     with pytest.raises(LimbeckError, match=r"safetensors is not a checkpoint; delete it"):
-        stacked(checkpoints=kept).run(fits(), 10, [0, 1, 2, 3])
-    kept.finish()
+        stacked(checkpoints=checkpoints).run(fits(), 10, [0, 1, 2, 3])
+    checkpoints.finish()
     assert not (tmp_path / "kept").exists()
 
 
 def test_a_checkpoint_is_found_whatever_order_the_jobs_come_in(tmp_path: Path) -> None:
     """Parties hand in their jobs as their threads come."""
-    kept = Checkpoints(tmp_path / "kept", every=0)
-    first = stacked(checkpoints=kept).run(fits(), 10, [0, 1, 2, 3])
-    again = stacked(checkpoints=kept)
+    checkpoints = Checkpoints(tmp_path / "kept", every=0)
+    first = stacked(checkpoints=checkpoints).run(fits(), 10, [0, 1, 2, 3])
+    again = stacked(checkpoints=checkpoints)
     assert again.run(fits()[::-1], 10, [3, 2, 1, 0])[::-1] == first
     assert len(list((tmp_path / "kept").iterdir())) == 1
 
@@ -420,10 +420,10 @@ def test_the_folder_of_checkpoints_is_the_users(tmp_path: Path) -> None:
     others = [folder / "thesis.txt", folder / "letters" / "one", folder / f"{'0' * 32}.safetensors"]
     for other in others:
         other.write_text("precious")
-    kept = Checkpoints(folder, every=0)
-    stacked(checkpoints=kept).run(fits(), 10, [0, 1, 2, 3])
+    checkpoints = Checkpoints(folder, every=0)
+    stacked(checkpoints=checkpoints).run(fits(), 10, [0, 1, 2, 3])
     assert len(list(folder.iterdir())) == 4
-    kept.finish()
+    checkpoints.finish()
     assert sorted(path for path in folder.rglob("*") if path.is_file()) == sorted(others)
     Checkpoints(folder).finish()
     assert all(other.read_text() == "precious" for other in others)
@@ -445,15 +445,15 @@ def test_a_checkpoint_of_other_code_is_not_taken(tmp_path: Path, monkeypatch: py
     assert TorchModel(small_network).code == MODEL.code
 
 
-@pytest.mark.parametrize("place", ["a-file", "a-file/below"])
-def test_checkpoints_that_can_have_no_folder_are_refused_before_anyone_trains(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("folder", ["a-file", "a-file/below"])
+def test_checkpoints_that_can_have_no_folder_are_refused_before_anyone_trains(tmp_path: Path, folder: str) -> None:
     (tmp_path / "a-file").write_text("mine")
     with pytest.raises(LimbeckError, match=r"training.checkpoint: .* cannot be a folder, for .*a-file is a file"):
-        Checkpoints(tmp_path / place)
+        Checkpoints(tmp_path / folder)
     assert (tmp_path / "a-file").read_text() == "mine"
 
 
-def test_a_network_without_a_name_says_that_it_keeps_no_checkpoints(tmp_path: Path) -> None:
+def test_a_network_without_a_name_states_that_it_keeps_no_checkpoints(tmp_path: Path) -> None:
     model = TorchModel(lambda shape, classes: small_network(shape, classes), Recipe(epochs=1))
     with pytest.warns(LimbeckWarning, match="keeps no checkpoints"):
         stacked(checkpoints=Checkpoints(tmp_path / "kept", every=0)).run(fits(model), 10, range(4))
@@ -461,15 +461,15 @@ def test_a_network_without_a_name_says_that_it_keeps_no_checkpoints(tmp_path: Pa
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-def test_a_stack_that_does_not_fit_into_memory_is_split_and_says_so() -> None:
+def test_a_stack_that_does_not_fit_into_memory_is_split_and_reports_it() -> None:
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()
     taken = torch.empty(free - 3 * 2**30, dtype=torch.uint8, device="cuda")
-    model = model_from({"name": "resnet-8", "recipe": {"epochs": 1, "batch": 16, "optimiser": "sgd"}})
+    model = model_from({"name": "resnet-8", "recipe": {"epochs": 1, "batch": 16, "optimizer": "sgd"}})
     rng = np.random.default_rng(0)
     jobs = [Fit(model, rng.random((32, 32, 32, 3), dtype=np.float32), np.arange(32) % 10) for _ in range(64)]
-    place = Device("cuda")
-    trainer = StackedTrainer(place, SequentialTrainer(place))
+    device = Device("cuda")
+    trainer = StackedTrainer(device, SequentialTrainer(device))
     assert len(trainer.run(jobs, 10, range(64))) == 64
     del taken
     assert trainer.stacks[0]["depth"] < 64
@@ -478,7 +478,7 @@ def test_a_stack_that_does_not_fit_into_memory_is_split_and_says_so() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_a_gpu_gives_what_a_cpu_gives() -> None:
-    place = Device("cuda")
-    on_gpu = StackedTrainer(place, SequentialTrainer(place)).run(fits(), 10, range(4))
+    device = Device("cuda")
+    on_gpu = StackedTrainer(device, SequentialTrainer(device)).run(fits(), 10, range(4))
     assert agreement(on_gpu, stacked().run(fits(), 10, range(4))) > 0.99
     assert agreement(on_gpu, PoolTrainer(1).run(fits(), 10, range(4))) > 0.99

@@ -9,9 +9,9 @@ import httpx
 
 from limbeck.errors import LimbeckError
 
-RECORD, KEY = "limbeck", "letter"
-MOST_PIECES = 100_000
-PATIENCE = 300.0  # seconds for all pieces to come
+RECORD, KEY = "limbeck", "envelope"
+MAX_PIECES = 100_000
+PIECES_TIMEOUT = 300.0  # seconds for all pieces to come
 
 
 class ConnectionLostError(LimbeckError):
@@ -34,7 +34,7 @@ def reply_to(message: Any, data: bytes) -> Any:
     return Message(_record(data), reply_to=message)
 
 
-def letter_in(message: Any) -> bytes:
+def envelope_in(message: Any) -> bytes:
     """The letter that a message holds; or an error, where it holds something else."""
     try:
         data = message.content.config_records[RECORD][KEY]
@@ -45,13 +45,13 @@ def letter_in(message: Any) -> bytes:
     return data
 
 
-class Chunk:
+class ChunkedMessage:
     """A message whose pieces come one by one, maybe later than the tree that names them."""
 
-    def __init__(self, tree: Any, largest: int) -> None:
+    def __init__(self, tree: Any, max_bytes: int) -> None:
         from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 
-        self._whole, self._largest = tree.object_id, largest
+        self._whole, self._max_bytes = tree.object_id, max_bytes
         self._lacking = list(dict.fromkeys(piece.object_id for piece in iterate_object_tree(tree)))
         self._pieces: dict[str, bytes] = {}
         self._size = 0
@@ -60,8 +60,8 @@ class Chunk:
         """The message once all of it is there; None before. An error as soon as it is larger than is allowed."""
         from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError, inflate_object_from_contents
 
-        if len(self._lacking) > MOST_PIECES:
-            raise LimbeckError(f"a message of more than {MOST_PIECES} pieces")
+        if len(self._lacking) > MAX_PIECES:
+            raise LimbeckError(f"a message of more than {MAX_PIECES} pieces")
         while self._lacking:
             piece = self._lacking[-1]
             try:
@@ -70,18 +70,18 @@ class Chunk:
                 return None
             self._lacking.pop()
             self._size += len(self._pieces[piece])
-            if self._size > self._largest:
-                raise LimbeckError(f"a message of more than {self._largest} bytes")
+            if self._size > self._max_bytes:
+                raise LimbeckError(f"a message of more than {self._max_bytes} bytes")
         try:
             return inflate_object_from_contents(self._whole, self._pieces)
         except Exception as error:  # whatever Flower makes of a forged message
             raise LimbeckError(f"a message that is none: {type(error).__name__}") from error
 
 
-def fetch(tree: Any, pull: Callable[[str], bytes], largest: int, leaving: Callable[[], object]) -> Any:
+def fetch(tree: Any, pull: Callable[[str], bytes], max_bytes: int, leaving: Callable[[], object]) -> Any:
     """The message whose pieces a tree names; they are waited for until it is time to leave."""
-    parcel, until = Chunk(tree, largest), time.monotonic() + PATIENCE
-    while (message := parcel.message(pull)) is None:
+    chunk, until = ChunkedMessage(tree, max_bytes), time.monotonic() + PIECES_TIMEOUT
+    while (message := chunk.message(pull)) is None:
         if time.monotonic() > until or leaving():
             raise LimbeckError("a part of a message never came")
         time.sleep(0.05)
@@ -96,19 +96,19 @@ def one_line(what: str) -> Iterator[None]:
     try:
         yield
     except httpx.HTTPError as error:
-        raise ConnectionLostError(f"{what}: {told_by(error)}", isinstance(error, httpx.TransportError)) from error
+        raise ConnectionLostError(f"{what}: {error_message(error)}", isinstance(error, httpx.TransportError)) from error
     except ObjectPullError as error:
         raise LimbeckError(f"{what}: a part of it cannot be had") from error
 
 
-def told_by(error: httpx.HTTPError) -> str:
+def error_message(error: httpx.HTTPError) -> str:
     """What a SuperLink that refuses says, in one line."""
     from flwr.supercore.error import FlowerError
 
     if isinstance(error, httpx.HTTPStatusError):
         known = FlowerError.from_json(error.response.text)
-        words = known.message if known else error.response.reason_phrase
-        return " ".join(str(words or error.response.status_code).split())
+        details = known.message if known else error.response.reason_phrase
+        return " ".join(str(details or error.response.status_code).split())
     return " ".join(str(error).split()) or type(error).__name__
 
 

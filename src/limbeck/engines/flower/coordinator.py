@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from limbeck.engines.flower.app import app_bundle
-from limbeck.engines.flower.chunks import Chunk, ConnectionLostError, letter_in, message_for, one_line
+from limbeck.engines.flower.chunks import ChunkedMessage, ConnectionLostError, envelope_in, message_for, one_line
 from limbeck.errors import LimbeckError
 
 HEARTBEAT = 10.0  # seconds
@@ -38,7 +38,7 @@ class Control:
         self.secret = (folder / "secret").read_bytes()
         self.authority = (folder / "ca.pem").read_bytes()
         self._client = ControlHttpClient.from_server_address(
-            address, False, self.authority, [_version(), _Bearer(self.secret)]
+            address, False, self.authority, [_version(), _BearerToken(self.secret)]
         )
 
     def register(self, key: bytes, name: str) -> None:
@@ -84,7 +84,7 @@ class Connection:
         self.control = control
         run = control.start_run()
         self._grid = _grid_of(control, run)
-        self._coming: dict[str, tuple[Any, Chunk]] = {}  # replies of which pieces are still on their way
+        self._coming: dict[str, tuple[Any, ChunkedMessage]] = {}  # replies of which pieces are still on their way
         self._stopped = threading.Event()
         threading.Thread(target=self._live, daemon=True).start()
 
@@ -94,7 +94,7 @@ class Connection:
             [number] = self._grid.push_messages([message_for(data, node, lifetime)])
         return number or None
 
-    def collect(self, posted: Mapping[str, int], largest: int) -> Iterator[tuple[str, bytes | None, str]]:
+    def collect(self, posted: Mapping[str, int], max_bytes: int) -> Iterator[tuple[str, bytes | None, str]]:
         """What has come whole: a message's number, and the letter in reply; or None and why there is none."""
         from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
         from flwr.proto.runtime_pb2 import PullAppMessagesRequest
@@ -105,19 +105,19 @@ class Connection:
             found = client.PullMessages(PullAppMessagesRequest(message_ids=list(posted)))
         pull = make_pull_object_fn_protobuf(client.PullObject, self._grid.node, self._grid.run.run_id)
         for proto, tree in zip(found.messages_list, found.message_object_trees, strict=True):
-            self._coming.setdefault(proto.metadata.reply_to_message_id, (proto, Chunk(tree, largest)))
+            self._coming.setdefault(proto.metadata.reply_to_message_id, (proto, ChunkedMessage(tree, max_bytes)))
         self._coming = {number: reply for number, reply in self._coming.items() if number in posted}
-        for number, (proto, parcel) in list(self._coming.items()):
-            letter, why = None, ""
+        for number, (proto, chunk) in list(self._coming.items()):
+            envelope, why = None, ""
             try:
-                letter = self._letter(proto, parcel, pull, posted[number])
+                envelope = self._envelope(proto, chunk, pull, posted[number])
             except ConnectionLostError:
                 raise
             except LimbeckError as error:
                 why = str(error)
-            if letter is None and not why:
+            if envelope is None and not why:
                 continue  # pieces of it are lacking
-            yield number, letter, why
+            yield number, envelope, why
             del self._coming[number]
             with suppress(httpx.HTTPError):
                 client.ConfirmMessageReceived(
@@ -140,15 +140,15 @@ class Connection:
             self._grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         self._grid.close()
 
-    def _letter(self, proto: Any, parcel: Chunk, pull: Any, node: int) -> bytes | None:
+    def _envelope(self, proto: Any, chunk: ChunkedMessage, pull: Any, node: int) -> bytes | None:
         """The letter of a reply; None while pieces of it are lacking."""
         if proto.HasField("error"):
             raise LimbeckError(f"no answer: {proto.error.reason or proto.error.code}")
         if proto.metadata.src_node_id != node:
             raise LimbeckError("it came from another party")
         with one_line("a reply cannot be fetched"):
-            message = parcel.message(pull)
-        return None if message is None else letter_in(message)
+            message = chunk.message(pull)
+        return None if message is None else envelope_in(message)
 
     def _live(self) -> None:
         """Without a sign of life from time to time the SuperLink takes a run for dead."""
@@ -159,14 +159,14 @@ class Connection:
                 self._grid._runtime_client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
 
 
-class _Bearer:
+class _BearerToken:
     """Says the coordinator's secret with every request."""
 
     def __init__(self, secret: bytes) -> None:
-        self.told = f"Bearer {secret.hex()}"
+        self.authorization = f"Bearer {secret.hex()}"
 
     def intercept(self, context: Any, call_next: Any) -> Any:
-        context.request.headers["authorization"] = self.told
+        context.request.headers["authorization"] = self.authorization
         return call_next(context)
 
 
@@ -204,9 +204,9 @@ def _grid_of(control: Control, run: int) -> Any:
     return grid
 
 
-def wait_for(control: Control, patience: float) -> None:
+def wait_for(control: Control, timeout: float) -> None:
     """Until the SuperLink answers."""
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout
     while True:
         try:
             control.presences()

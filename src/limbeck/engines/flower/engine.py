@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from limbeck.engines.engine import Delivered, Engine, Envelope
+from limbeck.engines.engine import Delivered, Engine, PendingRequest
 from limbeck.engines.flower.chunks import ConnectionLostError
 from limbeck.engines.flower.coordinator import Connection, Control, Presence
 from limbeck.engines.journal import Journal
@@ -21,15 +21,15 @@ from limbeck.privacy.mechanisms import Subsample, mechanism_from
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.disclosures import Disclosure, Facts
-from limbeck.protocol.envelopes import LARGEST_HEADER, Answer, Question, Terms
-from limbeck.protocol.messages import Done, Reply, Request
+from limbeck.protocol.envelopes import MAX_HEADER_BYTES, Answer, Question, Terms
+from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.site import Site
 
 POLL = 0.25  # seconds between two looks for answers
 CONSENT = 10**6  # the turn of a question that is not the algorithm's
-MOST_RELEASES = 100  # of an answer, beside those that the algorithm declares
-MOST_ROWS = 10**9  # of a subset
+MAX_RELEASES = 100  # of an answer, beside those that the algorithm declares
+MAX_ROWS_PER_RELEASE = 10**9  # of a subset
 NOISES: tuple[Noise, ...] = ("secure", "simulated")
 CLOSE = 1e-3  # of a calibrated scale: within it, machines calibrate alike
 NOBODY = -1  # the party of an event that concerns none
@@ -66,11 +66,11 @@ class Flower(Engine):
         journal: Journal,
         deadline: float,
         quorum: int,
-        say: Callable[[str], None] = lambda line: None,
+        log: Callable[[str], None] = lambda line: None,
     ) -> None:
         super().__init__(algorithm, server, ())
         self.consortium, self.control, self.journal = consortium, control, journal
-        self.deadline, self.quorum, self.say = deadline, quorum, say
+        self.deadline, self.quorum, self.log = deadline, quorum, log
         self.before_counting: Callable[[], None] = lambda: None  # once a late party has answered
         self.releases: list[dict[str, Any]] = []
         self._line: Connection | None = None
@@ -79,16 +79,16 @@ class Flower(Engine):
     def everyone(self) -> list[int]:
         return sorted(self.consortium.keys)
 
-    def deliver(self, letter: Envelope) -> Mapping[int, Delivered]:
-        turn, copied, late = letter.header.turn, self.consortium.copied, self.consortium.late
-        self.journal.ask(turn, letter.data, sorted(letter.to))
-        found = {p: self._recorded(p, data, letter) for p, data in self.journal.answers(turn).items()}
+    def deliver(self, pending: PendingRequest) -> Mapping[int, Delivered]:
+        turn, copied, late = pending.header.turn, self.consortium.copied, self.consortium.late
+        self.journal.ask(turn, pending.data, sorted(pending.to))
+        found = {p: self._recorded(p, data, pending) for p, data in self.journal.answers(turn).items()}
         if not self.journal.is_closed(turn):
-            lacking = [party for party in letter.to if party not in found]
-            found |= self._ask(letter, [p for p in lacking if turn >= copied or p == late])
+            lacking = [party for party in pending.to if party not in found]
+            found |= self._ask(pending, [p for p in lacking if turn >= copied or p == late])
             if turn < copied and late in lacking and late not in found:
-                raise LimbeckError(f"nothing was counted again: {self._why(letter) or 'the late party was not there'}")
-            self._check_quorum(letter, found)
+                raise LimbeckError(f"nothing was counted again: {self._why(pending) or 'the late party was not there'}")
+            self._check_quorum(pending, found)
             self.journal.close(turn)
         if turn == copied - 1:
             self.before_counting()
@@ -99,34 +99,34 @@ class Flower(Engine):
             self._line.close(completed)
             self._line = None
 
-    def _check_quorum(self, letter: Envelope, found: Mapping[int, Delivered]) -> None:
+    def _check_quorum(self, pending: PendingRequest, found: Mapping[int, Delivered]) -> None:
         """Where parties tell something, enough must; handing something out goes on with whoever is there."""
-        needed = min(self.quorum, len(letter.to))
-        if letter.request.reply() is Done or len(found) >= needed:
+        needed = min(self.quorum, len(pending.to))
+        if pending.request.reply() is Acknowledgement or len(found) >= needed:
             return
         raise LimbeckError(
-            f"{len(found)} of {len(letter.to)} parties answered {type(letter.request).__name__}, at least {needed} "
-            f"must ({self._why(letter)}); what was answered is kept: --resume asks the others again"
+            f"{len(found)} of {len(pending.to)} parties answered {type(pending.request).__name__}, at least {needed} "
+            f"must ({self._why(pending)}); what was answered is kept: --resume asks the others again"
         )
 
-    def agree(self, request: Request[Done], of: Sequence[int]) -> None:
+    def agree(self, request: Request[Acknowledgement], of: Sequence[int]) -> None:
         """Ask parties for their consent, outside the algorithm's turns; all must give it."""
         header = Header(CONSENT, self.server.public.hash)
-        letter = Envelope(request, header, encode(request, header), of)
-        found = self._ask(letter, of)
+        pending = PendingRequest(request, header, encode(request, header), of)
+        found = self._ask(pending, of)
         if lacking := [party for party in of if party not in found]:
-            told = self._why(letter)
-            raise LimbeckError(f"nothing was counted again: {len(lacking)} of {len(of)} did not agree ({told})")
+            reason = self._why(pending)
+            raise LimbeckError(f"nothing was counted again: {len(lacking)} of {len(of)} did not agree ({reason})")
 
-    def _why(self, letter: Envelope) -> str:
+    def _why(self, pending: PendingRequest) -> str:
         """What kept parties from answering this letter, as far as the journal knows."""
-        events = [e for e in self.journal.events() if e.turn == letter.header.turn and e.party != NOBODY]
-        return "; ".join(dict.fromkeys(f"party {e.party}: {e.what}" for e in events[-len(letter.to) :]))
+        events = [e for e in self.journal.events() if e.turn == pending.header.turn and e.party != NOBODY]
+        return "; ".join(dict.fromkeys(f"party {e.party}: {e.what}" for e in events[-len(pending.to) :]))
 
-    def _ask(self, letter: Envelope, parties: Sequence[int]) -> dict[int, Delivered]:
+    def _ask(self, pending: PendingRequest, parties: Sequence[int]) -> dict[int, Delivered]:
         """Until all have answered or the time is over; who comes back meanwhile is asked again."""
         found: dict[int, Delivered] = {}
-        questions = {party: self._question(letter, party) for party in parties}
+        questions = {party: self._question(pending, party) for party in parties}
         rounds = _Rounds(questions)
         until = time.monotonic() + self.deadline
         last = False
@@ -135,19 +135,19 @@ class Flower(Engine):
             try:
                 if not last:
                     self._post(rounds, until)
-                for party, data, why in self._collect(rounds, letter):
-                    if (told := self._heard(letter, questions[party], data, why)) is not None:
-                        found[party] = told
+                for party, data, why in self._collect(rounds, pending):
+                    if (delivered := self._validated(pending, questions[party], data, why)) is not None:
+                        found[party] = delivered
                     rounds.done(party)
             except ConnectionLostError as error:
-                self._note(letter, NOBODY, str(error))
+                self._note(pending, NOBODY, str(error))
                 self.close(completed=False)
                 rounds.forget()
                 time.sleep(1.0)
             if rounds.waiting and not last:
                 time.sleep(min(POLL, max(0.0, until - time.monotonic())) if waiting else 0)
         for party in rounds.waiting:
-            self._note(letter, party, "silent until the deadline")
+            self._note(pending, party, "silent until the deadline")
         return found
 
     def _post(self, rounds: "_Rounds", until: float) -> None:
@@ -163,12 +163,12 @@ class Flower(Engine):
             if number := line.post(presence.node, rounds.questions[party].encode(), lifetime):
                 rounds.posted(party, number, presence)
 
-    def _collect(self, rounds: "_Rounds", letter: Envelope) -> Any:
+    def _collect(self, rounds: "_Rounds", pending: PendingRequest) -> Any:
         if not self._line or not rounds.numbers:
             return
-        largest = letter.request.reply().largest + LARGEST_HEADER
+        max_bytes = pending.request.reply().max_bytes + MAX_HEADER_BYTES
         nodes = {number: node for number, (_, node) in rounds.numbers.items()}
-        for number, data, why in self._line.collect(nodes, largest):
+        for number, data, why in self._line.collect(nodes, max_bytes):
             party, _ = rounds.numbers.pop(number)
             if why.startswith("no answer"):  # it went away: asked again as soon as it is back
                 rounds.sent.pop(party, None)
@@ -176,7 +176,7 @@ class Flower(Engine):
             if party in rounds.waiting:
                 yield party, data, why
 
-    def _heard(self, letter: Envelope, question: Question, data: bytes | None, why: str) -> Delivered | None:
+    def _validated(self, pending: PendingRequest, question: Question, data: bytes | None, why: str) -> Delivered | None:
         """A reply that passed every check and stands in the journal; None for anything else, which is noted."""
         try:
             if data is None:
@@ -184,28 +184,28 @@ class Flower(Engine):
             answer = Answer.decode(data)
             answer.check_belongs_to(question)
             if answer.refusal is not None:
-                self._note(letter, question.party, f"refused: {answer.refusal[:500]}")
+                self._note(pending, question.party, f"refused: {answer.refusal[:500]}")
                 return None
-            reply = read_reply(answer.reply, letter.request, letter.header, self.server, self.algorithm)
+            reply = read_reply(answer.reply, pending.request, pending.header, self.server, self.algorithm)
             self._check_releases(answer)
         except LimbeckError as error:
             self.rejected[question.party] = " ".join(str(error).split())[:500]
-            self._note(letter, question.party, f"bad reply: {self.rejected[question.party]}")
+            self._note(pending, question.party, f"bad reply: {self.rejected[question.party]}")
             return None
-        self.journal.answer(letter.header.turn, question.party, data)
+        self.journal.answer(pending.header.turn, question.party, data)
         self.releases += [dict(row) for row in answer.releases]
         return Delivered(reply, len(answer.reply))
 
-    def _recorded(self, party: int, data: bytes, letter: Envelope) -> Delivered:
+    def _recorded(self, party: int, data: bytes, pending: PendingRequest) -> Delivered:
         answer = Answer.decode(data)
         self.releases += [dict(row) for row in answer.releases]
-        message, _ = decode(answer.reply, letter.request.reply().largest)
+        message, _ = decode(answer.reply, pending.request.reply().max_bytes)
         assert isinstance(message, Reply)
         return Delivered(message, len(answer.reply))
 
     def _check_releases(self, answer: Answer) -> None:
         """The rows that a party says it wrote: its own, up to this turn, and such as the algorithm declares."""
-        if len(answer.releases) > MOST_RELEASES + sum(each.times for _, each in self._declared):
+        if len(answer.releases) > MAX_RELEASES + sum(each.times for _, each in self._declared):
             raise LimbeckError("rows of a ledger without end")
         try:
             data = [json.dumps(dict(row)) for row in answer.releases]
@@ -240,26 +240,29 @@ class Flower(Engine):
         known = next((each for each in self._declared_rows if each.mechanism == row.mechanism == Subsample.name), None)
         if known is None or not self.algorithm.needs_population:
             return False
-        if not all(type(row.parameters.get(key)) is int and row.parameters[key] <= MOST_ROWS for key in ("rows", "of")):
+        if not all(
+            type(row.parameters.get(key)) is int and row.parameters[key] <= MAX_ROWS_PER_RELEASE
+            for key in ("rows", "of")
+        ):
             return False
         own = {**known.parameters, "rows": row.parameters["rows"], "of": row.parameters["of"]}
         mechanism = mechanism_from(row.mechanism, own)
         return _is_like(row, replace(known, parameters=own, sensitivity=mechanism.sensitivity))
 
-    def _question(self, letter: Envelope, party: int) -> Question:
-        turn, consortium = letter.header.turn, self.consortium
+    def _question(self, pending: PendingRequest, party: int) -> Question:
+        turn, consortium = pending.header.turn, self.consortium
         if consortium.earlier and turn < consortium.copied:
-            return Question(consortium.earlier, turn, party, consortium.terms, letter.data, counted=consortium.run)
-        return Question(consortium.run, turn, party, consortium.terms, letter.data, after=consortium.earlier)
+            return Question(consortium.earlier, turn, party, consortium.terms, pending.data, counted=consortium.run)
+        return Question(consortium.run, turn, party, consortium.terms, pending.data, after=consortium.earlier)
 
-    def _note(self, letter: Envelope, party: int, what: str) -> None:
+    def _note(self, pending: PendingRequest, party: int, what: str) -> None:
         what = "".join(sign if sign.isprintable() else " " for sign in what)
         events = self.journal.events()
         if party == NOBODY and events and events[-1].what == what:
             return  # the same trouble goes on
-        self.journal.note(letter.header.turn, party, what)
+        self.journal.note(pending.header.turn, party, what)
         who = "server" if party == NOBODY else f"party {party}"
-        self.say(f"{type(letter.request).__name__}: {who}: {what}")
+        self.log(f"{type(pending.request).__name__}: {who}: {what}")
 
 
 def _is_like(row: Release, declared: Release) -> bool:

@@ -13,11 +13,13 @@ from typing import Any
 import httpx
 
 from limbeck.engines.flower.app import app_hash
-from limbeck.engines.flower.chunks import ConnectionLostError, fetch, letter_in, one_line, reply_to, told_by
+from limbeck.engines.flower.chunks import ConnectionLostError, envelope_in, error_message, fetch, one_line, reply_to
 from limbeck.engines.flower.keys import public_bytes, read_party_key
 from limbeck.errors import LimbeckError
 
-HEARTBEAT = 10.0  # seconds that the SuperLink is told; after twice as many without a sign a party counts as gone
+HEARTBEAT = (
+    10.0  # seconds that are announced to the SuperLink; after twice as many without a sign a party counts as gone
+)
 
 PARTING = 3.0  # seconds that a party stays after an answer, so that it is fetched
 
@@ -50,8 +52,8 @@ class Node:
         from flwr.proto.node_pb2 import Node as Number
 
         request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=HEARTBEAT)
-        told = "the server does not let this party in (not admitted, removed, or its key is in use elsewhere)"
-        self._node = Number(node_id=self._try(told, "ActivateNode", request).node_id)
+        problem = "the server does not let this party in (not admitted, removed, or its key is in use elsewhere)"
+        self._node = Number(node_id=self._try(problem, "ActivateNode", request).node_id)
         threading.Thread(target=self._live, daemon=True).start()
         return self
 
@@ -67,7 +69,7 @@ class Node:
             self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
         self._client.close()
 
-    def next_letter(self, largest: int, leaving: Callable[[], bool] = bool) -> tuple[Any, bytes] | None:
+    def next_envelope(self, max_bytes: int, leaving: Callable[[], bool] = bool) -> tuple[Any, bytes] | None:
         """The next message and the letter in it; None where there is none now. A message of another app is an error."""
         from flwr.common.serde import message_from_proto
         from flwr.proto.fleet_pb2 import PullMessagesRequest
@@ -81,9 +83,9 @@ class Node:
         run = message.metadata.run_id
         with one_line("a letter cannot be fetched"):
             pull = partial(self._pull, run)
-            letter = letter_in(fetch(tree, pull, largest, lambda: leaving() or self._lost))
+            envelope = envelope_in(fetch(tree, pull, max_bytes, lambda: leaving() or self._lost))
         self._confirm(run, message.metadata.message_id)
-        return message, letter
+        return message, envelope
 
     def is_ours(self, message: Any) -> bool:
         """Whether the message's run names the app that is installed here."""
@@ -108,16 +110,16 @@ class Node:
         with no_object_id_recompute():
             reply.metadata.__dict__["_message_id"] = reply.object_id
             pieces, tree = get_all_nested_objects(reply), get_object_tree(reply)
-            bare = message_to_proto(remove_content_from_message(reply))
+            envelope = message_to_proto(remove_content_from_message(reply))
             request = PushMessagesRequest(
-                node=self._node, messages_list=[bare], message_object_trees=[tree], clientapp_runtime_list=[0.0]
+                node=self._node, messages_list=[envelope], message_object_trees=[tree], clientapp_runtime_list=[0.0]
             )
-            told = self._try("an answer cannot be sent", "PushMessages", request)
+            response = self._try("an answer cannot be sent", "PushMessages", request)
             push = make_push_object_fn_protobuf(
-                self._client.PushObject, self._node, message.metadata.run_id, told.session_id
+                self._client.PushObject, self._node, message.metadata.run_id, response.session_id
             )
             with one_line("an answer cannot be sent"):
-                push_objects(pieces, push_object_fn=push, object_ids_to_push=set(told.objects_to_push))
+                push_objects(pieces, push_object_fn=push, object_ids_to_push=set(response.objects_to_push))
         self._answered = time.monotonic()
 
     def _pull(self, run: int, piece: str) -> bytes:
@@ -145,6 +147,6 @@ class Node:
                     self._lost = "the server no longer knows this party"
             except httpx.HTTPStatusError as error:
                 if error.response.status_code in (401, 403):
-                    self._lost = f"the server no longer lets this party in: {told_by(error)}"
+                    self._lost = f"the server no longer lets this party in: {error_message(error)}"
             except httpx.HTTPError:
                 continue

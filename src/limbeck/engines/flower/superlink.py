@@ -11,7 +11,7 @@ from typing import Any
 
 from limbeck.errors import LimbeckError
 
-SMALL, LARGEST = 2**20, 2**31  # bytes of a request, from strangers and from those who are known
+MAX_BYTES_UNKNOWN, MAX_BYTES_KNOWN = 2**20, 2**31  # bytes of a request, from strangers and from those who are known
 LOOPBACK = ("127.0.0.1", "::1")
 
 
@@ -70,7 +70,7 @@ class Guard:
         self.app, self.node_of = app, node_of
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        allowed = LARGEST if scope["type"] != "http" or self._is_known(scope) else SMALL
+        allowed = MAX_BYTES_KNOWN if scope["type"] != "http" or self._is_known(scope) else MAX_BYTES_UNKNOWN
         read = 0
 
         async def limited() -> Any:
@@ -95,8 +95,8 @@ class Guard:
         try:
             key = b64decode(headers[FLEET_HTTP_PUBLIC_KEY_HEADER.lower()], validate=True)
             signature = b64decode(headers[FLEET_HTTP_SIGNATURE_HEADER.lower()], validate=True)
-            said = headers[TIMESTAMP_HEADER.lower()]
-            return self.node_of(key) is not None and verify_signature(bytes_to_public_key(key), said, signature)
+            timestamp = headers[TIMESTAMP_HEADER.lower()]
+            return self.node_of(key) is not None and verify_signature(bytes_to_public_key(key), timestamp, signature)
         except (KeyError, ValueError, TypeError):
             return False
 
@@ -108,8 +108,8 @@ def _only_the_coordinator(secret: bytes) -> Any:
 
     class Coordinator(NoOpControlAuthnPlugin):
         def validate_tokens_in_metadata(self, metadata: Sequence[tuple[str, str | bytes]]) -> Any:
-            told = dict(metadata).get(ACCESS_TOKEN_KEY, "")
-            given = told if isinstance(told, bytes) else told.encode()
+            token = dict(metadata).get(ACCESS_TOKEN_KEY, "")
+            given = token if isinstance(token, bytes) else token.encode()
             if not hmac.compare_digest(given, secret.hex().encode()):
                 return False, None
             return super().validate_tokens_in_metadata(metadata)

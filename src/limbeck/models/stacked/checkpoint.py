@@ -43,12 +43,16 @@ class Checkpoints:
             for kind, state in (("state", training.state), ("best", training.best))
             for name, values in state.items()
         }
-        told = {
-            training.name: {"done": training.done, "best": training.patience.best, "waited": training.patience.waited}
+        saved = {
+            training.name: {
+                "done": training.done,
+                "best": training.early_stopping.best,
+                "waited": training.early_stopping.waited,
+            }
             for training in begun
         }
         with AtomicFile(self._file(key)) as file:
-            file.write(save(tensors, {"courses": json.dumps(told)}))
+            file.write(save(tensors, {"courses": json.dumps(saved)}))
         self._last = time.monotonic()
 
     def restore(self, key: str, trainings: Sequence[TrainingRun]) -> None:
@@ -56,17 +60,20 @@ class Checkpoints:
         if not (file := self._file(key)).exists():
             return
         try:
-            with safe_open(file, "pt") as kept:
-                told = json.loads(kept.metadata()["courses"])
-                names = [name.split("/", 2) for name in kept.keys()]  # noqa: SIM118
+            with safe_open(file, "pt") as file_content:
+                saved = json.loads(file_content.metadata()["courses"])
+                names = [name.split("/", 2) for name in file_content.keys()]  # noqa: SIM118
                 for training in trainings:
-                    if (said := told.get(training.name)) is None:
+                    if (entry := saved.get(training.name)) is None:
                         continue
-                    training.done = int(said["done"])
-                    training.patience.best, training.patience.waited = float(said["best"]), int(said["waited"])
+                    training.done = int(entry["done"])
+                    training.early_stopping.best, training.early_stopping.waited = (
+                        float(entry["best"]),
+                        int(entry["waited"]),
+                    )
                     for whose, kind, name in names:
                         if whose == training.name:
-                            getattr(training, kind)[name] = kept.get_tensor(f"{whose}/{kind}/{name}")
+                            getattr(training, kind)[name] = file_content.get_tensor(f"{whose}/{kind}/{name}")
         except Exception as error:  # safetensors' own type, JSON's, and what a wrong shape of either leads to
             raise LimbeckError(f"{file} is not a checkpoint; delete it, and its training begins anew") from error
 

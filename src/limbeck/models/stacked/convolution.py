@@ -81,8 +81,8 @@ def show_to_compiler() -> None:
 
 @patches.register_fake
 def _(x: Tensor, height: int, width: int) -> Tensor:
-    places = (x.shape[2] - height + 1) * (x.shape[3] - width + 1)
-    return x.new_empty(len(x), x.shape[1] * height * width, places)
+    positions = (x.shape[2] - height + 1) * (x.shape[3] - width + 1)
+    return x.new_empty(len(x), x.shape[1] * height * width, positions)
 
 
 def _remember_patches(ctx: Any, inputs: Any, output: Tensor) -> None:
@@ -95,8 +95,8 @@ def _put_back(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
     height, width = ctx.kernel
     if not torch.compiler.is_compiling():
         return F.fold(gradient, ctx.sides, ctx.kernel), None, None
-    places = (ctx.sides[0] - height + 1, ctx.sides[1] - width + 1)
-    parts = gradient.unflatten(2, places).unflatten(1, (-1, height, width))
+    positions = (ctx.sides[0] - height + 1, ctx.sides[1] - width + 1)
+    parts = gradient.unflatten(2, positions).unflatten(1, (-1, height, width))
     moved = [
         F.pad(parts[:, :, i, j], (j, width - 1 - j, i, height - 1 - i)) for i in range(height) for j in range(width)
     ]
@@ -108,7 +108,7 @@ patches.register_autograd(_put_back, setup_context=_remember_patches)
 
 @torch.library.custom_op("limbeck::side_by_side", mutates_args=())
 def side_by_side(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
-    x, weight = colours_last(x), colours_last(weight)
+    x, weight = channels_last(x), channels_last(weight)
     if x.device.type != "cuda" or x.dtype == torch.float64:  # for which cuDNN puts channels first
         tasks = [partial(F.conv2d, x[i], weight[i], None, stride, padding) for i in range(len(x))]
         return _stacked(_together(tasks, x.device))
@@ -128,7 +128,7 @@ def _(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tenso
 def _backward(
     gradient: Tensor, x: Tensor, weight: Tensor, stride: list[int], padding: list[int], rows_too: bool
 ) -> tuple[Tensor, Tensor]:
-    gradient, x, weight = colours_last(gradient), colours_last(x), colours_last(weight)
+    gradient, x, weight = channels_last(gradient), channels_last(x), channels_last(weight)
 
     def gradient_to(number: int, i: int) -> Tensor:
         wanted = [number == 0, number == 1, False]
@@ -146,7 +146,7 @@ def _backward(
 def _(
     gradient: Tensor, x: Tensor, weight: Tensor, stride: list[int], padding: list[int], rows_too: bool
 ) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(colours_last(x)) if rows_too else x.new_empty(0), torch.empty_like(colours_last(weight))
+    return torch.empty_like(channels_last(x)) if rows_too else x.new_empty(0), torch.empty_like(channels_last(weight))
 
 
 def _remember(ctx: Any, inputs: Any, output: Tensor) -> None:
@@ -163,7 +163,7 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None,
 side_by_side.register_autograd(_gradients, setup_context=_remember)
 
 
-def colours_last(x: Tensor) -> Tensor:
+def channels_last(x: Tensor) -> Tensor:
     """The same five dimensions, in memory with channels last, as a GPU's matrix units want them."""
     flat = x.flatten(0, 1).contiguous(memory_format=torch.channels_last)
     return cast(Tensor, flat.unflatten(0, x.shape[:2]))

@@ -24,10 +24,10 @@ class Piled:
     offsets: list[tuple[int, int]]
 
 
-def piled(jobs: Sequence[FitJob[Any]], place: Device) -> Piled:
+def piled(jobs: Sequence[FitJob[Any]], device: Device) -> Piled:
     rows, rows_at = _deduplicated([job.rows for job in jobs])
     targets, targets_at = _deduplicated([job.targets for job in jobs])
-    return Piled(*on(place, rows, targets), list(zip(rows_at, targets_at, strict=True)))
+    return Piled(*on(device, rows, targets), list(zip(rows_at, targets_at, strict=True)))
 
 
 def _deduplicated(arrays: Sequence[Array]) -> tuple[Array, list[int]]:

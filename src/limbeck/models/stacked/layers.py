@@ -14,12 +14,12 @@ from limbeck.models.networks import NormByRows
 from limbeck.models.stacked.convolution import convolution
 
 
-def stackable(network: nn.Module, place: Device) -> nn.Module:
+def stackable(network: nn.Module, device: Device) -> nn.Module:
     """A copy that trains the same alone and under `vmap`; its weights have the same names."""
     _check_buffers(network)
-    network = copy.deepcopy(network).to(place.device, place.dtype)
+    network = copy.deepcopy(network).to(device.type, device.dtype)
     keyed_dropout(network)
-    halves = torch.bfloat16 if place.halves else None
+    halves = torch.bfloat16 if device.halves else None
     for parent in list(network.modules()):
         for name, child in parent.named_children():
             if (layer := _layer(child, halves)) is not None:

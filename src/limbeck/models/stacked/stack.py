@@ -19,7 +19,7 @@ from limbeck.models.descent import LOSSES, loss_on
 from limbeck.models.device import Device
 from limbeck.models.randomness import Dropout, augmented
 from limbeck.models.schedule import ABSENT, ADAM_BETAS, ADAM_EPSILON
-from limbeck.models.stacked.convolution import colours_last, is_small, show_to_compiler
+from limbeck.models.stacked.convolution import channels_last, is_small, show_to_compiler
 from limbeck.models.stacked.layers import BatchNorm, Convolution, halved, stackable
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
@@ -51,15 +51,15 @@ class Stack:
         network: nn.Module,
         depth: int,
         recipe: Recipe,
-        place: Device,
+        device: Device,
         rows: Tensor,
         targets: Tensor,
         compiled: bool,
         drifting: bool = False,
     ) -> None:
-        self.depth, self.recipe, self.place = depth, recipe, place
+        self.depth, self.recipe, self.device = depth, recipe, device
         self.rows, self.targets = rows, targets
-        self.network = stackable(network, place).train()
+        self.network = stackable(network, device).train()
         parts = dict(self.network.named_modules())
         self._keys = [f"{name}.key" for name, part in parts.items() if isinstance(part, Dropout)]
         if recipe.batch == 1 and any(isinstance(part, BatchNorm) for part in parts.values()):
@@ -68,18 +68,18 @@ class Stack:
         self.weights = {name: self._many(weight.detach()) for name, weight in self.network.named_parameters()}
         for name, part in parts.items():
             if isinstance(part, Convolution) and not is_small(self.weights[f"{name}.weight"], part.stride):
-                self.weights[f"{name}.weight"] = colours_last(self.weights[f"{name}.weight"])
+                self.weights[f"{name}.weight"] = channels_last(self.weights[f"{name}.weight"])
         self._factors = {
-            name: weight.to(torch.bfloat16) if place.halves and name in halved(self.network) else weight
+            name: weight.to(torch.bfloat16) if device.halves and name in halved(self.network) else weight
             for name, weight in self.weights.items()
         }
         self._used = [name for name, weight in self.network.named_parameters() if weight.requires_grad]
         for name in self._used:
             self._factors[name].requires_grad_()
-        kept = set(self.network.state_dict())
-        self.buffers = {n: self._many(buffer) for n, buffer in self.network.named_buffers() if n in kept}
+        values = set(self.network.state_dict())
+        self.buffers = {n: self._many(buffer) for n, buffer in self.network.named_buffers() if n in values}
         self.moments = {
-            name: [torch.zeros_like(weight) for _ in range(1 if recipe.optimiser == "sgd" else 2)]
+            name: [torch.zeros_like(weight) for _ in range(1 if recipe.optimizer == "sgd" else 2)]
             for name, weight in self.weights.items()
         }
         self.anchors = self._like_weights() if recipe.proximal else {}
@@ -104,7 +104,7 @@ class Stack:
         return True
 
     def load(self, slot: int, state: Mapping[str, Tensor]) -> None:
-        """Put a network into a slot: its weights, and the optimiser's moments where it comes back."""
+        """Put a network into a slot: its weights, and the optimizer's moments where it comes back."""
         with torch.no_grad():
             for name, values in (self.weights | self.buffers).items():
                 values[slot].copy_(state[name], non_blocking=True)
@@ -121,11 +121,11 @@ class Stack:
                 factor[slot].copy_(self.weights[name][slot])
 
     def read(self, slot: int, moments: bool = False) -> State:
-        """What a slot holds now, copied off the device; with the optimiser's moments where it is to come back."""
+        """What a slot holds now, copied off the device; with the optimizer's moments where it is to come back."""
         found = self._held(slot)
         if moments:
-            for name, kept in self.moments.items():
-                found |= {f"{name}#{number}": values[slot] for number, values in enumerate(kept)}
+            for name, moments_of in self.moments.items():
+                found |= {f"{name}#{number}": values[slot] for number, values in enumerate(moments_of)}
             found |= {f"{name}{ANCHOR}": values[slot] for name, values in self.anchors.items()}
             found |= {f"{name}{CORRECTION}": values[slot] for name, values in self.correction.items()}
         return {name: values.to("cpu", copy=True) for name, values in found.items()}
@@ -133,20 +133,20 @@ class Stack:
     def advance(self, window: Window) -> None:
         """Take a window's steps in all slots."""
         steps = len(window.rows)
-        for name, place in self._laid_out.items():
-            place[:steps].copy_(self._sent(getattr(window, name)), non_blocking=True)
+        for name, device in self._laid_out.items():
+            device[:steps].copy_(self._sent(getattr(window, name)), non_blocking=True)
         self._at.zero_()
-        with self.place.numerics():
+        with self.device.numerics():
             for _ in range(steps):
                 self._graph.replay() if self._graph else self._step()
 
     def loss(self, slot: int, rows: Array, targets: Array) -> float:
         """A slot's loss on rows that it does not learn from, by their places."""
         x, y = (
-            data[torch.from_numpy(places).to(self.place.device, torch.int64)]
-            for data, places in ((self.rows, rows), (self.targets, targets))
+            data[torch.from_numpy(positions).to(self.device.type, torch.int64)]
+            for data, positions in ((self.rows, rows), (self.targets, targets))
         )
-        with self._asked(), self.place.numerics():
+        with self._asked(), self.device.numerics():
             return loss_on(_Alone(self.network, self._held(slot)), x, y, self.recipe)
 
     def scores(self, states: Sequence[State], rows: Tensor) -> Array:
@@ -155,12 +155,12 @@ class Stack:
             parts = [states[at : at + self.depth] for at in range(0, len(states), self.depth)]
             return np.concatenate([self.scores(part, rows) for part in parts])
         names = [*self.weights, *self.buffers]
-        every = {name: torch.stack([state[name] for state in states]).to(self.place.device) for name in names}
+        every = {name: torch.stack([state[name] for state in states]).to(self.device.type) for name in names}
         at_once = max(1, ASK_VALUES // (len(states) * rows[0].numel()))
         ask: Any = vmap(self._logits_of_one, in_dims=(0, None))
-        if self.place.device == "cpu":  # where grouped convolutions are slower than one after the other
+        if self.device.type == "cpu":  # where grouped convolutions are slower than one after the other
             ask = self._logits_one_by_one
-        with self._asked(), torch.no_grad(), self.place.numerics():
+        with self._asked(), torch.no_grad(), self.device.numerics():
             logits = torch.cat([ask(every, part).float() for part in rows.split(at_once)], 1)
             return torch.softmax(logits, 2).cpu().numpy()
 
@@ -189,7 +189,7 @@ class Stack:
         return values.expand(self.depth, *values.shape).clone()
 
     def _lay_out_empty(self) -> None:
-        device, dtype = self.place.device, self.place.dtype
+        device, dtype = self.device.type, self.device.dtype
         shape = (WINDOW, self.depth)
         nobody = torch.full((*shape, self.recipe.batch), ABSENT, dtype=torch.int32, device=device)
         self._laid_out = {
@@ -201,12 +201,12 @@ class Stack:
 
     def _sent(self, values: Array) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(values))
-        return tensor.pin_memory() if self.place.device == "cuda" else tensor
+        return tensor.pin_memory() if self.device.type == "cuda" else tensor
 
     def _prepare(self) -> None:
         """Try a step in which nobody learns anything; on a GPU capture it."""
-        with self.place.numerics():
-            if self.place.device != "cuda":
+        with self.device.numerics():
+            if self.device.type != "cuda":
                 self._step()
                 return
             aside = torch.cuda.Stream()
@@ -227,10 +227,10 @@ class Stack:
             pairs = zip(self._used, gradients, strict=True)
             self._used = [name for name, gradient in pairs if gradient is not None]
             return
-        weights, factors = ([kept[name] for name in self._used] for kept in (self.weights, self._factors))
+        weights, factors = ([values[name] for name in self._used] for values in (self.weights, self._factors))
         moments = list(zip(*(self.moments[name] for name in self._used), strict=True))
         anchors, correction = (
-            [kept[name] for name in self._used] if kept else [] for kept in (self.anchors, self.correction)
+            [values[name] for name in self._used] if values else [] for values in (self.anchors, self.correction)
         )
         with torch.no_grad():
             pulled = list(gradients), anchors, correction
@@ -246,7 +246,7 @@ class Stack:
         x, y = rows[of_rows.clamp(min=0)], targets[of_targets.clamp(min=0)]
         outputs = vmap(self._outputs)(weights, buffers, x, present, keys)
         losses = LOSSES[self.recipe.loss](
-            outputs.flatten(0, 1).to(self.place.dtype), y.flatten(0, 1), self.recipe.temperature
+            outputs.flatten(0, 1).to(self.device.dtype), y.flatten(0, 1), self.recipe.temperature
         )
         there = present.to(losses.dtype)
         return (losses.view_as(there) * there / there.sum(1, keepdim=True).clamp(min=1)).sum()
@@ -255,8 +255,8 @@ class Stack:
         for part in self.network.modules():
             if isinstance(part, Dropout):
                 part.calls = 0
-        told = {**weights, **buffers, **dict.fromkeys(self._keys, key), **dict.fromkeys(self._masks, present)}
-        return cast(Tensor, functional_call(self.network, told, (augmented(x, key, self.recipe.augmentation),)))
+        parameters = {**weights, **buffers, **dict.fromkeys(self._keys, key), **dict.fromkeys(self._masks, present)}
+        return cast(Tensor, functional_call(self.network, parameters, (augmented(x, key, self.recipe.augmentation),)))
 
 
 class _Alone(nn.Module):
@@ -293,7 +293,7 @@ def _move(
     if correction:
         gradients = list(torch._foreach_add(gradients, correction))
     first = list(moments[0])
-    if recipe.optimiser == "sgd":
+    if recipe.optimizer == "sgd":
         torch._foreach_mul_(first, recipe.momentum)
         torch._foreach_add_(first, gradients)
         moved = torch._foreach_mul(first, rates_of)

@@ -34,11 +34,11 @@ from limbeck.protocol.rows import Array
 
 T = TypeVar("T")
 PAYS_FROM = 80_000  # steps: compiling takes some 20 s and saves some 0.25 ms a step
-KEPT_STACKS = 32  # as many as ten architectures need for three recipes
+MAX_CACHED_STACKS = 32  # as many as ten architectures need for three recipes
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class StackMember:
     """A job in a stack: its number among all jobs, its seed, and whether it is to tell its time, or its failure."""
 
     index: int
@@ -49,11 +49,11 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class StackGroup:
     """Members that can share a stack, for they differ in rows, targets and seeds alone."""
 
     kind: Hashable
-    members: list[Member]
+    members: list[StackMember]
     classes: int
 
     @property
@@ -70,12 +70,12 @@ class Group:
 
 @dataclass(slots=True)
 class StackedTrainer:
-    """Trains networks in stacks at `place`; `others` runs every job that is no network, or cannot be stacked.
+    """Trains networks in stacks at `device`; `others` runs every job that is no network, or cannot be stacked.
 
     `most` bounds the depth of a stack. Where memory does, fewer networks are trained at a time, and the record says so.
     """
 
-    place: Device
+    device: Device
     others: Trainer
     compiling: Literal["auto", "always", "never"] = "auto"
     checkpoints: Checkpoints | None = None
@@ -83,11 +83,11 @@ class StackedTrainer:
     watch: Watch = unwatched
     why: str = ""
     stacks: list[dict[str, Any]] = field(default_factory=list)
-    _kept: dict[Hashable, Stack] = field(default_factory=dict)
+    _cached_stacks: dict[Hashable, Stack] = field(default_factory=dict)
 
     @property
-    def said(self) -> dict[str, Any]:
-        at = {"device": self.place.device, "precision": self.place.precision}
+    def description(self) -> dict[str, Any]:
+        at = {"device": self.device.type, "precision": self.device.precision}
         return {"trainer": "stacked", **at, "why": self.why, "stacks": self.stacks}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
@@ -96,7 +96,7 @@ class StackedTrainer:
             results |= self._run(group)
         return completed(results, self.others, jobs, classes, seeds)
 
-    def _run(self, group: Group) -> dict[int, Any]:
+    def _run(self, group: StackGroup) -> dict[int, Any]:
         """Results by job; none where the network cannot be stacked, which the record then says."""
         note: dict[str, Any] = {"model": group.model.name, "networks": len(group.members)}
         self.stacks.append(note)
@@ -111,19 +111,19 @@ class StackedTrainer:
         results = self._finish(group, stack, trainings)
         moments.append(time.perf_counter())
         phases = [after - before for before, after in pairwise(moments)]
-        total = sum(training.steps.total for training in trainings)
+        total = sum(training.schedule.total for training in trainings)
         note["network_steps"] = total
         note["seconds"] = dict(zip(("prepare", "train", "finish"), phases, strict=True))
         for member, training in zip(group.members, trainings, strict=True):
             if member.timed:
-                results[member.index] = (results[member.index], phases[1] * training.steps.total / total)
+                results[member.index] = (results[member.index], phases[1] * training.schedule.total / total)
         return results
 
-    def _courses(self, group: Group) -> tuple[list[TrainingRun], Piled]:
+    def _courses(self, group: StackGroup) -> tuple[list[TrainingRun], Piled]:
         first = group.members[0].job
         try:
             recipe = group.model.checked(first.targets, first.recipe)
-            data = piled([member.job for member in group.members], self.place)
+            data = piled([member.job for member in group.members], self.device)
         except (LimbeckError, torch.OutOfMemoryError) as error:
             raise group.blame(error) from error
         trainings = [
@@ -139,18 +139,20 @@ class StackedTrainer:
         ]
         return trainings, data
 
-    def _stack(self, group: Group, trainings: list[TrainingRun], data: Piled, note: dict[str, Any]) -> Stack | None:
+    def _stack(
+        self, group: StackGroup, trainings: list[TrainingRun], data: Piled, note: dict[str, Any]
+    ) -> Stack | None:
         """A stack as deep as the work is wide, or as memory allows; None where the network cannot be stacked."""
-        lengths = [training.steps.total for training in trainings]
+        lengths = [training.schedule.total for training in trainings]
         depth = wanted = min(useful_depth(lengths), self.most or len(trainings))
         steps = max(max(lengths), sum(lengths) // depth)
         pays = self.compiling == "always" or (self.compiling == "auto" and steps >= PAYS_FROM)
-        compiled = pays and self.place.device == "cuda"
-        while (stack := self._try(group, depth, compiled, trainings[0].steps.recipe, data, note)) is None:
+        compiled = pays and self.device.type == "cuda"
+        while (stack := self._try(group, depth, compiled, trainings[0].schedule.recipe, data, note)) is None:
             if "not stacked" in note:
                 return None
-            others = len(self._kept)
-            self._kept.clear()
+            others = len(self._cached_stacks)
+            self._cached_stacks.clear()
             _give_back_memory()
             if others:  # what they held may suffice
                 continue
@@ -163,7 +165,7 @@ class StackedTrainer:
         return stack
 
     def _try(
-        self, group: Group, depth: int, compiled: bool, recipe: Recipe, data: Piled, note: dict[str, Any]
+        self, group: StackGroup, depth: int, compiled: bool, recipe: Recipe, data: Piled, note: dict[str, Any]
     ) -> Stack | None:
         """A stack of this depth; None where memory does not suffice, or where a note says that it cannot be."""
         try:
@@ -174,16 +176,16 @@ class StackedTrainer:
             raise group.blame(error) from error
         except Exception as error:  # vmap and users' networks refuse each other in a dozen ways
             note["not stacked"] = reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            told = (
+            message = (
                 f"{group.model.name} cannot be stacked, so that its networks are trained one after the other: {reason}"
             )
-            warnings.warn(told, LimbeckWarning, stacklevel=2)
+            warnings.warn(message, LimbeckWarning, stacklevel=2)
             return None
 
-    def _made(self, group: Group, depth: int, compiled: bool, recipe: Recipe, data: Piled) -> Stack:
+    def _made(self, group: StackGroup, depth: int, compiled: bool, recipe: Recipe, data: Piled) -> Stack:
         """The stack that was made for the like before, or a new one."""
         name = (group.kind, group.classes, depth, compiled)
-        stack = self._kept.pop(name, None)
+        stack = self._cached_stacks.pop(name, None)
         if stack is None or not stack.takes(data.rows, data.targets):
             if stack is not None:
                 del stack
@@ -192,45 +194,45 @@ class StackedTrainer:
                 network = group.model.tried(group.row, group.classes)
                 check_own_buffers(network, channels_first(torch.rand(2, *group.row)))
             drifting = group.members[0].job.correction is not None
-            stack = Stack(network, depth, recipe, self.place, data.rows, data.targets, compiled, drifting)
-        self._kept[name] = stack
-        if len(self._kept) > KEPT_STACKS:
-            self._kept.pop(next(iter(self._kept)))
+            stack = Stack(network, depth, recipe, self.device, data.rows, data.targets, compiled, drifting)
+        self._cached_stacks[name] = stack
+        if len(self._cached_stacks) > MAX_CACHED_STACKS:
+            self._cached_stacks.pop(next(iter(self._cached_stacks)))
             _give_back_memory()
         return stack
 
-    def _train(self, group: Group, stack: Stack, trainings: list[TrainingRun]) -> None:
+    def _train(self, group: StackGroup, stack: Stack, trainings: list[TrainingRun]) -> None:
         def begin(training: TrainingRun) -> State:
             try:
                 return training.begin(group.model, group.row, group.classes)
             except Exception as error:  # weights to start from that are another network's
-                job = next(member.job for member in group.members if member.index == training.place)
-                raise failed(job, training.place, error) from error
+                job = next(member.job for member in group.members if member.index == training.index)
+                raise failed(job, training.index, error) from error
 
         if self.checkpoints and (key := self._name(group, trainings)):
-            kept = self.checkpoints
-            kept.restore(key, trainings)
-            shares = take(stack, trainings, begin, lambda: kept.due, lambda: kept.save(key, trainings))
+            checkpoints = self.checkpoints
+            checkpoints.restore(key, trainings)
+            shares = take(stack, trainings, begin, lambda: checkpoints.due, lambda: checkpoints.save(key, trainings))
         else:
             shares = take(stack, trainings, begin)
         for _ in self.watch(_ticks(shares, len(trainings)), len(trainings)):
             pass
-        if self.place.device == "cuda":
+        if self.device.type == "cuda":
             torch.cuda.synchronize()
 
-    def _finish(self, group: Group, stack: Stack, trainings: list[TrainingRun]) -> dict[int, Any]:
+    def _finish(self, group: StackGroup, stack: Stack, trainings: list[TrainingRun]) -> dict[int, Any]:
         """What each job wants to know of its network."""
         with alone(0):
-            blank = group.model.started(group.row, group.classes)
-        names = shared_names(blank)
+            network = group.model.started(group.row, group.classes)
+        names = shared_names(network)
         results: dict[int, Any] = dict(self._answers(group, stack, trainings))
         for member, training in zip(group.members, trainings, strict=True):
             try:
                 check_finite(training.state.values())
                 if member.index not in results:
-                    weights = {name: training.state[names.get(name, name)].cpu() for name in blank.state_dict()}
+                    weights = {name: training.state[names.get(name, name)].cpu() for name in network.state_dict()}
                     fitted = group.model.fitted(
-                        copy.deepcopy(blank), weights, group.row, group.classes, training.final_moments
+                        copy.deepcopy(network), weights, group.row, group.classes, training.final_moments
                     )
                     results[member.index] = member.job.finish(fitted)
             except LimbeckError as error:
@@ -239,15 +241,15 @@ class StackedTrainer:
                 results[member.index] = Failure(str(error))
         return results
 
-    def _answers(self, group: Group, stack: Stack, trainings: list[TrainingRun]) -> Iterator[tuple[int, Array]]:
+    def _answers(self, group: StackGroup, stack: Stack, trainings: list[TrainingRun]) -> Iterator[tuple[int, Array]]:
         """Votes or scores of networks that are asked about the same rows, asked together."""
-        asked: dict[Any, list[tuple[Member, State]]] = {}
+        asked: dict[Any, list[tuple[StackMember, State]]] = {}
         for member, training in zip(group.members, trainings, strict=True):
             if isinstance(member.job, FitAndScore):
                 asked.setdefault(address(member.job.asked), []).append((member, training.state))
         for together in asked.values():
             member = together[0][0]
-            rows = on(self.place, cast(FitAndScore, member.job).asked)[0]
+            rows = on(self.device, cast(FitAndScore, member.job).asked)[0]
             try:
                 found = stack.scores([state for _, state in together], rows)
             except Exception as error:  # rows that the network does not take
@@ -256,17 +258,17 @@ class StackedTrainer:
                 voted = isinstance(member.job, FitAndVote)
                 yield member.index, scores.argmax(axis=1) if voted else scores
 
-    def _name(self, group: Group, trainings: list[TrainingRun]) -> str | None:
+    def _name(self, group: StackGroup, trainings: list[TrainingRun]) -> str | None:
         """Names the trainings, and the stack by them, whatever order they came in; None where they have no names."""
         known: dict[Any, str] = {}
         keys = [key_of_job(member.job, group.classes, member.seed, known) for member in group.members]
         if None in keys or (code := group.model.code) is None:
-            told = f"{group.model.name} is made at run time: its training keeps no checkpoints"
-            warnings.warn(told, LimbeckWarning, stacklevel=2)
+            message = f"{group.model.name} is made at run time: its training keeps no checkpoints"
+            warnings.warn(message, LimbeckWarning, stacklevel=2)
             return None
         for training, key in zip(trainings, keys, strict=True):
             training.name = str(key)
-        return hashlib.sha256(repr((sorted(map(str, keys)), code, self.place.precision)).encode()).hexdigest()
+        return hashlib.sha256(repr((sorted(map(str, keys)), code, self.device.precision)).encode()).hexdigest()
 
 
 def _give_back_memory() -> None:
@@ -295,14 +297,14 @@ def shared_names(network: nn.Module) -> dict[str, str]:
 
 def _ticks(shares: Iterator[float], count: int) -> Iterator[int]:
     """So many, evenly over the work."""
-    told = 0
+    reported = 0
     for share in shares:
-        yield from range(told, reached := int(share * count))
-        told = reached
+        yield from range(reported, reached := int(share * count))
+        reported = reached
 
 
-def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Group]:
-    found: dict[Hashable, list[Member]] = {}
+def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[StackGroup]:
+    found: dict[Hashable, list[StackMember]] = {}
     for index, (job, seed) in enumerate(zip(jobs, seeds, strict=True)):
         fit = plain(job)
         if not fits_network(fit) or len(fit.rows) < 2:
@@ -312,6 +314,6 @@ def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Gro
             shapes = (fit.rows.shape[1:], fit.targets.shape[1:])
             kind = (fit.model.architecture, recipe, shapes, fit.correction is not None)
             inner = job.job if isinstance(job, Timed) else job
-            member = Member(index, fit, seed, isinstance(job, Timed), isinstance(inner, Guarded))
+            member = StackMember(index, fit, seed, isinstance(job, Timed), isinstance(inner, Guarded))
             found.setdefault(kind, []).append(member)
-    return [Group(kind, members, classes) for kind, members in found.items()]
+    return [StackGroup(kind, members, classes) for kind, members in found.items()]

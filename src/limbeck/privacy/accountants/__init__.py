@@ -58,8 +58,8 @@ def every_epsilon(
         except UnknownEventError:
             continue
     if not found:
-        told = ", ".join(dict.fromkeys(event.mechanism.name for event in events))
-        raise UnknownEventError(f"no accountant knows how {told} compose")
+        names = ", ".join(dict.fromkeys(event.mechanism.name for event in events))
+        raise UnknownEventError(f"no accountant knows how {names} compose")
     return found
 
 

@@ -14,17 +14,17 @@ from limbeck.privacy.events import DpEvent, UnknownEventError
 from limbeck.privacy.losses import BoundedRange, GaussianLoss, LaplaceShift, Pure
 from limbeck.protocol.rows import Array
 
-STEPS = 80  # of a Laplace loss distribution in one count's largest loss
+LAPLACE_STEPS = 80  # of a Laplace loss distribution in one count's largest loss
 COARSEST, FINEST = 20, 160  # steps of an exact composition in the loss of its clearest case
-FINE, FARTHEST = 20_001, 10.0  # losses of Gaussian noise that are told apart, and its deviations that are
+FINE, MAX_DEVIATIONS = 20_001, 10.0  # losses of Gaussian noise that are distinguished, and its deviations that are
 BINS = 256  # where the range of a Gumbel query's losses may lie
 TINY = 5e-324
-MOST_MARGINS = 20_000
-MOST_APART = 100  # Laplace losses of one composition
+MAX_MARGINS = 20_000
+MAX_LOSS_RATIO = 100  # Laplace losses of one composition
 HUGE = 1e12  # epsilon that is not worth the last digit
-LARGEST = 200.0  # epsilon that is composed exactly; beyond it there is no privacy to speak of
-SMALLEST = 1e-9  # step of a loss: below it rounding counts
-ENOUGH_WORK, MOST_WORK = 2e8, 2e9  # queries x pairs x grid points of an exact composition: tenths and a few seconds
+MAX_EPSILON = 200.0  # epsilon that is composed exactly; beyond it there is no privacy to speak of
+MIN_LOSS = 1e-9  # step of a loss: below it rounding counts
+TARGET_WORK, MAX_WORK = 2e8, 2e9  # queries x pairs x grid points of an exact composition: tenths and a few seconds
 UNLIKELY = 1e-4  # the share of delta that margins beyond all likelihood may take
 
 
@@ -41,7 +41,7 @@ def kov(events: Sequence[DpEvent], delta: float) -> float:
     [pure], count = levels, sum(event.queries for event in events)
     lost = np.arange(count + 1)
     loss = (count - 2 * lost) * pure
-    log_chance = (
+    log_probability = (
         special.gammaln(count + 1)
         - special.gammaln(lost + 1)
         - special.gammaln(count - lost + 1)
@@ -51,7 +51,7 @@ def kov(events: Sequence[DpEvent], delta: float) -> float:
 
     def beyond(eps: float) -> float:
         above = loss > eps
-        return float(np.exp(log_chance[above]) @ -np.expm1(eps - loss[above]))
+        return float(np.exp(log_probability[above]) @ -np.expm1(eps - loss[above]))
 
     return _solve(beyond, delta, count * pure)
 
@@ -105,15 +105,15 @@ def mixed(events: Sequence[DpEvent], delta: float) -> float:
         raise UnknownEventError("mixed is for Gaussian noise beside exponential mechanisms")
     mu, ceiling = _continuous_mu(others), rdp(events, delta)
     grid, value = _values(_ranges(ranged), ceiling)
-    steps = np.linspace(-FARTHEST, FARTHEST, FINE)
+    steps = np.linspace(-MAX_DEVIATIONS, MAX_DEVIATIONS, FINE)
     edges, lower = mu * mu / 2 + mu * steps, np.diff(special.ndtr(steps[: FINE // 2 + 1]))
-    chance, beyond_all = np.concatenate([lower, lower[::-1]]), 2 * float(special.ndtr(-FARTHEST))
+    probability, beyond_all = np.concatenate([lower, lower[::-1]]), 2 * float(special.ndtr(-MAX_DEVIATIONS))
     if not delta > 2 * beyond_all:
-        raise UnknownEventError("so small a delta is beyond what is told apart")
+        raise UnknownEventError("so small a delta is beyond the resolution of this accountant")
 
     def beyond(eps: float) -> float:
         reached = np.interp(-np.exp(eps - edges[1:]), -np.exp(-grid), value, right=1.0)
-        return float(chance @ reached) + beyond_all
+        return float(probability @ reached) + beyond_all
 
     return min(ceiling, _solve(beyond, delta, ceiling))
 
@@ -134,7 +134,7 @@ def binary_rdp(events: Sequence[DpEvent], delta: float) -> float:
 def _ranges(events: Sequence[DpEvent]) -> "Pairs":
     """Equal queries whose losses fall into [t - width, t]: for each bin of t the pair that dominates all in the bin."""
     event = _alike(events)
-    if (width := event.pure) > LARGEST:
+    if (width := event.pure) > MAX_EPSILON:
         raise UnknownEventError("too little noise for the exact composition")
     edges = np.linspace(0, width, BINS + 1)
     low, high = edges[:-1], edges[1:]
@@ -187,12 +187,12 @@ def _values(family: Pairs, ceiling: float) -> tuple[Array, Array]:
     """What all queries make of every loss: the delta that is left at epsilon 0 where so much was lost before."""
     clearest = int(np.abs(family.here - family.there).argmax())
     loss = abs(float(_log_ratio(family.here, family.there)[clearest]))
-    if loss < SMALLEST or not ceiling < LARGEST:
+    if loss < MIN_LOSS or not ceiling < MAX_EPSILON:
         raise UnknownEventError("too much or too little noise for the exact composition")
     low, high = -(1.1 * ceiling + 1), ceiling + 12
     work = family.queries * len(family.here) * (high - low) / loss
-    steps = min(FINEST, ENOUGH_WORK / work)
-    if steps < COARSEST and work * COARSEST > MOST_WORK:
+    steps = min(FINEST, TARGET_WORK / work)
+    if steps < COARSEST and work * COARSEST > MAX_WORK:
         raise UnknownEventError("too many queries for the exact composition")
     finest = loss / max(steps, COARSEST)
     grid = np.arange(math.floor(low / finest), math.ceil(high / finest) + 1) * finest
@@ -228,8 +228,8 @@ def _taps(shift: Array, step: float, size: int) -> tuple[Array, Array]:
     A loss that leaves the grid from everywhere, an infinite one too, counts as leaving it.
     """
     inside = np.clip(shift, -size * step, size * step)
-    place = np.floor(inside / step)
-    return place.astype(int), np.expm1(place * step - inside) / math.expm1(-step)
+    position = np.floor(inside / step)
+    return position.astype(int), np.expm1(position * step - inside) / math.expm1(-step)
 
 
 def _log_ratio(one: Array, other: Array) -> Array:
@@ -268,12 +268,12 @@ def _margin_pairs(event: DpEvent, delta: float) -> Pairs:
     )
 
 
-def _beyond_likelihood(flips: Callable[[Array], Array], chance: float) -> int:
+def _beyond_likelihood(flips: Callable[[Array], Array], probability: float) -> int:
     """The margin from which on a lead is overturned less often than that."""
     most = 1
-    while float(flips(np.array([-most]))[0]) > chance:
+    while float(flips(np.array([-most]))[0]) > probability:
         most = math.ceil(most * 1.1)
-        if most > MOST_MARGINS:
+        if most > MAX_MARGINS:
             raise UnknownEventError("too much noise for the exact composition")
     return most
 
@@ -297,11 +297,11 @@ def _laplace_pld(shifts: Sequence[tuple[int, LaplaceShift]], delta: float) -> fl
     from dp_accounting.pld import privacy_loss_distribution as distributions
 
     losses = [shift.change * shift.gamma for _, shift in shifts]
-    if max(losses) > LARGEST:
+    if max(losses) > MAX_EPSILON:
         raise UnknownEventError("too little noise for the exact composition")
-    if max(losses) > MOST_APART * min(losses):
+    if max(losses) > MAX_LOSS_RATIO * min(losses):
         raise UnknownEventError("noise of such different sizes has no common grid")
-    step = min(losses) / STEPS
+    step = min(losses) / LAPLACE_STEPS
     total = distributions.identity(value_discretization_interval=step)
     for queries, shift in shifts:
         gamma, change = shift.gamma, shift.change

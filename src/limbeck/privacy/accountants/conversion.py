@@ -23,9 +23,9 @@ def epsilon_of_curve(divergence: Callable[[float], float], delta: float) -> floa
         order = 1 + math.exp(x)
         return float(epsilon_at(np.asarray(order), np.asarray(divergence(order)), delta))
 
-    places = np.log(ORDERS - 1)
-    coarse = np.array([at(x) for x in places])
+    positions = np.log(ORDERS - 1)
+    coarse = np.array([at(x) for x in positions])
     best = int(np.nanargmin(coarse))
-    low, high = places[max(best - 1, 0)], places[min(best + 1, len(places) - 1)]
+    low, high = positions[max(best - 1, 0)], positions[min(best + 1, len(positions) - 1)]
     polished = optimize.minimize_scalar(at, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
     return max(0.0, min(float(polished.fun), float(coarse[best])))

@@ -55,15 +55,15 @@ class Pair:
 
     def ask(self, algorithm: Any, request: Message, turn: int, seed: int = 0, run: str = "run") -> list[Answer]:
         """Both answers, after everything about them was compared."""
-        told, seen = [], []
+        replies, seen = [], []
         for home in self.homes:
             del self.given[:]
-            told.append(answer(PartyFolder(home), question(algorithm, request, turn, seed, run)))
+            replies.append(answer(PartyFolder(home), question(algorithm, request, turn, seed, run)))
             seen.append(list(self.given))
-        check_equal(*told)
+        check_equal(*replies)
         check_sensitivity(*seen)
         check_ledgers(self.homes)
-        return told
+        return replies
 
 
 def question(algorithm: Any, request: Message, turn: int, seed: int, run: str) -> Question:
@@ -116,7 +116,7 @@ def _has_ledger(home: Path) -> bool:
     return (home / "ledger.sqlite").exists() and (home / "ledger.sqlite").stat().st_size > 0
 
 
-def settle(home: Path, rows: Rows, model: Mapping[str, Any], agree: Sequence[str]) -> None:
+def write_settings(home: Path, rows: Rows, model: Mapping[str, Any], agree: Sequence[str]) -> None:
     """A party's folder; its owner lets the server choose every parameter."""
     home.mkdir(mode=0o700)
     shape = (content_hash(PUBLIC.x), CLASSES, None, True)
@@ -147,7 +147,7 @@ def pair(
     folder.mkdir()
     homes = folder / "one", folder / "other"
     for home, each in zip(homes, rows, strict=True):
-        settle(home, each, model, agree)
+        write_settings(home, each, model, agree)
     with patch.context() as patched:
         patched.setattr(
             "limbeck.models.smoke_test.smoke_test", lambda *given: None

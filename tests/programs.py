@@ -36,14 +36,14 @@ def slow():
 """
 
 
-class Neighbours:
+class Consortium:
     """A server's folder and its parties' folders under one roof; programs end with `close`."""
 
     def __init__(self, home: Path, parties: Sequence[str] = ("a", "b", "c"), deadline: float = 60.0) -> None:
         self.home, self.parties = home, list(parties)
         self.server = home / "server"
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.say("server", "init", self.server, "--host", "127.0.0.1", "--port", free_port())
+        self.run_limbeck("server", "init", self.server, "--host", "127.0.0.1", "--port", free_port())
         self.experiment(deadline=deadline)
 
     def experiment(
@@ -74,12 +74,12 @@ class Neighbours:
         iris, place = load("iris"), 2 + self.parties.index(party)
         return iris.x[place::5], iris.y[place::5]
 
-    def settle(self, party: str, **settings: Any) -> Path:
+    def write_settings(self, party: str, **settings: Any) -> Path:
         """Invite, init and admit a party, and say in its party.toml where its rows are."""
         folder = self.home / party
-        self.say("server", "invite", self.server, party)
-        self.say("party", "init", folder, self.server / "invitations" / f"{party}.json")
-        self.say("server", "admit", self.server, folder / f"{party}.pub")
+        self.run_limbeck("server", "invite", self.server, party)
+        self.run_limbeck("party", "init", folder, self.server / "invitations" / f"{party}.json")
+        self.run_limbeck("server", "admit", self.server, folder / f"{party}.pub")
         x, y = self.rows(party)
         np.savez(folder / "private.npz", x_train=x, y_train=y)
         np.savez(folder / "public.npz", **np.load(self.server / "public.npz"))
@@ -108,7 +108,7 @@ class Neighbours:
         self.settings(party, model='name = "python:own_slow:slow"')
         return marker
 
-    def say(self, *words: object, check: bool = True) -> "subprocess.CompletedProcess[str]":
+    def run_limbeck(self, *words: object, check: bool = True) -> "subprocess.CompletedProcess[str]":
         done = subprocess.run([*LIMBECK, *map(str, words)], capture_output=True, text=True, timeout=180, check=False)
         assert not check or done.returncode == 0, done.stderr
         return done
@@ -122,16 +122,16 @@ class Neighbours:
         self.start("serve", "server", "start", self.server)
         self.until(lambda: "listening" in self.log("serve"))
 
-    def attend(self, *parties: str) -> None:
+    def start_parties(self, *parties: str) -> None:
         for party in parties:
             self.start(party, "party", "start", self.home / party)
         for party in parties:
             self.until(lambda party=party: "connected" in self.log(party), 90)  # type: ignore[misc]
 
     def run(self, file: Path, *more: str, check: bool = True) -> dict[str, Any]:
-        done = self.say("server", "run", self.server, file, "--json", *more, check=check)
-        told: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
-        return told
+        done = self.run_limbeck("server", "run", self.server, file, "--json", *more, check=check)
+        summary: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
+        return summary
 
     def lead(self, file: Path, *more: str) -> "subprocess.Popen[bytes]":
         return self.start("lead", "server", "run", self.server, file, *more)
@@ -148,11 +148,11 @@ class Neighbours:
 
     def answers(self, party: str) -> list[tuple[str, int]]:
         """Which questions a party has answered."""
-        path = self.home / party / "kept.sqlite"
+        path = self.home / party / "answers.sqlite"
         if not path.exists():
             return []
-        with sqlite3.connect(path) as kept:
-            return kept.execute("SELECT run, turn FROM answers ORDER BY rowid").fetchall()
+        with sqlite3.connect(path) as database:
+            return database.execute("SELECT run, turn FROM answers ORDER BY rowid").fetchall()
 
     def releases(self, party: str) -> int:
         """How many rows a party's ledger has of its own."""

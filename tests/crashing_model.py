@@ -6,7 +6,7 @@ import signal
 from sklearn.tree import DecisionTreeClassifier
 
 
-def mortal(journal: str, silent: list[int]) -> DecisionTreeClassifier:
+def crashing_model(journal: str, silent: list[int]) -> DecisionTreeClassifier:
     """A party's model that kills the process which makes it, at the wakings that `silent` names; it counts them."""
     with open(journal, "a+b") as file:
         file.write(b".")

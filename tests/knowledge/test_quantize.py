@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.quantise import (
+from limbeck.knowledge.quantize import (
     compressed_size,
     ends,
     entropy_bytes,
     nearest_levels,
     packed,
-    quantised,
+    quantized,
     scores_of,
     unpacked,
 )
@@ -33,7 +33,7 @@ def test_packed_levels_decode_to_exactly_the_printed_function(
     On the border of two levels, to within rounding, it may be either.
     """
     z = np.array(values, kind)[:, None]
-    levels = quantised(z, bound, scale)
+    levels = quantized(z, bound, scale)
     assert np.array_equal(unpacked(*packed(levels), *z.shape), levels)
     for score, level in zip(z[:, 0].tolist(), levels[:, 0].tolist(), strict=True):
         exact = Fraction(min(score, bound)) * scale / (2 * Fraction(bound))
@@ -44,7 +44,7 @@ def test_packed_levels_decode_to_exactly_the_printed_function(
 
 @given(st.integers(1, 1000), st.floats(0.1, 20), st.sampled_from([np.float32, np.float64]))
 def test_no_score_has_a_level_beyond_the_last(scale: int, bound: float, kind: type[np.floating[Any]]) -> None:
-    far = quantised(np.array([-1e9, -bound, bound, 1e9], kind), bound, scale)
+    far = quantized(np.array([-1e9, -bound, bound, 1e9], kind), bound, scale)
     lowest, highest = ends(scale)
     assert far.tolist() == [lowest, lowest, highest, highest]
     assert highest - lowest + 1 == scale + scale % 2
@@ -52,7 +52,7 @@ def test_no_score_has_a_level_beyond_the_last(scale: int, bound: float, kind: ty
 
 @pytest.mark.parametrize(("scale", "levels", "bits"), [(1, 2, 1), (2, 2, 1), (3, 4, 2), (200, 200, 8), (256, 256, 8)])
 def test_so_many_levels_take_so_many_bits(scale: int, levels: int, bits: int) -> None:
-    found = quantised(np.linspace(-10, 10, 20_001), 10.0, scale)
+    found = quantized(np.linspace(-10, 10, 20_001), 10.0, scale)
     assert len(np.unique(found)) == levels
     rng = np.random.default_rng(0)
     _, used, _ = packed(rng.permutation(found)[:, None])

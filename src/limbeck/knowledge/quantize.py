@@ -10,10 +10,10 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
 WHOLE_BYTES = (8, 16, 32)
-MOST_LEVELS = 2**30
+MAX_LEVELS = 2**30
 
 
-def quantised(scores: Array, bound: float, scale: int) -> Array:
+def quantized(scores: Array, bound: float, scale: int) -> Array:
     """Levels ceil(S z / 2B) of scores clipped to (-B, B]: S of them, one more where S is odd."""
     levels = np.ceil(np.asarray(scores, np.float64) * (scale / (2 * bound)))
     return np.clip(levels, *ends(scale)).astype(np.int32)
@@ -32,7 +32,7 @@ def scores_of(levels: Array, bound: float, scale: int) -> Array:
 def nearest_levels(scores: Array, bound: float, scale: int) -> Array:
     """Levels of scores that noise has moved, however far: what is beyond the last one counts as that."""
     levels = np.rint(np.asarray(scores, np.float64) * (scale / (2 * bound)))
-    return np.clip(levels, -MOST_LEVELS, MOST_LEVELS).astype(np.int32)
+    return np.clip(levels, -MAX_LEVELS, MAX_LEVELS).astype(np.int32)
 
 
 def packed(levels: Array) -> tuple[bytes, int, int]:
@@ -51,7 +51,7 @@ def packed(levels: Array) -> tuple[bytes, int, int]:
 
 def unpacked(data: bytes, bits: int, least: int, rows: int, classes: int) -> Array:
     """The levels that were packed, or an error where the bytes are not so many, or no levels."""
-    if abs(least) > MOST_LEVELS:
+    if abs(least) > MAX_LEVELS:
         raise LimbeckError("levels that begin where none are")
     if not 1 <= bits <= WHOLE_BYTES[-1] or len(data) != math.ceil(bits * rows * classes / 8):
         raise LimbeckError(f"{len(data)} bytes are not {rows} x {classes} levels of {bits} bits")
@@ -88,8 +88,8 @@ def score_sizes(sent: Sequence[bytes], levels: Sequence[Array], classes: int, ex
 def _pack(offsets: Array, bits: int) -> bytes:
     if bits in WHOLE_BYTES:
         return offsets.astype(f"<u{bits // 8}").tobytes()
-    places = np.arange(bits - 1, -1, -1, dtype=np.uint32)
-    return np.packbits((offsets[:, None] >> places & 1).astype(np.uint8)).tobytes()
+    shifts = np.arange(bits - 1, -1, -1, dtype=np.uint32)
+    return np.packbits((offsets[:, None] >> shifts & 1).astype(np.uint8)).tobytes()
 
 
 def _unpack(data: bytes, bits: int, count: int) -> Array:
