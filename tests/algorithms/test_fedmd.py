@@ -521,23 +521,23 @@ def test_a_reply_has_the_shape_and_range_that_the_request_asks_for(values: Any, 
 
 
 def test_the_statement_of_a_run_in_which_nothing_private_left() -> None:
-    record = statement(federation(FedMD(**{**QUICK, "rounds": 0})).run(PoolTrainer(1)).record)
-    assert "Epsilon is 0 towards everybody" in record
-    assert "No finite guarantee" not in record
+    text = statement(federation(FedMD(**{**QUICK, "rounds": 0})).run(PoolTrainer(1)).record)
+    assert "Epsilon is 0 towards everybody" in text
+    assert "no privacy protection" not in text
 
 
 def test_the_statement_states_that_own_models_are_not_covered() -> None:
     unprotected = federation(FedMD(**QUICK)).run(PoolTrainer(1)).record
     text = statement(unprotected, own_models=True)
-    assert "The parties' own models (`models/`): each learned from its party's private rows" in text
+    assert "The parties' own models (`models/`): each learned from the private rows of its party" in text
     assert (
-        "Unprotected towards the server, from 3 sites: scores (what a party's model predicts for public rows)" in text
+        "the server can see without protection: `scores` (the scores that models give to public rows), from 3" in text
     )
-    assert "adds the noise itself" not in text
+    assert "add the noise" not in text
     sampled = federation(FedMDNFDP(sampled=5, **QUICK)).run(PoolTrainer(1)).record
     text = statement(sampled, own_models=True)
     assert "The parties' own models" not in text
-    assert text.index("**Delta is 0.") < text.index("epsilon by the theorem")
+    assert text.index("**Delta is 0.") < text.index("Epsilon by the theorem")
     assert "for them all private rows were pooled" in statement(
         replace(unprotected, bounds={"pooled": [0.5, 0.5, 0.5]})
     )

@@ -28,4 +28,4 @@ def test_three_parties_end_with_one_model_and_only_noisy_votes_have_left(tmp_pat
         assert {row.mechanism for row in rows} == {"gaussian-sum", "post-processing"}
         assert {row.noise for row in rows if row.mechanism == "gaussian-sum"} == {"secure"}
         assert (party / "predicted.csv").read_text().count("\n") == 141
-    assert "epsilon 3.998" in (tmp_path / "demo" / "server" / "runs" / "experiment-1" / "privacy.md").read_text()
+    assert "epsilon is 3.998" in (tmp_path / "demo" / "server" / "runs" / "experiment-1" / "privacy.md").read_text()

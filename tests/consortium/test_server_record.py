@@ -25,6 +25,7 @@ from limbeck.protocol.site import Site
 from limbeck.report.statement import statement
 
 NAMES = {0: "north", 1: "south"}
+TIMING = {"run": "adult-1-3f2a", "date": "2026-01-31"}
 REFUSAL = "refused: the level was not agreed"
 REJECTED = "values from -2.2 to 1.4, outside of -1 to 1"
 
@@ -61,7 +62,7 @@ def written(folder: Path, privacy: str, level: str, size: int) -> dict[str, Any]
     public = read.public
     [model] = site.train([Fit(site.model, public.x, np.arange(len(public)) % 3)])
     home = folder / f"home-{size}"
-    record, owner = _record(read, engine, Outcome(model), NAMES, journal, float(size))
+    record, owner = _record(read, engine, Outcome(model), NAMES, journal, TIMING | {"seconds": float(size)})
     _write(home, read, Outcome(model), record, owner)
     return {path.name: path.read_bytes() for path in home.iterdir()} | {"statement": statement(record)}
 
@@ -78,7 +79,7 @@ def test_the_size_of_an_unprotected_reply_and_the_seconds_stay_at_the_server(tmp
     assert record["bytes"] == {"up": None, "down": 1780}
     assert [exchange["up"] for exchange in record["exchanges"]] == [None, None], "any turn from the first on"
     assert record["metrics"] is not None
-    assert record["timing"] == {"engine": "flower"}
+    assert record["timing"] == {"engine": "flower", **TIMING}
     assert [party["name"] for party in record["parties"]] == ["north", "south"]
 
 

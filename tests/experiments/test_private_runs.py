@@ -246,15 +246,15 @@ def test_a_ledger_on_disk_adds_runs_up_until_its_budget_is_spent(here: Path) -> 
 def test_the_statement_states_what_holds_and_what_does_not(here: Path) -> None:
     assert run(here, "--out", "l2").returncode == 0
     assert run(here, "--out", "l1", "--set", "algorithm.privacy.level=L1", "--set", "noise=simulated").returncode == 0
-    assert run(here, "--out", "l0", "--set", "algorithm.privacy.level=L0").returncode == 0
+    assert run(here, "--out", "l0", "--set", 'algorithm.privacy={ level = "L0" }').returncode == 0
     l2, l1, l0 = ((here / name / "privacy.md").read_text() for name in ("l2", "l1", "l0"))
     assert "The server need not be trusted" in l2
     assert "operating system's generator" in l2
     assert "The server is trusted" in l1
-    assert "Unprotected towards the server, from 6 sites: students (models that learned public rows as" in l1
-    assert "This was a simulation" in l1
-    assert "No noise was added anywhere" in l0
-    assert all("Each person has rows in one party only" in text for text in (l2, l1, l0))
+    assert "What the server can see without protection: `students` (models that a party trained on public rows" in l1
+    assert "**This was a simulation." in l1
+    assert "**This run has no privacy protection.**" in l0
+    assert all("Each person has rows in one party only" in text for text in (l2, l1))
 
 
 def test_an_algorithm_that_protects_nothing_does_not_fit_a_budget(here: Path) -> None:
@@ -319,15 +319,18 @@ def test_a_run_that_ended_is_never_replayed(tmp_path: Path) -> None:
     assert all(found["drawn", one, *place] != found["drawn", two, *place] for place in places)
 
 
-def test_an_interrupted_run_is_resumed_and_reports_it(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_resumed_and_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger, named = tmp_path / "book.sqlite", dict(zip(("clinic", "lab"), PARTIES, strict=True))
-    with pytest.raises(KeyboardInterrupt):
-        learned(ledger, named, watch=breaks_after(1))
+    with monkeypatch.context() as earlier:
+        earlier.setattr("limbeck.privacy.ledger._now", lambda: "2020-02-03T23:00:00+00:00")
+        with pytest.raises(KeyboardInterrupt):
+            learned(ledger, named, watch=breaks_after(1))
     before = drawn(ledger)
     assert any(kind == "drawn" for kind, *_ in before)
     with pytest.warns(LimbeckWarning, match=r"book\.sqlite holds a run with the same settings that did not end"):
-        learned(ledger, named)
-    assert len(runs(ledger)) == 1
+        timing = learned(ledger, named).record.timing
+    assert runs(ledger) == [timing["run"]]
+    assert timing["date"] == "2020-02-03", "the day on which the run first wrote to the ledger"
     assert before.items() <= drawn(ledger).items()
 
 

@@ -4,7 +4,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -23,6 +23,7 @@ from limbeck.engines.flower.engine import Consortium, Flower
 from limbeck.engines.journal import Journal, was_begun
 from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError
+from limbeck.experiments.clock import today
 from limbeck.experiments.metrics import score
 from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, record_of
 from limbeck.experiments.result import labelled
@@ -67,7 +68,7 @@ def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
         raise LimbeckError(f"{file}: the file's name is the run's: letters, digits, dots and dashes, please")
     _check_ready(folder, plan, run, len(numbers))
     private_folder(private_folder(folder.path / "runs") / home.name)
-    about = {"run": run, "experiment": _lasting(plan), "file": str(file.resolve())}
+    about = {"run": run, "started": today(), "experiment": _lasting(plan), "file": str(file.resolve())}
     journal = Journal(home / "journal.sqlite", new=True)
     journal.begin({**about, "parties": numbers, "terms": asdict(plan.terms(len(numbers)))})
     return _lead(folder, home, plan, journal, log)
@@ -106,7 +107,11 @@ def add_late(folder: ServerFolder, run: str, name: str, log: Log) -> RunResult:
     if begun:  # it died on the way: what was released is not released again
         return _lead(folder, begun, plan, Journal(begun / "journal.sqlite"), log)
     home = _free(folder, f"{run}-late")
-    fresh = {"run": f"{about['run']}-late-{late}", "earlier": about.get("earlier", about["run"])}  # the same each time
+    fresh = {
+        "run": f"{about['run']}-late-{late}",  # the same each time
+        "started": today(),
+        "earlier": about.get("earlier", about["run"]),
+    }
     _check_ready(folder, plan, fresh["run"], len(about["parties"]))
     private_folder(home)
     journal = Journal(home / "journal.sqlite", new=True)
@@ -159,7 +164,8 @@ def _lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal,
             outcome = engine.run()
         finally:
             engine.close(completed=outcome is not None)
-        record, owner = _record(plan, engine, outcome, names, journal, time.perf_counter() - started)
+        timing = {"seconds": time.perf_counter() - started, "run": about["run"], "date": about.get("started", today())}
+        record, owner = _record(plan, engine, outcome, names, journal, timing)
         head = ledger_store.head
     _write(home, plan, outcome, record, owner)
     return RunResult(home, record, head)
@@ -213,18 +219,23 @@ def _write(home: Path, plan: PreparedRun, outcome: Outcome, record: RunRecord, o
 
 
 def _record(
-    plan: PreparedRun, engine: Flower, outcome: Outcome, names: dict[int, str], journal: Journal, seconds: float
+    plan: PreparedRun,
+    engine: Flower,
+    outcome: Outcome,
+    names: dict[int, str],
+    journal: Journal,
+    timing: Mapping[str, Any],
 ) -> tuple[RunRecord, OwnerRecord | None]:
     """What the run's record says, and at a private level what only the server may know."""
     troubles = [f"turn {e.turn}: {names.get(e.party, 'the server')}: {e.what}" for e in journal.events()]
-    whole = _whole_record(plan, engine, outcome, names, seconds)
+    whole = _whole_record(plan, engine, outcome, names, timing)
     if not plan.configuration.algorithm.is_private:
         return replace(whole, remarks=(*whole.remarks, *troubles)), None
     return published(whole), owner_part(whole, troubles)
 
 
 def _whole_record(
-    plan: PreparedRun, engine: Flower, outcome: Outcome, names: dict[int, str], seconds: float
+    plan: PreparedRun, engine: Flower, outcome: Outcome, names: dict[int, str], timing: Mapping[str, Any]
 ) -> RunRecord:
     traffic = engine.traffic
     sent = sorted((Release(**row) for row in engine.releases), key=lambda row: (row.site, row.turn, row.number))
@@ -264,7 +275,7 @@ def _whole_record(
         noise="simulated" if any(map(_is_simulated, releases)) else "secure",
         metrics=metrics,
         constant=None,
-        timing={"seconds": seconds, "engine": engine.name, "training": dict(engine.server.trainer.description)},
+        timing={**timing, "engine": engine.name, "training": dict(engine.server.trainer.description)},
     )
 
 

@@ -8,6 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 
+def today() -> str:
+    """The date in UTC (ISO 8601)."""
+    return datetime.now(UTC).date().isoformat()
+
+
 @dataclass(slots=True)
 class Clock:
     """Names the phases of a run and takes their time."""
@@ -21,6 +26,11 @@ class Clock:
         began = time.perf_counter()
         yield
         self.phases.append({"name": name, "seconds": time.perf_counter() - began})
+
+    @property
+    def started(self) -> str:
+        """When the clock started (UTC, ISO 8601)."""
+        return self._started
 
     def timing(self) -> dict[str, Any]:
         return {"started": self._started, "seconds": time.perf_counter() - self._began, "phases": self.phases}

@@ -262,6 +262,8 @@ class Federation:
             constant=constant_accuracy(list(self.private), self.test, len(self.classes)) if self.test else None,
             timing={
                 **clock.timing(),
+                "run": self.ledger_store.run or None,
+                "date": min(filter(None, (clock.started, self.ledger_store.started))).split("T")[0],
                 "engine": engine.name,
                 "training": dict(engine.server.trainer.description),
                 "requests": [{"request": e.request, "seconds": e.seconds} for e in traffic.exchanges],

@@ -52,7 +52,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord(Record):
-    """A finished run. All that depends on the clock or the machine's width is in `timing`.
+    """A finished run. All that differs between two runs of one experiment is in `timing`.
+
+    That is what depends on the clock or the machine, the run's random identifier (`run`), and the `date` on which it
+    started (UTC); a resumed run keeps both.
 
     `curve` has the accuracy of each party's own model after each exchange that changed one, or of the network that all
     train (`server`) before the first round and after each, `bounds` what the models would reach otherwise; `remarks`
@@ -224,7 +227,7 @@ def published(record: RunRecord, tests_private_rows: bool = False) -> RunRecord:
         metrics=record.metrics if _ends_protected(record) and not tests_private_rows else None,
         constant=None,
         curve=(),
-        timing={"engine": record.timing["engine"]},
+        timing={key: record.timing.get(key) for key in ("engine", "run", "date")},
         real=True,
     )
 

@@ -101,6 +101,12 @@ class LedgerStore:
         with self._lock, self._store.alone():
             self._store.execute(new, self.run)
 
+    @property
+    def started(self) -> str | None:
+        """When the first entry of this run was written (UTC, ISO 8601), also where the run was resumed later."""
+        with self._lock:
+            return min((at for at, run, _ in self._store.catch_up().rows if run == self.run), default=None)
+
     def of(self, site: str) -> "SiteLedger":
         return SiteLedger(self, site)
 

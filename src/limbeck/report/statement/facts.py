@@ -1,0 +1,86 @@
+"""Which run a privacy statement is about: when, with which data, and who took part."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from limbeck.experiments.record import RunRecord
+from limbeck.report.statement.words import NETWORK, count, listed, table
+
+MOST_NAMES = 30  # of parties or classes; more are counted only
+
+
+def facts(record: RunRecord) -> str:
+    """Return the facts of a run as a table; all of them are public."""
+    data = record.data
+    lines = [
+        ["Method", f"`{record.algorithm}`"],
+        ["Run identifier", f"`{run}`" if (run := record.timing.get("run")) else "none: the run kept no ledger"],
+        ["Date of the run", f"{record.timing.get('date') or 'unknown'} (UTC, start of the run)"],
+        ["Where it ran", _place(record)],
+        ["Parties", _parties(record)],
+        ["Private rows", f"{_private_source(record.config)}. No hash is given: it would itself reveal something"],
+        ["Public rows", _public_rows(record)],
+        ["Test rows", "not stated" if data["test"] is None else str(data["test"])],
+        ["Classes", _some([str(name) for name in data["classes"]])],
+        ["Software", f"Limbeck {record.versions['limbeck']}, Python {record.versions['python']}"],
+    ]
+    if record.missing:
+        silent = listed([_name(record, party) for party in record.missing])
+        lines.insert(5, ["Did not answer at least once", silent])
+    return table(["Fact", "Value"], lines)
+
+
+def _place(record: RunRecord) -> str:
+    if record.timing.get("engine") == NETWORK:
+        return "over a network: each party computed at its own site, and the server at another"
+    return "in one program on one machine. Whoever ran this program had access to the rows of all parties"
+
+
+def _name(record: RunRecord, party: int) -> str:
+    known = next((each.name for each in record.parties if each.index == party), None)
+    return known or f"party {party}"
+
+
+def _parties(record: RunRecord) -> str:
+    number = count(len(record.parties), "party", "parties")
+    if not any(party.name for party in record.parties):
+        return f"{number}, numbered from 0, without names"
+    return f"{number}: {_some([_name(record, party.index) for party in record.parties])}"
+
+
+def _private_source(config: Mapping[str, Any]) -> str:
+    """Return the names of the private data sets, as far as the configuration knows them."""
+    data = config.get("data", {})
+    own = sorted({PurePath(str(party["data"])).name for party in config.get("party", []) if party.get("data")})
+    if own:
+        return f"files of the parties: {_some(own)}"
+    if name := data.get("name") or (data.get("path") and PurePath(str(data["path"])).name):
+        return f"data set `{name}`" if isinstance(name, str) else f"data sets {listed([f'`{each}`' for each in name])}"
+    return "held by the parties; the run's configuration names no data set"
+
+
+def _public_rows(record: RunRecord) -> str:
+    if not record.data["public"]:
+        return "none"
+    return f"{count(record.data['public'], 'row')}{_public_source(record.config)}, hash `{record.data['public_hash']}`"
+
+
+def _public_source(config: Mapping[str, Any]) -> str:
+    data = config.get("data", {})
+    public = data.get("public")
+    if isinstance(public, str):
+        return f" of the file `{PurePath(public).name}`"
+    if isinstance(public, Mapping):
+        if path := public.get("path"):
+            return f" of the file `{PurePath(str(path)).name}`"
+        if name := public.get("name"):
+            return f" of the data set `{name}`"
+        return " of the official test rows of the same data set"
+    return "" if public is None else " drawn from the same data set as the private rows"
+
+
+def _some(names: Sequence[str]) -> str:
+    if len(names) > MOST_NAMES:
+        return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"
+    return ", ".join(names)
