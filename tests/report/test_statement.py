@@ -221,7 +221,7 @@ def test_a_run_whose_epsilon_cannot_be_computed() -> None:
 @pytest.mark.parametrize(
     "algorithm", [fedkt("L2"), FedMDNFDP(rounds=1, alignment=5, start="none", sampled=2, population=5)]
 )
-def test_a_simulation_says_so_at_the_top_and_a_real_run_does_not(algorithm: Any) -> None:
+def test_a_simulation_is_marked_at_the_top_and_a_real_run_is_not(algorithm: Any) -> None:
     simulated = statement(ran(algorithm))
     real = statement(replace(small_federation(algorithm), noise="secure").run(PoolTrainer(1)).record)
     assert simulated.split("\n\n")[1].startswith("**This was a simulation. All random numbers came from a seed.")
@@ -234,7 +234,7 @@ def test_a_party_of_a_network_that_draws_noise_from_a_seed() -> None:
     assert "**This was a simulation. At least one site drew its noise from a seed." in text
 
 
-def test_a_shared_ledger_tells_the_sum() -> None:
+def test_a_shared_ledger_gives_the_sum() -> None:
     record = ran(fedkt("L2"))
     releases = [Release(**row) for row in record.ledger]
     found = guarantees([*releases, *releases], record.delta)
@@ -277,7 +277,7 @@ def test_a_person_whose_rows_the_server_pools() -> None:
     assert "Each person has rows in one party only" not in text
 
 
-def test_samples_tell_delta_first() -> None:
+def test_samples_give_delta_first() -> None:
     record = ran(FedMDNFDP(rounds=1, alignment=5, start="none", sampled=2, rows_per_person=2))
     text = statement(record, own_models=True)
     releases = [Release(**row) for row in record.ledger]
@@ -300,7 +300,7 @@ def test_the_head_of_the_ledger() -> None:
 
 @pytest.mark.parametrize(("level", "sizes"), [("L1", "are withheld"), ("L2", "are not withheld, for there are none")])
 @pytest.mark.parametrize("engine", ["in-process", "flower"])
-def test_what_the_files_of_a_real_run_say(level: str, sizes: str, engine: str) -> None:
+def test_what_the_files_of_a_real_run_contain(level: str, sizes: str, engine: str) -> None:
     whole = ran(fedkt(level))
     record = published(replace(whole, timing={**whole.timing, "engine": engine}))
     part = section(statement(record), SECTIONS[5])
@@ -311,7 +311,7 @@ def test_what_the_files_of_a_real_run_say(level: str, sizes: str, engine: str) -
 
 
 @pytest.mark.parametrize(("engine", "counts"), [("in-process", True), ("flower", False)])
-def test_what_the_record_of_other_runs_says(engine: str, counts: bool) -> None:
+def test_what_the_record_of_other_runs_states(engine: str, counts: bool) -> None:
     record = ran(FedKT())
     part = section(statement(replace(record, timing={**record.timing, "engine": engine})), "Files and access")
     assert "`record.json` withholds nothing" in part
@@ -319,7 +319,7 @@ def test_what_the_record_of_other_runs_says(engine: str, counts: bool) -> None:
     assert "`models/`" in section(statement(record, own_models=True), "Files and access")
 
 
-def test_no_cell_of_a_table_is_broken() -> None:
+def test_no_table_is_broken() -> None:
     """Every line of a table has as many cells as its heading."""
     for algorithm in (fedkt("L1"), fedkt("L2"), FedKT(), FedMDNFDP(rounds=1, alignment=5, start="none", sampled=2)):
         for block in statement(ran(algorithm), head=(1, "a")).split("\n\n"):

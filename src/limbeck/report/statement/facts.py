@@ -7,7 +7,7 @@ from typing import Any
 from limbeck.experiments.record import RunRecord
 from limbeck.report.statement.words import NETWORK, count, listed, table
 
-MOST_NAMES = 30  # of parties or classes; more are counted only
+MAX_NAMES_LISTED = 30  # of parties or classes; more are counted only
 
 
 def facts(record: RunRecord) -> str:
@@ -81,6 +81,6 @@ def _public_source(config: Mapping[str, Any]) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    if len(names) > MOST_NAMES:
-        return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"
+    if len(names) > MAX_NAMES_LISTED:
+        return f"{', '.join(names[:MAX_NAMES_LISTED])} and {len(names) - MAX_NAMES_LISTED} more"
     return ", ".join(names)

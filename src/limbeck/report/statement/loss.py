@@ -120,8 +120,8 @@ def meaning(guarantee: Guarantee, delta: float) -> str:
     suppose = f"Suppose somebody thinks it 50 % likely that {state(guarantee)}."
     if (limit := percent(posterior(0.5, epsilon))) == "100 %":
         return f"{suppose} What this person sees can make it **practically certain**."
-    chance = f"except with probability {one_in(delta)}"
-    return f"{suppose} What this person sees can raise this to at most **{limit}**, {chance}."
+    unless = f"except with probability {one_in(delta)}"
+    return f"{suppose} What this person sees can raise this to at most **{limit}**, {unless}."
 
 
 def state(guarantee: Guarantee) -> str:
@@ -167,7 +167,8 @@ def _odds(record: RunRecord) -> str:
     worst = judgement(max(each["epsilon"] for each in finite.values()))
     return (
         f"Epsilon {number(example['epsilon'])} means: what is visible can multiply the odds that "
-        f"{state(example)}, by at most e^{number(example['epsilon'])}{times}. {meaning(example, record.delta)} {worst}".strip()
+        f"{state(example)}, by at most e^{number(example['epsilon'])}{times}. "
+        f"{meaning(example, record.delta)} {worst}".strip()
         + "\n\nThe same for other first guesses:\n\n"
         + table(["Observer", "Protected", "Epsilon", *(f"From {percent(p)} to at most" for p in PRIORS)], lines)
     )
@@ -189,14 +190,14 @@ def _figures(record: RunRecord) -> str:
     )
 
 
-def _matrix(found: Sequence[Guarantee], cell: Callable[[Guarantee], str]) -> str:
+def _matrix(found: Sequence[Guarantee], entry: Callable[[Guarantee], str]) -> str:
     """Return a table with a line for each unit and relation, and a column for each observer."""
     observers = list(dict.fromkeys(each["observer"] for each in found))
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for each in found:
-        lines.setdefault((unit_of(each), RELATIONS[each["adjacency"]]), {})[each["observer"]] = cell(each)
+        lines.setdefault((unit_of(each), RELATIONS[each["adjacency"]]), {})[each["observer"]] = entry(each)
     heading = ["Protected", "Neighbour", *(f"Epsilon towards {WHO[observer]}" for observer in observers)]
-    return table(heading, [[*key, *(cells.get(who, "–") for who in observers)] for key, cells in lines.items()])
+    return table(heading, [[*key, *(epsilons.get(who, "–") for who in observers)] for key, epsilons in lines.items()])
 
 
 def _by_accountant(guarantee: Guarantee) -> str:
