@@ -1,0 +1,190 @@
+"""Feature maps: fitted on public rows, applied to any row, packed in front of a model."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto, helper
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+
+from limbeck.errors import LimbeckError
+from limbeck.features.columns import fit_fourier, fit_standard, fourier_graph, standard_graph
+from limbeck.features.graph import UNIT
+from limbeck.features.patches import fit_patches, patches_graph
+from limbeck.protocol.rows import Array
+
+Fit = Callable[[Array, int, int], dict[str, Array]]
+Build = Callable[[dict[str, Array], tuple[int, ...]], ModelProto]
+MAPS: dict[str, tuple[Fit, Build]] = {
+    "standard": (fit_standard, standard_graph),
+    "fourier": (fit_fourier, fourier_graph),
+    "patches": (fit_patches, patches_graph),
+}
+MAX_VALUES = 2**16  # of rows that are mapped at once
+STEPS = 2**16  # grid of feature vectors: a sum of many of them is exact
+CONSTANT = np.sqrt(0.5)  # c, the first coordinate: of all constants the one with the least noise for a replaced row
+CUT = 1 - 2.0**-40  # so that no rounding makes a vector longer than 1
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """Feature map: raw rows become vectors of length 1.
+
+    Parameters
+    ----------
+    kind : str
+        `standard`, `fourier`, `patches` or `encoder`.
+    arrays : mapping of str to array
+        What was fitted on public rows.
+    row : tuple of int
+        Shape of a row.
+
+    Notes
+    -----
+    The vector of a row depends on this row and on the map alone, to the bit: not on the rows beside it in a batch. The
+    bound on the change of a sum, when one row is replaced, needs that.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    >>> features = FeatureMap.fit("standard", x, seed=0, number=10)
+    >>> features.width, features.unit(x).shape
+    (10, (50, 10))
+    >>> bool(np.abs(np.linalg.norm(features.unit(x), axis=1) - 1).max() < 1e-9)
+    True
+    """
+
+    kind: str
+    arrays: Mapping[str, Array]
+    row: tuple[int, ...]
+
+    @classmethod
+    def fit(cls, kind: str, x: Array, seed: int, number: int) -> "FeatureMap":
+        """Fit a map on public rows.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the map.
+        x : array of shape (rows, ...)
+            Public rows.
+        seed : int
+            Seed of all that is random in the map.
+        number : int
+            Number of features; those that the rows do not have are 0.
+        """
+        found = MAPS[kind][0](x, seed, number)
+        return cls(kind, {name: np.asarray(each, np.float32) for name, each in found.items()}, x.shape[1:])
+
+    @cached_property
+    def model(self) -> ModelProto:
+        """ONNX graph of the map."""
+        try:
+            arrays = {name: np.asarray(each, np.float64) for name, each in self.arrays.items()}
+            return MAPS[self.kind][1](arrays, self.row)
+        except (KeyError, ValueError, TypeError) as error:
+            raise LimbeckError(f"not a feature map of the kind {self.kind!r}") from error
+
+    @cached_property
+    def _session(self) -> Any:
+        from onnxruntime import InferenceSession, SessionOptions
+
+        options = SessionOptions()
+        options.log_severity_level = 3
+        try:
+            return InferenceSession(self.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's own types, none of them in common
+            raise LimbeckError(f"not a feature map: {' '.join(str(error).split())[:120]}") from error
+
+    @cached_property
+    def width(self) -> int:
+        """Number of features."""
+        return int(self.unit(np.zeros((1, *self.row), np.float32)).shape[1])
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the map."""
+        return sha256(self.kind.encode() + self.pack()).hexdigest()
+
+    def pack(self) -> bytes:
+        """Return the map as bytes (safetensors)."""
+        return safetensors.save({name: np.ascontiguousarray(each) for name, each in self.arrays.items()})
+
+    def unit(self, x: Array) -> Array:
+        """Return the feature vectors.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...)
+            Raw rows.
+
+        Returns
+        -------
+        array of shape (rows, width)
+            Vectors of length 1 in float64; 0 for rows without any feature and for rows that are not finite.
+        """
+        if not len(x):
+            return np.zeros((0, self.width))
+        rows = np.asarray(x, np.float32).reshape(len(x), *self.row)
+        finite = np.asarray(np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
+        rows = np.where(finite.reshape(-1, *[1] * len(self.row)), rows, np.float32(0))
+        size = max(1, MAX_VALUES // max(1, rows[:1].size))
+        parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+        found = np.concatenate([self._session.run([UNIT], {"rows": part})[0] for part in parts])
+        return np.asarray(np.where(finite[:, None] & np.isfinite(found), found, 0.0))
+
+    def steps(self, x: Array) -> Array:
+        """Return the vectors phi(x) = (c, sqrt(1 - c^2) u) in whole steps of a grid, rounded towards 0.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...)
+            Raw rows.
+
+        Returns
+        -------
+        array of int of shape (rows, 1 + width)
+            Numbers of steps. With `STEPS` steps to 1, no vector is longer than 1.
+        """
+        constant = np.full((len(x), 1), int(CONSTANT * STEPS))
+        vectors = np.trunc(self.unit(x) * (np.sqrt(1 - CONSTANT**2) * STEPS * CUT)).astype(np.int64)
+        return np.hstack([constant, vectors])
+
+    def nodes(self, output: str) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+        """Return nodes and weights that compute `output` from raw `rows`: float32 vectors of length sqrt(width)."""
+        scale = helper.make_tensor("features.scale", TensorProto.DOUBLE, [], [float(np.sqrt(self.width))])
+        graph = self.model.graph
+        scaled = helper.make_node("Mul", [UNIT, "features.scale"], ["features.scaled"])
+        cast = helper.make_node("Cast", ["features.scaled"], [output], to=TensorProto.FLOAT)
+        return [*graph.node, scaled, cast], [*graph.initializer, scale]
+
+
+def unpack(kind: str, data: bytes, row: tuple[int, ...]) -> FeatureMap:
+    """Read a map that another site sent.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of the map.
+    data : bytes
+        Result of `FeatureMap.pack`.
+    row : tuple of int
+        Shape of a row.
+
+    Raises
+    ------
+    LimbeckError
+        If these are not the arrays of a map. The graph is built here, so that no map can mix rows.
+    """
+    try:
+        arrays = safetensors.load(data)
+    except (SafetensorError, ValueError) as error:
+        raise LimbeckError("not a feature map: it cannot be read; it must be safetensors") from error
+    if kind not in MAPS or any(each.dtype != np.float32 or not np.isfinite(each).all() for each in arrays.values()):
+        raise LimbeckError(f"not a feature map of a known kind and of finite numbers: {kind!r}")
+    return FeatureMap(kind, arrays, row)

@@ -1,0 +1,132 @@
+"""Exact sums of feature vectors over rows, and linear classifiers on features."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from limbeck.features.graph import OPSET, UNIT
+from limbeck.features.map import CONSTANT, STEPS, FeatureMap, unpack
+from limbeck.models.onnx import packed
+from limbeck.protocol.rows import Array, Rows
+
+BLOCK = 2**14  # rows that are mapped at once; products of 2^14 rows on the grid are exact in float64
+MIN_SCORE = 1e-4  # of a class
+
+
+def sums_of(features: FeatureMap, rows: Rows, classes: int) -> Array:
+    """Sum phi(x) onehot(y)^T over rows.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The map phi.
+    rows : Rows
+        Labelled rows.
+    classes : int
+        Number of classes.
+
+    Returns
+    -------
+    array of shape (1 + width, classes)
+        The sum in float64. It is a sum of whole steps of the grid, so that the order of the rows changes no bit of it.
+    """
+    total = np.zeros((1 + features.width, classes), np.int64)
+    for start in range(0, len(rows), BLOCK):
+        steps, labels = features.steps(rows.x[start : start + BLOCK]), rows.y[start : start + BLOCK]
+        total += (steps.T.astype(np.float64) @ np.eye(classes)[labels]).astype(np.int64)
+    return np.asarray(total / STEPS)
+
+
+def gram_of(features: FeatureMap, x: Array) -> Array:
+    """Sum phi(x) phi(x)^T over rows.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The map phi.
+    x : array of shape (rows, ...)
+        Rows.
+
+    Returns
+    -------
+    array of shape (1 + width, 1 + width)
+        The sum in float64. No rounding depends on the order of the rows while the sum is below 2^21.
+    """
+    total = np.zeros((1 + features.width, 1 + features.width), np.int64)
+    for start in range(0, len(x), BLOCK):
+        steps = features.steps(x[start : start + BLOCK]).astype(np.float64)
+        total += (steps.T @ steps).astype(np.int64)
+    return np.asarray(total / STEPS**2)
+
+
+@dataclass(frozen=True, slots=True)
+class SumFeatures:
+    """Job that sums the features of rows.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of the map.
+    features : bytes
+        The packed map.
+    rows : Rows
+        Labelled rows.
+    with_gram : bool
+        Whether the Gram matrix is computed.
+    """
+
+    kind: str
+    features: bytes
+    rows: Rows
+    with_gram: bool = False
+
+    def __str__(self) -> str:
+        return f"a sum of {len(self.rows)} rows"
+
+    def run(self, classes: int, seed: int) -> tuple[Array, Array]:
+        """Return the sum and the Gram matrix, which is empty where it is not used."""
+        features = unpack(self.kind, self.features, self.rows.x.shape[1:])
+        gram = gram_of(features, self.rows.x) if self.with_gram else np.empty((0, 0))
+        return sums_of(features, self.rows, classes), gram
+
+    def substitute(self, classes: int, seed: int, number: int) -> tuple[Array, Array]:
+        """Return sums over no rows."""
+        return SumFeatures(self.kind, self.features, self.rows[np.arange(0)], self.with_gram).run(classes, seed)
+
+
+def pack_linear(features: FeatureMap, weights: Array) -> bytes:
+    """Pack a linear classifier together with its features as an ONNX model of raw rows.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The map phi.
+    weights : array of shape (1 + width, classes)
+        Weights of phi(x).
+
+    Returns
+    -------
+    bytes
+        A packed model. Its label is the class with the largest phi(x) weights; its scores are these numbers, limited to
+        at least `MIN_SCORE` and scaled to sum 1.
+    """
+    slope = (np.sqrt(1 - CONSTANT**2) * weights[1:]).astype(np.float64)
+    constants = [
+        numpy_helper.from_array(slope, "linear.slope"),
+        numpy_helper.from_array((CONSTANT * weights[0]).astype(np.float64), "linear.constant"),
+        numpy_helper.from_array(np.array(MIN_SCORE), "linear.least"),
+        numpy_helper.from_array(np.array([1]), "linear.axis"),
+    ]
+    nodes = [
+        helper.make_node("MatMul", [UNIT, "linear.slope"], ["linear.product"]),
+        helper.make_node("Add", ["linear.product", "linear.constant"], ["linear.values"]),
+        helper.make_node("ArgMax", ["linear.values"], ["label"], axis=1, keepdims=0),
+        helper.make_node("Max", ["linear.values", "linear.least"], ["linear.positive"]),
+        helper.make_node("ReduceSum", ["linear.positive", "linear.axis"], ["linear.sum"], keepdims=1),
+        helper.make_node("Div", ["linear.positive", "linear.sum"], ["linear.shares"]),
+        helper.make_node("Cast", ["linear.shares"], ["scores"], to=TensorProto.FLOAT),
+    ]
+    graph = features.model.graph
+    every, initial = [*graph.node, *nodes], [*graph.initializer, *constants]
+    return packed(every, initial, features.row, weights.shape[1], probabilities=True, opsets={"": OPSET})
