@@ -20,7 +20,7 @@ import numpy as np
 
 from limbeck.algorithms.fedkt import FedKT, Students
 from limbeck.algorithms.fedmd import FedMD
-from limbeck.algorithms.fedvote import MAX_VALUE, FedVote, Votes
+from limbeck.algorithms.fedvote import FedVote, Votes
 from limbeck.algorithms.scoring import Scores
 from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
@@ -34,6 +34,7 @@ from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
 from limbeck.models.pool import PoolTrainer
 from limbeck.protocol.algorithm import Algorithm
+from limbeck.protocol.messages import MAX_COUNT
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.site import Silo
 from limbeck.protocol.streams import stream
@@ -66,13 +67,13 @@ class ByzantineSilo(Silo):
                 return Votes(self.rng.dirichlet(np.ones(self.classes), size=len(votes)).astype(np.float16), counts)
             case Votes(votes):
                 labels = PackedModel(self.student).vote(self.public.x[: len(votes)])
-                counts = np.where(np.arange(self.classes) < 2, MAX_VALUE, 0.0)
+                counts = np.where(np.arange(self.classes) < 2, MAX_COUNT, 0.0)
                 return Votes(np.eye(self.classes)[labels].astype(np.float16), counts)
         return value
 
 
 def byzantine(silo: Silo, algorithm: Algorithm, behaviour: str, student: bytes, seed: int) -> Silo:
-    """This party, Byzantine; a random one trains its students on random labels."""
+    """Make a party Byzantine; with random behaviour it trains its students on random labels."""
     own = {part.name: getattr(silo, part.name) for part in fields(Silo) if part.init}
     if behaviour == "random" and isinstance(algorithm, FedKT):
         labels = stream(seed, "byzantine", silo.party).integers(silo.classes, size=len(silo.private))

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from limbeck.experiments.compare import compare
 from limbeck.experiments.plan import ComparedMethod, plan
-from limbeck.experiments.results import Results
+from limbeck.experiments.results_folder import Results
 from limbeck.privacy.accountants import epsilon_by
 from limbeck.privacy.events import DpEvent
 from limbeck.privacy.mechanisms import Laplace

@@ -26,7 +26,7 @@ PARTIES, PUBLIC, CLASSES = 10, 5000, 10
 
 @dataclass(frozen=True, slots=True)
 class Scores(Reply):
-    """[rows, classes]"""
+    """Scores of shape (rows, classes)."""
 
     values: Array
 

@@ -1,4 +1,4 @@
-"""Make the files of a federation of three sites from Adult: python examples/adult_sites.py FOLDER
+"""Make the files of a federation of three sites from Adult: python examples/adult_sites.py FOLDER.
 
 Reads adult_a9a.npz from LIMBECK_DATA, undoes its one-hot columns, and writes site-a.csv, site-b.csv and site-c.csv with
 different sets of categories, public.csv, test.csv, new.csv and sites.toml.

@@ -1,4 +1,4 @@
-"""Write small tables of made-up rows, to try Limbeck on files: python examples/three_sites.py FOLDER
+"""Write small tables of made-up rows, to try Limbeck on files: python examples/three_sites.py FOLDER.
 
 Three sites have one CSV file each: site-a.csv, site-b.csv and site-c.csv. Each site knows other jobs. The public rows
 (public.csv) have no labels. test.csv has labels, new.csv has none.

@@ -32,7 +32,7 @@ SETTINGS = 'data = "private.npz"\npublic = "public.npz"\n{more}\n[model]\nname =
 AGREE = '[[agree]]\nalgorithm = "fedkt"\n'
 AGREE_VOTES = '[[agree]]\nalgorithm = "fedvote"\n'
 TOO_MUCH = "the run would spend more than this party's owner allows"
-CANNOT = "this party cannot answer; its own log says why"
+CANNOT = "this party cannot answer; its own log has the reason"
 
 
 def make(home: Path) -> Path:

@@ -12,6 +12,7 @@ from limbeck.algorithms.centralized import PrivateRows
 from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
+from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.algorithms.pate import Pate
 from limbeck.engines import respond as door
@@ -37,6 +38,9 @@ LEVELS: dict[str, Any] = {
     "fedkt-L2-confident": FedKT(
         partitions=1, subsets=3, privacy=Privacy("L2", "confident-gaussian", sigma=1.0, threshold=0.1)
     ),
+    "fedridge-L1": FedRidge(privacy=L1),
+    "fedridge-L2": FedRidge(privacy=L2),
+    "fedridge-L2-add-remove-model": FedRidge(final="model", privacy=replace(L2, adjacency="add-remove")),
     "fedvote-L1": FedVote(partitions=1, subsets=2, privacy=L1),
     "fedvote-L2": FedVote(partitions=2, subsets=2, privacy=L2),
     "fedvote-L2-add-remove": FedVote(partitions=1, subsets=3, privacy=replace(L2, adjacency="add-remove")),

@@ -11,10 +11,10 @@ from misbehaving import Careless, Forgetful, Greedy, IgnoresSilence, Leaky, Mood
 @pytest.mark.parametrize(
     ("algorithm", "rule"),
     [
-        (Thawed(), "an algorithm is frozen"),
-        (Moody(), "the same seed gives the same result"),
-        (Forgetful(), "a fresh process for every request changes nothing"),
-        (IgnoresSilence(), "when nobody answers"),
+        (Thawed(), "an algorithm must be frozen"),
+        (Moody(), "the same seed must give the same result"),
+        (Forgetful(), "a fresh process for each request must not change the result"),
+        (IgnoresSilence(), "if no party replies"),
     ],
 )
 def test_a_broken_rule_is_named(algorithm: Algorithm, rule: str, tests_on_path: None) -> None:

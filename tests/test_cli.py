@@ -291,7 +291,7 @@ def test_predictions_that_cannot_be_made_get_one_line(sites: Path) -> None:
     ("setting", "words"),
     [
         ("data.name=iris", ["rows come from one of", "data.name, [[party]] data"]),
-        ("data.public=0.5", ["data.public", 'it must be a file too, { path = "public.csv" }']),
+        ("data.public=0.5", ["data.public", 'it must be a file too: { path = "public.csv" }']),
         ("data.label=kin", ["no column 'kin'", "'kind'"]),
         ("party.0.data=nowhere.csv", ["nowhere.csv", "No such file"]),
         ("party.0.index=2", ["index = 2, but there are 2 parties"]),

@@ -1,4 +1,14 @@
-"""Limbeck: federated learning by knowledge transfer. `__all__` is the public API."""
+"""Limbeck: federated learning by knowledge transfer.
+
+The public API is `__all__`: the algorithms, `run` and `run_file`, and the classes of their parameters.
+`limbeck.sklearn` has the scikit-learn estimator.
+
+Examples
+--------
+>>> import limbeck as lb
+>>> lb.FedKT(partitions=1, subsets=10, privacy=lb.Privacy(level="L2", epsilon=3.0)).level
+'L2'
+"""
 
 from typing import TYPE_CHECKING
 
@@ -51,7 +61,7 @@ else:
     }
 
     def __getattr__(name):
-        """Import a name where it is used, so that `import limbeck` costs nothing. The rest are algorithms' classes."""
+        """Import a name when it is used, so that `import limbeck` is fast. All other names are algorithms."""
         from importlib import import_module
 
         if name in _HOMES:

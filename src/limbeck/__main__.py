@@ -1,9 +1,10 @@
-"""The program's door: from here on Ctrl-C is told in one line, while libraries are imported too."""
+"""Entry point of the program `limbeck`."""
 
 import sys
 
 
 def main() -> None:
+    """Run the command line; Ctrl-C ends it with a message of one line, also while libraries are imported."""
     try:
         from limbeck.cli import main as run
 

@@ -1,4 +1,4 @@
-"""`check_algorithm`: what every algorithm must keep to, run on a small federation under every engine."""
+"""`check_algorithm`: the test suite for every algorithm, on a small federation and under every engine."""
 
 import tempfile
 from collections.abc import Iterable
@@ -29,33 +29,73 @@ SILENT = 1
 
 
 class AlgorithmError(AssertionError):
-    """An algorithm breaks a rule; the message says which."""
+    """An algorithm breaks a rule, which the message names."""
 
 
 def check_algorithm(algorithm: Algorithm, seed: int = 0, federation: Federation | None = None) -> None:
-    """Raise AlgorithmError unless the algorithm behaves.
+    """Test whether an algorithm keeps the rules of all algorithms.
 
-    It is a frozen dataclass; every engine gives the same result to the bit, with one process or two and whatever
-    the order in which parties come; everything that left stands in a ledger; a silent party is survived, and silence of
-    all is an error.
+    An algorithm is a frozen dataclass. Its result is the same to the bit under every engine, for any number of
+    processes and any order of the parties. Everything that leaves a site has a ledger row. A run survives a silent
+    party, and ends with a `LimbeckError` if all parties are silent.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm, with its hyper-parameters.
+    seed : int
+        The seed of the small federation.
+    federation : Federation or None
+        The federation to test with; None means `small_federation(algorithm, seed)`.
+
+    Returns
+    -------
+    None
+        If all rules hold.
+
+    Raises
+    ------
+    AlgorithmError
+        If a rule is broken.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.check_algorithm(lb.FedVote())  # doctest: +SKIP
+    >>> lb.check_algorithm("fedvote")
+    Traceback (most recent call last):
+    limbeck.checks.AlgorithmError: an algorithm must be a dataclass of its hyper-parameters
     """
-    _must(is_dataclass(algorithm), "an algorithm is a dataclass of its hyper-parameters")
-    _must(type(algorithm).__dataclass_params__.frozen, "an algorithm is frozen: nothing is hidden on it")  # type: ignore[attr-defined]
+    _must(is_dataclass(algorithm), "an algorithm must be a dataclass of its hyper-parameters")
+    _must(type(algorithm).__dataclass_params__.frozen, "an algorithm must be frozen: it keeps no state")  # type: ignore[attr-defined]
     federation = federation or small_federation(algorithm, seed)
     plain = _trace(_in_process(federation))
-    _must(_trace(_in_process(federation)) == plain, "the same seed gives the same result")
-    _must(_trace(_in_process(federation, processes=2)) == plain, "the number of processes changes nothing")
-    _must(_trace(_in_process(federation, kind=ThroughBytes)) == plain, "messages survive the codec to the bit")
-    _must(_trace(_in_process(federation, backwards=True)) == plain, "the order in which parties come changes nothing")
+    _must(_trace(_in_process(federation)) == plain, "the same seed must give the same result")
+    _must(_trace(_in_process(federation, processes=2)) == plain, "the number of processes must not change the result")
+    _must(_trace(_in_process(federation, kind=ThroughBytes)) == plain, "messages must survive the codec to the bit")
+    _must(_trace(_in_process(federation, backwards=True)) == plain, "the order of parties must not change the result")
     with tempfile.TemporaryDirectory() as folder:
         fresh = FreshProcess(algorithm, *federation.sites(PoolTrainer(1)), Path(folder))
-        _must(_trace(fresh) == plain, "a fresh process for every request changes nothing")
+        _must(_trace(fresh) == plain, "a fresh process for each request must not change the result")
     _check_ledger(_in_process(federation))
     _check_silence(federation)
 
 
 def small_federation(algorithm: Algorithm, seed: int = 0) -> Federation:
-    """Three parties share the embedded `iris`: with three kinds of models, or one network where it must be one."""
+    """Make a federation of three parties with the rows of `iris`.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm to run.
+    seed : int
+        The seed of the split and of the run.
+
+    Returns
+    -------
+    Federation
+        Parties with three kinds of models, or with one network if the algorithm needs one.
+    """
     alike = algorithm.needs_one_network
     data = load("iris")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), seed)
@@ -88,7 +128,7 @@ def _in_process(
 
 
 def _trace(engine: Engine) -> dict[str, Any]:
-    """All that a run leaves behind, but for times."""
+    """Everything that a run leaves behind, except times."""
     return {
         "model": engine.run().model,
         "memories": [{name: bytes(value) for name, value in silo.memory.items()} for silo in engine.silos],
@@ -98,28 +138,28 @@ def _trace(engine: Engine) -> dict[str, Any]:
 
 
 def _check_ledger(engine: InProcess) -> None:
-    """Each reply that told something, and each request that carried something, has a row of its turn."""
+    """Test that each private reply and each private request has a ledger row of its turn."""
     engine.run()
     for turn, exchange in enumerate(engine.traffic.exchanges):
         if exchange.has_private_request:
-            _must(_row_of(engine.server.ledger.rows, turn), f"{exchange.request} left the server without a row")
+            _must(_row_of(engine.server.ledger.rows, turn), f"{exchange.request} has no ledger row")
         for silo in engine.silos:
             if exchange.has_results and silo.party in exchange.up:
-                _must(_row_of(silo.ledger.rows, turn), f"{silo.name}'s reply to {exchange.request} left without a row")
+                _must(_row_of(silo.ledger.rows, turn), f"{silo.name}'s reply to {exchange.request} has no ledger row")
 
 
 def _check_silence(federation: Federation) -> None:
     engine = _in_process(federation, silent=[SILENT])
     result = engine.run()
-    _must(engine.traffic.missing == (SILENT,), "the silent party is named as missing")
+    _must(engine.traffic.missing == (SILENT,), "the silent party must be recorded as missing")
     remaining = [silo for silo in engine.silos if silo.party != SILENT]
     _must(
         result.model is not None or all(silo.installed for silo in remaining),
-        "with a silent party, the others still end with a model",
+        "with a silent party, all other parties must still end with a model",
     )
     with suppress(LimbeckError):
         _in_process(federation, silent=range(len(federation.private))).run()
-        raise AlgorithmError("when nobody answers, the run ends with a LimbeckError")
+        raise AlgorithmError("if no party replies, the run must end with a LimbeckError")
 
 
 def _row_of(rows: Iterable[Any], turn: int) -> bool:

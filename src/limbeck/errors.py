@@ -1,4 +1,4 @@
-"""What can go wrong in a way that a person can put right."""
+"""The exception and the warning of Limbeck."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -7,16 +7,54 @@ from pathlib import Path
 
 
 class LimbeckError(ValueError):
-    """One line that names what is wrong, where, and what would be right."""
+    """An error that the user can correct.
+
+    The message is one line: what is wrong, where (file, key, party), and what would be right. It is a `ValueError`.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> try:
+    ...     lb.FedKT(subsets=0)
+    ... except lb.LimbeckError as error:
+    ...     print(error)
+    subsets = 0: Input should be greater than or equal to 1
+    """
 
 
 class LimbeckWarning(UserWarning):
-    """One line about something that is allowed but probably not meant."""
+    """A warning about something that is allowed but probably not intended.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import limbeck as lb
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", lb.LimbeckWarning)  # stop instead of printing a warning
+    """
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Within it, a file that cannot be read, or is not the text it should be, is told in one line."""
+    """Raise a `LimbeckError` instead of errors of reading or decoding a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file, which the message names.
+
+    Raises
+    ------
+    LimbeckError
+        If the file cannot be read, or is not UTF-8 text.
+
+    Examples
+    --------
+    >>> with reading(Path("no.toml")):
+    ...     text = Path("no.toml").read_text()
+    Traceback (most recent call last):
+    limbeck.errors.LimbeckError: cannot read no.toml: No such file or directory
+    """
     try:
         yield
     except UnicodeDecodeError as error:
@@ -26,7 +64,27 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """The nearest right word as a question, or the list of right words when none is near."""
+    """Suggest a known name for an unknown one.
+
+    Parameters
+    ----------
+    name : str
+        The unknown name.
+    choices : iterable of str
+        The known names.
+
+    Returns
+    -------
+    str
+        The most similar name as a question, or the list of all names if none is similar.
+
+    Examples
+    --------
+    >>> did_you_mean("fedkd2", ["fedkd", "solo"])
+    "did you mean 'fedkd'?"
+    >>> did_you_mean("majority", ["fedkd", "solo"])
+    'known: fedkd, solo'
+    """
     known = sorted(choices)
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     if near:

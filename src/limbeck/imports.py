@@ -1,4 +1,4 @@
-"""A user's own parts, named `python:package.module:thing` where a file or another process needs a name."""
+"""Functions and classes of users, with names such as `python:package.module:thing` in files and messages."""
 
 import hashlib
 from collections.abc import Callable
@@ -12,11 +12,33 @@ PREFIX = "python:"
 
 
 def is_own(name: str) -> bool:
+    """Whether a name is that of a user's function or class: it begins with `python:`."""
     return name.startswith(PREFIX)
 
 
 def own(name: str) -> Callable[..., Any]:
-    """The function or class of that name."""
+    """Import a user's function or class.
+
+    Parameters
+    ----------
+    name : str
+        Name such as `python:package.module:thing`.
+
+    Returns
+    -------
+    callable
+        The function or class.
+
+    Raises
+    ------
+    LimbeckError
+        If it cannot be imported, or is not callable.
+
+    Examples
+    --------
+    >>> own("python:collections:Counter")
+    <class 'collections.Counter'>
+    """
     module, _, thing = name.removeprefix(PREFIX).partition(":")
     try:
         found = getattr(import_module(module), thing)
@@ -25,22 +47,29 @@ def own(name: str) -> Callable[..., Any]:
     except (Exception, SystemExit) as error:
         raise LimbeckError(f"{name!r} cannot be imported: {type(error).__name__}: {error}") from error
     if not callable(found):
-        raise LimbeckError(f"{name!r}: {thing} is {found!r}, neither a function nor a class")
+        raise LimbeckError(f"{name!r}: {thing} is {found!r}; it must be a function or a class")
     return found  # type: ignore[no-any-return]
 
 
 def name_of(kind: type) -> str:
-    """The name by which `own` finds a class again."""
+    """Return the name by which `own` imports a class.
+
+    Examples
+    --------
+    >>> from collections import Counter
+    >>> name_of(Counter)
+    'python:collections:Counter'
+    """
     return f"{PREFIX}{kind.__module__}:{kind.__qualname__}"
 
 
 def source_of(name: str) -> Path:
-    """The file that the module of a user's own part lies in."""
+    """Return the source file of a user's function or class."""
     return Path(str(import_module(name.removeprefix(PREFIX).partition(":")[0]).__file__))
 
 
 def code_beside(file: Path) -> str:
-    """A hash of all Python files in a file's folder: what a user's own part may be made of."""
+    """Hash all Python files in the folder of a file, on which a user's function or class may depend."""
     digest = hashlib.sha256()
     for each in sorted(file.parent.glob("*.py")):
         digest.update(f"{each.name} {hashlib.sha256(each.read_bytes()).hexdigest()}".encode())

@@ -1,4 +1,4 @@
-"""One program at a time: a lock on a file, which ends with the program that holds it."""
+"""A lock on a file, which the operating system releases when its program ends."""
 
 import fcntl
 import os
@@ -11,7 +11,32 @@ from limbeck.errors import LimbeckError
 
 @contextmanager
 def locked(path: Path, problem: str, wait: bool = False) -> Iterator[None]:
-    """Hold the lock; where another program does, say `problem`, or wait for it."""
+    """Hold a lock while the block runs.
+
+    Parameters
+    ----------
+    path : Path
+        The file of the lock. It is made if it is missing.
+    problem : str
+        Error message if another program holds the lock.
+    wait : bool
+        Whether to wait for the other program instead.
+
+    Raises
+    ------
+    LimbeckError
+        If another program holds the lock, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder, "lock"), "in use"):
+    ...     with locked(Path(folder, "lock"), "another program uses this folder"):
+    ...         pass
+    Traceback (most recent call last):
+        ...
+    limbeck.errors.LimbeckError: another program uses this folder
+    """
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Tables of parameters, as TOML gives them, made into frozen dataclasses."""
+"""Frozen dataclasses of parameters from TOML tables."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
@@ -17,7 +17,7 @@ RowsPerPerson = Annotated[int, Range(ge=1, le=10**9)]
 NotNegative = Annotated[float, Range(ge=0, allow_inf_nan=False)]
 Delta = Annotated[float, Range(gt=0, lt=1)]
 
-# Names of version 0.1 with their names of today. An error names the new one wherever a table accepts it.
+# Names in version 0.1, with their new names. An error gives the new name if the table has such a key.
 RENAMED_KEYS = {
     "optimiser": ("optimizer",),
     "settle": ("fine_tune",),
@@ -30,11 +30,31 @@ RENAMED_VALUES = {("unit", "row"): "example", ("consensus", "count"): "mean"}
 
 
 def check_keys(table: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise if a table has a key that is not known, or the former name of a key or of a value."""
+    """Raise if a table has an unknown key, or the former name of a key or of a value.
+
+    Parameters
+    ----------
+    table : mapping of str to object
+        A TOML table.
+    known : collection of str
+        The valid keys.
+
+    Raises
+    ------
+    LimbeckError
+        The message gives the nearest valid key or the new name.
+
+    Examples
+    --------
+    >>> check_keys({"epoch": 3}, ["epochs", "batch"])
+    Traceback (most recent call last):
+        ...
+    limbeck.errors.LimbeckError: unknown key 'epoch'; did you mean 'epochs'?
+    """
     for key, value in table.items():
         if key not in known:
-            new = [name for name in RENAMED_KEYS.get(key, ()) if name in known]
-            if new:
+            new = RENAMED_KEYS.get(key, ())
+            if new and set(new) <= set(known):
                 raise LimbeckError(f"{key} is now {', '.join(new)}")
             raise LimbeckError(f"unknown key {key!r}; {did_you_mean(key, known)}")
         if isinstance(value, str) and (key, value) in RENAMED_VALUES:
@@ -42,9 +62,34 @@ def check_keys(table: Mapping[str, Any], known: Collection[str]) -> None:
 
 
 def from_table(kind: type[T], table: Mapping[str, Any], default: T | None = None) -> T:
-    """A dataclass from a table of its fields, each checked against its type; tables within tables too.
+    """Make a dataclass from a table, and check each value against the type of its field.
 
-    What a table does not say is as in `default`; a table within it changes what its key is by default.
+    Parameters
+    ----------
+    kind : type
+        A dataclass. Fields that are dataclasses are made from nested tables.
+    table : mapping of str to object
+        Values by field name.
+    default : object, optional
+        An object of the dataclass, whose values are used for missing keys. A nested table changes the default of its
+        field, too.
+
+    Returns
+    -------
+    object
+        An object of the dataclass.
+
+    Raises
+    ------
+    LimbeckError
+        If a key is unknown or missing, or a value has a wrong type or is out of range.
+
+    Examples
+    --------
+    >>> from limbeck.protocol.recipe import Recipe
+    >>> recipe = from_table(Recipe, {"epochs": 3, "optimizer": "sgd"})
+    >>> recipe.epochs, recipe.batch
+    (3, 32)
     """
     if not is_dataclass(kind):
         raise LimbeckError(f"{kind!r} is not a dataclass of parameters")
@@ -68,12 +113,23 @@ def from_table(kind: type[T], table: Mapping[str, Any], default: T | None = None
 
 
 def default_of(field: Field[Any]) -> Any:
-    """A parameter's default value; MISSING where it has none."""
+    """Return the default value of a field; MISSING without one."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def check_fields(parameters: Any) -> None:
-    """Raise if a dataclass, made in Python, has values of other types or ranges than its fields declare."""
+    """Raise if a value of a dataclass has a wrong type or is out of range.
+
+    Parameters
+    ----------
+    parameters : object
+        An object of a dataclass. Its fields declare types and ranges.
+
+    Raises
+    ------
+    LimbeckError
+        The message gives the field, its value and what would be valid.
+    """
     kind_of_all: Any = type(parameters)
     hints = _hints(kind_of_all)
     for field in fields(parameters):
@@ -81,7 +137,7 @@ def check_fields(parameters: Any) -> None:
         if (kind := dataclass_in(hint)) and (
             isinstance(value, Mapping) or (hint is kind and not isinstance(value, kind))
         ):
-            raise LimbeckError(f"{field.name} = {value!r}: in Python, say {kind.__name__}(...)")
+            raise LimbeckError(f"{field.name} = {value!r}: in Python, write {kind.__name__}(...)")
         if hint is not kind:
             checked(field.name, _adapter(kind_of_all, field.name), value)
 
@@ -97,13 +153,44 @@ def _adapter(kind: type, name: str) -> TypeAdapter[Any]:
 
 
 def dataclass_in(hint: Any) -> type | None:
-    """The dataclass that a hint allows, alone or as one of several."""
+    """Return the dataclass in a type hint, or None.
+
+    Parameters
+    ----------
+    hint : object
+        A type hint, for example `Recipe | None`.
+
+    Returns
+    -------
+    type or None
+        The first dataclass in it.
+    """
     found = (part for part in get_args(hint) or (hint,) if isinstance(part, type) and is_dataclass(part))
     return next(found, None)
 
 
 def checked(key: str, adapter: TypeAdapter[Any], value: Any) -> Any:
-    """The value of a key, strictly of its type."""
+    """Check a value strictly against a type.
+
+    Parameters
+    ----------
+    key : str
+        Name of the value, for the message.
+    adapter : TypeAdapter
+        The type.
+    value : object
+        The value.
+
+    Returns
+    -------
+    object
+        The valid value.
+
+    Raises
+    ------
+    LimbeckError
+        If the value is not valid.
+    """
     try:
         return adapter.validate_python(value, strict=True)
     except ValidationError as error:
@@ -112,7 +199,18 @@ def checked(key: str, adapter: TypeAdapter[Any], value: Any) -> Any:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The path of the first wrong key, through tables within tables, and what is wrong with it."""
+    """Describe the first problem in an error of pydantic: the path of the key, and what is wrong.
+
+    Parameters
+    ----------
+    error : ValidationError
+        The error.
+
+    Returns
+    -------
+    str
+        One line, for example "data.parties: Input should be greater than 0".
+    """
     path: list[str] = []
     inner: Any = error
     while isinstance(inner, ValidationError):
@@ -124,5 +222,5 @@ def first_problem(error: ValidationError) -> str:
 
 
 def _wanted(error: Any) -> str:
-    """A table makes a dataclass: who writes one need not know of the other."""
+    """What a value should be; the author of a table need not know about dataclasses."""
     return "Input should be a table" if error["type"].startswith("dataclass") else str(error["msg"])

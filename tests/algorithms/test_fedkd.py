@@ -278,7 +278,7 @@ def test_one_level_is_a_sign(tests_on_path: None) -> None:
 
 
 def test_the_noise_of_the_paper_protects_nothing() -> None:
-    """gamma 1, K = 20, C = 10, B = 10, 50 000 rows, equal weights: 5.0e5 by basic composition (a golden number)."""
+    """With gamma 1, K = 20, C = 10, B = 10, 50 000 rows, equal weights: 5.0e5 by basic composition (a golden number)."""
     spend = DpEvent(LaplaceLogits(10.0, 1.0, 10, "party", "replace", 1 / 20), 50_000)
     assert epsilon_by("basic", [spend], 1e-5) == pytest.approx(5.0e5)
     assert 1e5 < epsilon_by("rdp", [spend], 1e-5) < 5.0e5

@@ -291,7 +291,7 @@ def test_two_byzantine_parties_of_ten_hardly_hurt_a_robust_vote(rule: Any) -> No
     honest = ten_parties(FedVote(consensus=rule)).run(PoolTrainer(1))
     assert (attacked.accuracy or 0) > (honest.accuracy or 0) - 0.03
     if rule == "filtered":
-        keys = [f"party {party} agrees with the others too seldom and was left out" for party in (0, 1)]
+        keys = [f"party {party} agrees with the others too rarely and was left out" for party in (0, 1)]
         assert list(attacked.record.remarks) == keys
         assert honest.record.remarks == ()
 
@@ -306,7 +306,7 @@ def test_two_byzantine_parties_of_ten_end_a_vote_that_is_not_robust() -> None:
         (lambda: FedVote(privacy=Privacy(epsilon=3.0)), "level L0 adds no noise"),
         (
             lambda: two_classes(FedVote(1, 2, queries=1, privacy=Privacy("L2", epsilon=3.0))).run(PoolTrainer(1)),
-            "the public rows are all alike, so that noisy votes tell nothing",
+            "noisy votes need public rows that differ, but all are equal",
         ),
         (lambda: FedVote(privacy=Privacy("L1", gamma=0.1)), "give epsilon, or sigma with gaussian"),
         (lambda: FedVote(privacy=Privacy("L1", "laplace", epsilon=3.0)), "fedvote adds Gaussian noise"),

@@ -149,7 +149,7 @@ def test_scaffold_is_what_its_authors_write() -> None:
 
 
 def test_fedavgm_is_what_its_authors_write() -> None:
-    """v = 0.9 v + (w - mean), w = w - v: by hand from FedAvg's own rounds."""
+    """By hand from FedAvg's own rounds: v = 0.9 v + (w - mean), w = w - v."""
     algorithm = FedAvgM(rounds=1, local=ADAM, momentum=0.9)
     memory: dict[str, Any] = {}
     server, _ = small_federation(algorithm).sites(PoolTrainer(1))
@@ -229,7 +229,7 @@ def test_a_party_that_sends_no_weights_is_left_out_and_named(how: str) -> None:
     made = small_federation(FedAvg())
     ran = engine(Spoilt(rounds=2, local=ADAM, how=how), made)
     ran.run()
-    message = "weights of another network, or such as are not finite"
+    message = "weights of another network, or weights that are not finite"
     assert ran.rejections == [f"request {n}: party 1: {message}" for n in (0, 1)]
     assert ran.server.progress == weights_of(FedAvg(rounds=2, local=ADAM), made, silent=[1])
 
@@ -256,7 +256,8 @@ class Amiss(Scaffold):
 def test_a_party_without_a_control_variate_is_left_out_and_named() -> None:
     ran = engine(Amiss(rounds=1, local=SGD))
     ran.run()
-    assert ran.rejections == ["request 0: party 1: control variates of another network, or such as are not finite"]
+    message = "control variates of another network, or control variates that are not finite"
+    assert ran.rejections == [f"request 0: party 1: {message}"]
 
 
 class SilentFor(InProcess):
@@ -284,7 +285,7 @@ def test_a_party_that_was_silent_comes_back(algorithm: Algorithm) -> None:
 @pytest.mark.parametrize(
     ("models", "message"),
     [
-        ([{"name": "decision-tree"}] * 4, "fedavg hands out the weights of a network: a decision-tree has none"),
+        ([{"name": "decision-tree"}] * 4, "fedavg sends the weights of a network, but a decision-tree has none"),
         (
             [{"name": "torch-mlp", "hidden": [8]}] * 2
             + [{"name": "torch-mlp", "hidden": [9]}, {"name": "torch-mlp", "hidden": [8]}],
@@ -304,7 +305,7 @@ def test_who_has_another_network_is_named_before_anyone_trains(models: Any, mess
         (lambda: FedAvg(rounds=0), "rounds = 0: Input should be greater than or equal to 1"),
         (lambda: FedAvg(sampled=0.0), r"sampled = 0\.0: Input should be greater than 0"),
         (lambda: FedProx(mu=-1.0), "mu = -1"),
-        (lambda: FedProx(local=Recipe(proximal=1.0)), "local.proximal: fedprox has mu for it"),
+        (lambda: FedProx(local=Recipe(proximal=1.0)), "local.proximal: fedprox sets it from mu"),
         (lambda: FedAvgM(momentum=1.0), r"momentum = 1\.0: Input should be less than 1"),
         (lambda: Scaffold(local=ADAM), "scaffold needs optimizer"),
         (lambda: FedGEN(alpha=-1.0), "alpha = -1"),
@@ -332,7 +333,7 @@ def test_fedgen_refuses_a_network_without_a_last_layer_before_anyone_trains() ->
     model = TorchModel(lambda shape, classes: Wrapped())
     algorithm = FedGEN(rounds=1, local=ADAM)
     made = replace(small_federation(algorithm), models=[model] * 3, server_model=model)
-    with pytest.raises(LimbeckError, match="cannot be taught on values of its last hidden layer"):
+    with pytest.raises(LimbeckError, match="cannot be trained on values of its last hidden layer"):
         engine(algorithm, made).run()
 
 

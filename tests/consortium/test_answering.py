@@ -171,15 +171,15 @@ def of_other_classes(model: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (with_randomness, "a model with the operator ai.onnx.RandomNormal"),
-        (with_weights_elsewhere, "a model whose weights lie in another file"),
-        (of_other_classes, "a model that cannot be used: it"),
-        (lambda model: b"garbage", "no ONNX model"),
+        (with_randomness, "the operator ai.onnx.RandomNormal is not allowed"),
+        (with_weights_elsewhere, "weights in another file are not allowed"),
+        (of_other_classes, "the model cannot be used: the model predicts"),
+        (lambda model: b"garbage", "not an ONNX model"),
     ],
 )
 def test_a_final_model_that_is_not_plain_is_not_stored(home: Path, model: bytes, spoil: Any, message: str) -> None:
     refused = answer(PartyFolder(home), question(request=InstallModel(spoil(model)), turn=1)).refusal
-    assert str(refused).startswith("the final model is refused: ")
+    assert str(refused).startswith("the final model is not accepted: ")
     assert message in str(refused)
     assert "\n" not in str(refused)
     assert not (home / "models").exists()

@@ -19,7 +19,7 @@ from limbeck.protocol.codec import decode
 from limbeck.protocol.envelopes import Answer
 from party_folders import IRIS, PRIVATE, VOTES, make, put_rows, question, rows, write_settings
 
-RESTART = "this party must be restarted by its owner before it answers"
+RESTART = "this party's owner must restart it before it answers"
 X, Y = IRIS.x[2::5], IRIS.y[2::5]
 
 
@@ -44,7 +44,7 @@ def refusal(home: Path, run: str = "run") -> str | None:
     [
         (np.where(np.arange(4) == 2, np.nan, X), Y, "30 of 30 rows hold NaN or infinity"),
         (np.where(X[7, 0] == X, 1e300, X.astype(float)), Y, "rows hold NaN or infinity"),
-        (X[:, :3], Y, "has rows of shape (3,), the public rows have (4,)"),
+        (X[:, :3], Y, "has rows of shape (3,), the public rows have the shape (4,)"),
         (X, np.full(30, "HIV-positive"), "holds the class 'HIV-positive'"),
         (X, Y[:29], "y_train is of shape (29,)"),
         (X[:0], Y[:0], "x_train must hold numbers"),

@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> ServerFolder:
 
 def test_a_server_that_is_not_there_is_reported_in_one_line_and_nothing_is_begun(folder: ServerFolder) -> None:
     file = folder.path / "experiment.toml"
-    with pytest.raises(LimbeckError, match="cannot see who is there"):
+    with pytest.raises(LimbeckError, match="cannot list the connected parties"):
         begin(folder, file, print)
     assert not (folder.path / "runs").exists()
     with pytest.raises(LimbeckError, match="no run of"):
@@ -46,7 +46,7 @@ def test_a_quorum_of_more_than_there_are_is_refused(folder: ServerFolder) -> Non
 def test_a_file_whose_name_is_no_runs_name_is_refused(folder: ServerFolder) -> None:
     file = folder.path / "my experiment.toml"
     file.write_text((folder.path / "experiment.toml").read_text())
-    with pytest.raises(LimbeckError, match="the file's name is the run's"):
+    with pytest.raises(LimbeckError, match="the run is named after the file"):
         begin(folder, file, print)
     assert not (folder.path / "runs").exists()
 
@@ -70,7 +70,7 @@ def test_a_late_party_is_for_one_shot_methods_and_must_have_been_there(folder: S
         copy = folder.path / f"{name}.toml"
         copy.write_text(file.read_text())
         journal.begin({"run": name, "file": str(copy), "parties": {"0": "a"}, "terms": {"algorithm": method}})
-    with pytest.raises(LimbeckError, match="solo is no one-shot method"):
+    with pytest.raises(LimbeckError, match="solo is not a one-shot method"):
         add_late(folder, "often", "a", print)
     with pytest.raises(LimbeckError, match="b took no part in once; its parties: a"):
         add_late(folder, "once", "b", print)

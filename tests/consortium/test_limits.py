@@ -79,7 +79,7 @@ def test_a_budget_that_was_used_stays_when_it_is_raised_or_removed_from_the_file
     write_settings(home)
     assert refusal(home, PRIVATE, run="another") == TOO_MUCH
     write_settings(home, "budget = { epsilon = 9.0 }")
-    assert refusal(home, PRIVATE, run="another") == "this party cannot answer; its own log says why"
+    assert refusal(home, PRIVATE, run="another") == "this party cannot answer; its own log has the reason"
     with pytest.raises(LimbeckError, match="a budget may be lowered, never raised"):
         check(PartyFolder(home))
     assert {run for run, _ in rows(home)} == {"run"}
@@ -177,7 +177,7 @@ def test_the_first_agreement_that_fits_decides_what_a_run_may_spend(home: Path) 
 
 def test_a_wrong_agreement_is_reported_to_the_owner_alone(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write_settings(home, agree=AGREE + "[agree.parameters]\nsubset = 4\n")
-    assert refusal(home, PRIVATE) == "this party cannot answer; its own log says why"
+    assert refusal(home, PRIVATE) == "this party cannot answer; its own log has the reason"
     assert "agree.parameters of fedkt: unknown key 'subset'; did you mean 'subsets'?" in capfd.readouterr().err
     with pytest.raises(LimbeckError, match="did you mean 'subsets'"):
         check(PartyFolder(home))

@@ -84,10 +84,10 @@ def test_the_model_that_it_is_given_is_a_file_that_predicts(home: Path) -> None:
         ({"public": "0" * 64}, "another public set"),
         ({"classes": ["0", "1"]}, "another list of classes"),
         ({"schema": "{}"}, "another schema"),
-        ({"labelled": True}, "another word on labels"),
+        ({"labelled": True}, "another setting for labels"),
         ({"party": 1}, "another party number"),
-        ({"parameters": {"subsets": 0}}, "fedkt cannot be run so: subsets = 0: Input should be"),
-        ({"parameters": {"unheard": 1}}, "fedkt cannot be run so: unknown key 'unheard'"),
+        ({"parameters": {"subsets": 0}}, "fedkt cannot be run with these parameters: subsets = 0: Input should be"),
+        ({"parameters": {"unheard": 1}}, "fedkt cannot be run with these parameters: unknown key 'unheard'"),
     ],
 )
 def test_other_terms_than_agreed_are_refused(home: Path, changes: dict[str, Any], message: str) -> None:

@@ -130,9 +130,9 @@ def test_an_invitation_cannot_set_anything_of_its_own_nor_make_a_party_import_co
 def test_what_this_limbeck_cannot_run_or_toml_cannot_express_is_refused_in_one_line() -> None:
     none = invitation(FedMD()) | {"pretrain": asdict(Recipe(epochs=20, batch=128))}
     for algorithm, message in (
-        ({"name": "fedkt", "unheard": 1}, "cannot be run by this Limbeck: unknown key 'unheard'"),
-        ({"name": "fedxx"}, "cannot be run by this Limbeck: unknown algorithm"),
-        (none, "the invitation sets pretrain.patience to nothing"),
+        ({"name": "fedkt", "unheard": 1}, "cannot run the invitation's algorithm: unknown key 'unheard'"),
+        ({"name": "fedxx"}, "cannot run the invitation's algorithm: unknown algorithm"),
+        (none, "the invitation sets pretrain.patience to null"),
     ):
         with pytest.raises(LimbeckError) as error:
             proposed(algorithm)

@@ -165,7 +165,7 @@ def test_a_party_that_claims_another_number_is_not_accepted(programs: Consortium
     attacker.join()
     assert summary["missing"] == [1]
     status = programs.run_limbeck("server", "status", programs.server).stdout
-    assert "bad reply: it speaks of party '0', not '1'" in status
+    assert "bad reply: an answer for party '0', not '1'" in status
 
 
 def test_a_reply_that_never_comes_whole_keeps_nobody_else_waiting(
@@ -206,7 +206,7 @@ def test_an_expired_certificate_is_refused_by_both_sides(programs: Consortium, t
             (there.server / name).unlink()
         write_server_certificate(there.server, ["localhost", "127.0.0.1"], days=-1)
         refused = there.run_limbeck("server", "start", there.server, check=False)
-        assert "server.pem ended on" in refused.stderr
+        assert "server.pem expired on" in refused.stderr
         assert "Traceback" not in refused.stderr
         _serve_anyway(there)
         there.write_settings("a")

@@ -161,7 +161,7 @@ def test_bad_deliveries_leave_nothing(server: Server, data_folder: Path, manner:
 
 def test_a_file_of_another_kind_with_the_right_sum_is_refused(server: Server, data_folder: Path) -> None:
     files = dict.fromkeys(DOWNLOADS["mnist"].files, b"not gzip")
-    with pytest.raises(LimbeckError, match="is not the data set"):
+    with pytest.raises(LimbeckError, match="cannot be read as this data set"):
         fetch("mnist", small("mnist", server, files), data_folder)
     assert list(data_folder.iterdir()) == []
 
@@ -175,7 +175,7 @@ def test_a_home_that_is_gone_and_a_mirror(server: Server, data_folder: Path) -> 
 
 
 def test_names_and_folders(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(LimbeckError, match="no public home is known for 'minst'; did you mean 'mnist'"):
+    with pytest.raises(LimbeckError, match="no download is known for 'minst'; did you mean 'mnist'"):
         get("minst")
     monkeypatch.delenv("LIMBECK_DATA")
     with pytest.raises(LimbeckError, match="LIMBECK_DATA is not set"):
@@ -191,5 +191,5 @@ def test_through_the_program(server: Server, data_folder: Path) -> None:
     command = [sys.executable, "-m", "limbeck", "data", "get", "mnist", "--mirror", server.url]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"limbeck: {server.url}/train-images-idx3-ubyte.gz is not what it should be")
+    assert done.stderr.startswith(f"limbeck: {server.url}/train-images-idx3-ubyte.gz is corrupt or truncated")
     assert len(done.stderr.splitlines()) == 1

@@ -84,13 +84,13 @@ def test_rows_of_another_data_set(save: Callable[..., Path]) -> None:
     ("public", "test", "complaint"),
     [
         (Draw(5000), None, "data.public = 5000 is 5000 rows: numbered has 100 train rows"),
-        (Draw(1.5), None, "choose from 1 to 100"),
-        (Draw(float("nan")), None, "choose from 1 to 100"),
-        (Draw(float("inf")), None, "choose from 1 to 100"),
-        (Draw(-1), None, "choose from 1 to 100"),
+        (Draw(1.5), None, "use 1 to 100"),
+        (Draw(float("nan")), None, "use 1 to 100"),
+        (Draw(float("inf")), None, "use 1 to 100"),
+        (Draw(-1), None, "use 1 to 100"),
         (Draw(0.001), None, "is 0 rows"),
-        (Draw(60), Draw(60), "data.test = 60 .* 40 of them free"),
-        (Draw(60), Draw(40), "none is private"),
+        (Draw(60), Draw(60), "data.test = 60 .* 40 of them left"),
+        (Draw(60), Draw(40), "leave some for the parties"),
         (Draw(10, name="iris"), None, "rows of iris have the shape"),
         (Draw(10, name="nothing"), None, "unknown data set 'nothing'"),
         (None, Draw(3, name="column"), "have different classes"),
@@ -105,7 +105,7 @@ def test_the_impossible_is_reported(
 
 
 def test_a_set_without_official_test_rows_reports_it() -> None:
-    with pytest.raises(LimbeckError, match="no test rows of digits are free"):
+    with pytest.raises(LimbeckError, match="no test rows of digits are left"):
         draw_parts(load("digits"), Draw(10, "test"), Draw(10), 0)
 
 
@@ -132,5 +132,5 @@ def test_shared_classes_get_the_numbers_that_they_have_here(monkeypatch: pytest.
     assert parts.public is not None
     assert sorted(parts.public.y.tolist()) == [0] * 15 + [1] * 15
     monkeypatch.setattr("limbeck.data.draw.load", lambda name: other())
-    with pytest.raises(LimbeckError, match="other holds the class 'c', which numbered does not: say"):
+    with pytest.raises(LimbeckError, match="other holds the class 'c', which numbered does not; use"):
         draw_parts(data, Draw(12, name="other", labels="shared"), None, 0)

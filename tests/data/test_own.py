@@ -128,8 +128,8 @@ def test_files_that_cannot_be_read(folder: Path) -> None:
         ("none.csv", "No such file"),
         ("noise.parquet", "is not readable"),
         ("ragged.csv", "is not readable"),
-        ("twice.csv", "the column 'a' stands twice"),
-        ("rows.txt", "not a file of a known kind"),
+        ("twice.csv", "the column 'a' occurs twice"),
+        ("rows.txt", "unknown kind of file"),
     ]:
         with pytest.raises(LimbeckError, match=line) as refusal:
             read_table(folder / name)
@@ -149,7 +149,7 @@ def test_what_is_missing_is_reported(folder: Path) -> None:
 def test_a_column_of_names_is_no_category(folder: Path) -> None:
     names = pa.table({"name": [f"n{i}" for i in range(1001)]})
     csv.write_csv(names, folder / "names.csv")
-    with pytest.raises(LimbeckError, match=r"'name' holds 1001 different texts; is it a category\?"):
+    with pytest.raises(LimbeckError, match="'name' holds 1001 different texts; a category has at most 1000"):
         schema_of(read_table(folder / "names.csv"), "y", ["a"])
 
 
@@ -166,7 +166,7 @@ def test_arrays_of_parties_share_their_classes(tmp_path: Path) -> None:
 
 
 def test_text_means_the_same_in_every_file(tmp_path: Path) -> None:
-    """true and 01234 look like a truth value and a number where no other value stands beside them."""
+    """Without other values in the column, true looks like a Boolean and 01234 like a number."""
     (tmp_path / "public.csv").write_text("flag,zip,size\ntrue,01234,1\nfalse,05678,2\nunknown,A1,NA\n")
     (tmp_path / "a.csv").write_text("zip,flag,size,y\n01234,true,1.0,01\n05678,false,1e2,02\n")
     own = read_files(Files([tmp_path / "a.csv"], "y", public=tmp_path / "public.csv"))
@@ -195,7 +195,7 @@ def test_the_schema_of_public_rows_from_the_test_file_holds_nothing_private(tmp_
         ({"columns": [{"kind": "number", "name": "a", "missing": 1e300}]}, "missing: Input should be less"),
         ({"columns": [{"kind": "number", "name": "a", "missing": float("nan")}]}, "missing: Input should be a finite"),
         ({"classes": "ab"}, "classes: Input should be a valid"),
-        ({"columns": []}, "has no column beside the label"),
+        ({"columns": []}, "has no column other than the label"),
         ({"columns": [{"kind": "number", "name": "a", "missing": 0}] * 2}, "hold 'a' twice"),
         ({"columns": [{"kind": "number", "name": "a"}]}, "missing: is missing"),
     ],

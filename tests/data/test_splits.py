@@ -44,7 +44,7 @@ def test_each_group_is_split_within_itself() -> None:
     held = Within(Dirichlet(1.0, 3), "domain").partition(y, {"domain": domain}, 5, RNG(0))
     assert [set(domain[part].tolist()) for part in held] == [{0}, {0}, {0}, {1}, {1}]
     assert sorted(np.concatenate(held)) == list(range(600))
-    with pytest.raises(LimbeckError, match="2 groups 'domain' need as many parties"):
+    with pytest.raises(LimbeckError, match="2 groups 'domain' need at least as many parties"):
         Within(Iid(), "domain").partition(y, {"domain": domain}, 1, RNG(0))
 
 
@@ -68,12 +68,12 @@ def test_dirichlet_keeps_the_least_and_skews_with_small_beta() -> None:
 @pytest.mark.parametrize(
     ("split", "parties", "complaint"),
     [
-        (Dirichlet(0.5, 100), 10, "600 private rows cannot give 10 parties 100 each; min_rows = 60 would fit"),
+        (Dirichlet(0.5, 100), 10, "600 private rows cannot give 10 parties 100 each; use min_rows = 60"),
         (Dirichlet(0.5, 58), 10, "never had more than"),
-        (Dirichlet(), 700, "have at most 600 parties"),
-        (Iid(), 700, "have at most 600 parties"),
-        (ByClass(1), 3, "2 would do"),
-        (ByClass(9), 3, "cannot hold the 5 classes"),
+        (Dirichlet(), 700, "use at most 600 parties"),
+        (Iid(), 700, "use at most 600 parties"),
+        (ByClass(1), 3, "use 2 to 5"),
+        (ByClass(9), 3, "does not suit 3 parties and 5 classes; use 2 to 5"),
         (ByGroup("author"), 3, "no group 'author'; known: writer"),
         (ByGroup("writer"), 41, "40 groups 'writer' are too few for 41 parties"),
     ],
@@ -135,7 +135,7 @@ def test_one_writer_a_party_is_one_of_the_largest() -> None:
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        (PerClass(3), "2 rows of class number 0 cannot give 4 parties 3 each; rows = 0 would fit"),
+        (PerClass(3), "2 rows of class number 0 cannot give 4 parties 3 each, at most 0"),
         (PerClass(1, "writr"), "no group 'writr'; did you mean 'writer'"),
         (ByGroup("writer", groups_per_party=2), "4 groups 'writer' are too few for 4 parties with 2 each"),
     ],

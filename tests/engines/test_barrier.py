@@ -57,7 +57,7 @@ def test_parties_that_ask_more_or_less_often_do_not_wait_for_ever() -> None:
 
 
 def test_jobs_run_in_the_callers_thread() -> None:
-    """joblib's settings are the thread's own: a backend that the user chose must be seen."""
+    """Settings of joblib belong to a thread: a backend that the user chose must be seen."""
     trainer = Counting()
     barrier = JobBarrier(trainer)
     barrier.together([party(barrier, [1]), party(barrier, [2])])

@@ -41,7 +41,7 @@ class LedgerFile:
 
 
 def test_a_message_is_there_once_all_its_pieces_are_and_none_is_fetched_twice() -> None:
-    store = LedgerFile(b"a letter")
+    store = LedgerFile(b"an envelope")
     chunked = ChunkedMessage(store.tree, 2**20)
     assert len(store.pieces) > 1
     for piece in list(store.pieces):
@@ -49,7 +49,7 @@ def test_a_message_is_there_once_all_its_pieces_are_and_none_is_fetched_twice() 
         store.lacking.remove(piece)
     message = chunked.message(store.pull)
     assert message is not None
-    assert envelope_in(message) == b"a letter"
+    assert envelope_in(message) == b"an envelope"
     assert sorted(store.asked) == sorted(store.pieces)
 
 
@@ -58,7 +58,7 @@ def forged(store: LedgerFile) -> Callable[[str], bytes]:
 
 
 @pytest.mark.parametrize(
-    ("data", "pull", "message"), [(bytes(2000), None, "more than 1000 bytes"), (b"x", forged, "none")]
+    ("data", "pull", "message"), [(bytes(2000), None, "more than 1000 bytes"), (b"x", forged, "invalid")]
 )
 def test_too_large_or_forged_messages_are_refused(data: bytes, pull: Any, message: str) -> None:
     store = LedgerFile(data)

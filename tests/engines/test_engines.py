@@ -59,7 +59,7 @@ def test_a_party_with_other_public_rows_refuses(make: Make) -> None:
     algorithm = FedKT()
     server, silos = sites(algorithm)
     silos[1].public = PublicRows(silos[1].public.x + 1)
-    with pytest.raises(LimbeckError, match="party 1 knows other public rows"):
+    with pytest.raises(LimbeckError, match="party 1 has other public rows"):
         make(algorithm, server, silos).run()
 
 

@@ -79,11 +79,11 @@ def test_what_is_stored_comes_back_and_a_changed_file_is_refused() -> None:
     assert CachedResult.from_json(text, cached_result_of_one_run().key, "f") == cached_result_of_one_run()
     table = json.loads(text)
     table["configuration"]["seed"] = 7
-    with pytest.raises(LimbeckError, match="f holds another configuration"):
+    with pytest.raises(LimbeckError, match="f holds a different configuration"):
         CachedResult.from_json(json.dumps(table), cached_result_of_one_run().key, "f")
-    with pytest.raises(LimbeckError, match="f holds another configuration"):
+    with pytest.raises(LimbeckError, match="f holds a different configuration"):
         CachedResult.from_json(text, "another", "f")
     wrong: list[dict[str, Any]] = [{"more": 1}, {"up": None}, {"epsilon": None}, {"metrics": {"accuracy": "abc"}}]
     for broken in ("", "[]", "{}", "nonsense", *(json.dumps({**json.loads(text), **change}) for change in wrong)):
-        with pytest.raises(LimbeckError, match="f is not a kept result"):
+        with pytest.raises(LimbeckError, match="f is not a cached result"):
             CachedResult.from_json(broken, cached_result_of_one_run().key, "f")

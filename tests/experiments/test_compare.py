@@ -15,7 +15,7 @@ import pytest
 
 from limbeck.experiments.compare import compare
 from limbeck.experiments.plan import plan
-from limbeck.experiments.results import Results
+from limbeck.experiments.results_folder import Results
 from limbeck.experiments.run import run_file
 
 FILE = """

@@ -104,7 +104,7 @@ def test_a_group_split() -> None:
         (changed(model={"name": "svm", "c": 1}), "e.toml: model: model 'svm' has no parameter 'c'"),
         (changed(model={"C": 1}), "e.toml: model: needs a table with a name"),
         (changed(party=[{"index": 10, "model": {"name": "svm"}}]), "e.toml: [[party]] index = 10, but there are 10 parties"),
-        (changed(party=[{"index": 1, "model": {"name": "svm"}}] * 2), "e.toml: [[party]] index = 1 stands twice"),
+        (changed(party=[{"index": 1, "model": {"name": "svm"}}] * 2), "e.toml: [[party]] index = 1 occurs twice"),
         (changed(party=[{"index": 1, "model": {"name": "svmm"}}]), "e.toml: party.0.model: unknown model 'svmm'"),
         (changed(server={"modell": {"name": "svm"}}), "e.toml: server: unknown key 'modell'; did you mean 'model'?"),
         (changed(algorithm={"name": "fedk"}), "e.toml: algorithm: unknown algorithm 'fedk'; did you mean 'fedkt'?"),
@@ -163,9 +163,9 @@ def test_every_example_is_right(file: Path) -> None:
     [
         ({"name": ["digits"]}, "data.name: write the name of a data set, or a list of two or more"),
         ({"name": ["digits", 3]}, "data.name: write the name of a data set, or a list of two or more"),
-        ({"name": ["digits", "digits"], "labels": "shared"}, "data.name: a data set stands twice"),
-        ({"name": ["digits", "iris"]}, 'several names go with labels = "shared"'),
-        ({"name": "digits", "labels": "own"}, 'several names go with labels = "shared"'),
+        ({"name": ["digits", "digits"], "labels": "shared"}, "data.name: a data set is named twice"),
+        ({"name": ["digits", "iris"]}, 'several names need labels = "shared"'),
+        ({"name": "digits", "labels": "own"}, 'several names need labels = "shared"'),
         ({"name": "digits", "split": {"kind": "iid", "within": 3}}, "data.split: within must name a group"),
     ],
 )

@@ -83,7 +83,7 @@ def test_bytes_that_are_something_else_are_refused(bits: int, rows: int) -> None
 
 def test_levels_begin_where_there_are_some() -> None:
     data, bits, _ = packed(np.arange(6)[:, None])
-    with pytest.raises(LimbeckError, match="levels that begin where none are"):
+    with pytest.raises(LimbeckError, match="the lowest level is "):
         unpacked(data, bits, 10**30, 6, 1)
 
 

@@ -147,7 +147,7 @@ def test_what_is_no_model_is_refused(data: bytes) -> None:
 
 
 def test_a_model_that_weighs_too_much_is_refused() -> None:
-    with pytest.raises(LimbeckError, match="of which 100 are allowed"):
+    with pytest.raises(LimbeckError, match="at most 100 are allowed"):
         inspect(honest(), Limits(bytes=100))
 
 

@@ -80,7 +80,7 @@ def test_parameters_reach_the_estimator_inside_a_pipeline() -> None:
         ({"name": "python:nowhere:model"}, "No module named 'nowhere'"),
         ({"name": "python:factories:nothing"}, "no attribute 'nothing'"),
         ({"name": "python:factories"}, "write python:package.module:thing"),
-        ({"name": "python:factories:not_callable"}, "neither a function nor a class"),
+        ({"name": "python:factories:not_callable"}, "it must be a function or a class"),
         ({"name": "python:factories:small_tree", "dept": 2}, "no parameter 'dept'; did you mean 'depth'?"),
     ],
 )

@@ -58,5 +58,5 @@ def test_a_model_that_votes_otherwise_when_packed_is_refused() -> None:
         def pack(self) -> bytes:
             return self.model.pack()
 
-    with pytest.raises(LimbeckError, match="votes as before on only"):
+    with pytest.raises(LimbeckError, match="predicts the same class for only"):
         smoke_test(TwoFaced(), (4,), 3)

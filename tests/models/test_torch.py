@@ -172,7 +172,7 @@ def test_single_rows_train_too() -> None:
 
 
 def test_what_would_pass_unseen_is_refused() -> None:
-    with pytest.raises(LimbeckError, match="'kl' wants a target per class"):
+    with pytest.raises(LimbeckError, match="'kl' needs a target for each class"):
         TorchModel(small_network, Recipe(loss="kl")).fit(X, Y, 10, 0)
     with pytest.raises(LimbeckError, match=r"gives outputs of shape \(10,\) for 12 classes"):
         TorchModel(nn.Sequential(nn.Flatten(), nn.Linear(64, 10))).fit(X, Y, 12, 0)

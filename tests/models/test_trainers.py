@@ -39,7 +39,7 @@ def test_who_trains_and_why(training: Training, models: list[Any], kind: type, w
 
 @no_gpu
 def test_a_gpu_that_is_not_there_is_reported() -> None:
-    with pytest.raises(LimbeckError, match=r'device = "cuda": torch sees no GPU here; say "auto" or "cpu"'):
+    with pytest.raises(LimbeckError, match=r'device = "cuda": torch sees no GPU here; use "auto" or "cpu"'):
         trainer_for(Training(device="cuda"), [NETWORK])
     assert isinstance(trainer_for(Training(device="cuda"), [FOREST]), PoolTrainer)
 
@@ -54,7 +54,7 @@ def test_what_cannot_go_together_is_refused() -> None:
 @no_gpu
 def test_a_pool_keeps_no_checkpoints_and_rounds_as_it_always_does() -> None:
     for training in (Training(precision="bfloat16"), Training(checkpoint="here")):
-        with pytest.raises(LimbeckError, match='networks in a pool have none; say trainer = "stacked"'):
+        with pytest.raises(LimbeckError, match='trainer = "pool" does not support it; use trainer = "stacked"'):
             trainer_for(training, [NETWORK])
 
 

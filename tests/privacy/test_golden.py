@@ -28,7 +28,7 @@ def by(accountant: str, mechanism: Laplace | Gumbel | Gaussian, queries: int, or
     ],
 )
 def test_moments(gamma: float, queries: int, orders: int, epsilon: float) -> None:
-    """min over l of (k min(e^2 l (l+1) / 2, e l) + ln(1/delta)) / l. The last: FedKT-L2 with s = 2 composes s k."""
+    """Minimum over l of (k min(e^2 l (l+1) / 2, e l) + ln(1/delta)) / l. The last: FedKT-L2 with s = 2 composes s k."""
     assert by("moments", Laplace(gamma), queries, orders) == pytest.approx(epsilon, abs=5e-5)
 
 
@@ -64,7 +64,7 @@ def test_zcdp() -> None:
 
 
 def test_gaussian() -> None:
-    """mu = sqrt(2 k) / sigma; exact: Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) = delta."""
+    """With mu = sqrt(2 k) / sigma; exact: Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) = delta."""
     assert by("gaussian", Gaussian(40), 1000) == pytest.approx(4.9833, abs=5e-5)
     assert by("rdp", Gaussian(40), 1000) == pytest.approx(5.3777, abs=5e-5)
     assert gaussian_epsilon(math.sqrt(5000) / 263.80, DELTA) == pytest.approx(1, abs=2e-5)

@@ -152,7 +152,7 @@ def test_k_replaced_rows_move_class_counts_by_what_is_declared(k: int) -> None:
 
 @groups
 def test_words_of_length_one_move_a_sum_by_two_for_each_teacher(k: int) -> None:
-    """s teachers of every row, in as many partitions: the worst is where all of a person's teachers turn around."""
+    """Every row has s teachers, in as many partitions: the worst is where all of a person's teachers turn around."""
     s, vote = 3, np.array([0.6, 0.8])
     worst = np.linalg.norm(s * k * vote - s * k * -vote)
     assert DpEvent(GaussianSum(2.0 * s, 1.0, 2, "example"), 1, rows=k).mu_squared == pytest.approx(worst**2)

@@ -80,7 +80,7 @@ def test_a_partys_protection_is_an_examples_but_not_the_other_way_round() -> Non
 
 
 def test_a_subsample_has_a_guarantee_only_at_its_own_delta() -> None:
-    """k of n = 60 of 300 with replacement: (0.1997, 0.1815); at delta 1e-5 the guarantee is empty."""
+    """Drawing k of n = 60 of 300 with replacement: (0.1997, 0.1815); at delta 1e-5 the guarantee is empty."""
     sampled = [row(Subsample(60, 300), "server")]
     assert figure(sampled, "example", "add-remove", "server") == math.inf
     for rows, delta, epsilon in ((sampled, 0.2, 0.19967), (sampled * 2, 0.2, math.inf), (sampled * 2, 0.4, 0.39933)):
@@ -89,7 +89,7 @@ def test_a_subsample_has_a_guarantee_only_at_its_own_delta() -> None:
 
 
 def test_noise_without_a_delta_is_refused() -> None:
-    with pytest.raises(LimbeckError, match="no delta was named"):
+    with pytest.raises(LimbeckError, match="but delta is 0"):
         guarantees([row(Laplace(0.05), "public")], 0.0)
 
 

@@ -340,7 +340,7 @@ def test_a_ledger_of_the_earlier_format_is_refused(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE releases (id INTEGER PRIMARY KEY, row TEXT)")
         connection.commit()
     for result in refusals(path):
-        assert "is a ledger of an earlier format: keep it as evidence, and begin a new ledger" in result
+        assert "is a ledger of an earlier format: keep it as evidence, and start a new ledger" in result
         assert "\n" not in result
 
 

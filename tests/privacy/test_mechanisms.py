@@ -134,7 +134,7 @@ def test_a_mechanism_counts_its_queries_itself_and_refuses_what_it_does_not_desc
     assert Subsample(2, 9).asked(np.zeros(9), 3) == 1
     with pytest.raises(LimbeckError, match="3 columns"):
         Laplace(0.1).asked(np.zeros((7, 2)), 3)
-    with pytest.raises(LimbeckError, match="subsample of 9 rows"):
+    with pytest.raises(LimbeckError, match="declared for at least 9 rows"):
         Subsample(2, 9).asked(np.zeros(8), 3)
 
 

@@ -61,7 +61,7 @@ def test_a_sum_costs_what_its_gaussian_noise_does() -> None:
     assert epsilon_by("gaussian", [counted], 1e-5) == epsilon_by("gaussian", [event], 1e-5)
     real = DpEvent(GaussianSum(2.0, 4.0, 10), 3, noise="secure")
     assert 1 <= real.mu_squared / event.mu_squared < 1.0001
-    with pytest.raises(LimbeckError, match="10 numbers was described"):
+    with pytest.raises(LimbeckError, match="declared for a sum of 10 numbers, but there are 9"):
         GaussianSum(2.0, 4.0, 10).asked(np.zeros(9), 3)
 
 

@@ -124,7 +124,7 @@ def test_a_scalar_of_another_type_is_refused() -> None:
 
 
 def test_a_bomb_is_refused_before_it_unpacks() -> None:
-    with pytest.raises(LimbeckError, match="unpacks to more"):
+    with pytest.raises(LimbeckError, match=r"larger than .* bytes after decompression"):
         decode(zstandard.ZstdCompressor().compress(bytes(1001)), max_bytes=1000)
 
 

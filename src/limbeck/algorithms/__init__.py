@@ -1,5 +1,9 @@
-"""One file is one algorithm: every subclass of `Algorithm` with a name is found by that name."""
+"""Federated learning algorithms, one in each file.
 
+Every concrete subclass of `Algorithm` in a module of this package is found by its `name`.
+"""
+
+from collections.abc import Collection
 from functools import cache
 from importlib import import_module
 from inspect import isabstract
@@ -9,10 +13,23 @@ from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.imports import is_own, own
 from limbeck.protocol.algorithm import Algorithm
 
+MOVED = ("voting", "weights", "labels", "prior", "consensus")  # keys of fedkt in version 0.1, of fedvote now
+
 
 @cache
 def algorithms() -> dict[str, type[Algorithm]]:
-    """Every algorithm of this package by its name."""
+    """Find all algorithms of this package.
+
+    Returns
+    -------
+    dict of str to type[Algorithm]
+        The classes by their `name`, in the order of the modules' names.
+
+    Examples
+    --------
+    >>> list(algorithms())[:3]
+    ['centralized', 'ensemble', 'fedavg']
+    """
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
     found: list[type[Algorithm]] = [
         thing
@@ -23,13 +40,38 @@ def algorithms() -> dict[str, type[Algorithm]]:
     return {algorithm.name: algorithm for algorithm in found if not isabstract(algorithm)}
 
 
-def algorithm_named(name: str) -> type[Algorithm]:
-    """The algorithm of this name; `python:package.module:Class` is the user's own."""
+def algorithm_named(name: str, keys: Collection[str] = ()) -> type[Algorithm]:
+    """Find an algorithm by its name.
+
+    Parameters
+    ----------
+    name : str
+        The `name` of an algorithm of this package, or `python:package.module:Class` for a user's own class.
+    keys : collection of str
+        The keys of its table.
+
+    Returns
+    -------
+    type[Algorithm]
+        The class, not an instance.
+
+    Raises
+    ------
+    LimbeckError
+        If the name is unknown, the user's object is not a concrete subclass of `Algorithm`, or a key has moved.
+
+    Examples
+    --------
+    >>> algorithm_named("fedkt").__name__
+    'FedKT'
+    """
     if is_own(name):
         found = own(name)
         if not isinstance(found, type) or not issubclass(found, Algorithm) or isabstract(found):
-            raise LimbeckError(f"{name!r} is not an algorithm: a dataclass that extends limbeck.Algorithm")
+            raise LimbeckError(f"{name!r} is not an algorithm; it must be a dataclass that extends limbeck.Algorithm")
         return found
     if name not in algorithms():
         raise LimbeckError(f"unknown algorithm {name!r}; {did_you_mean(name, algorithms())}")
+    if name == "fedkt" and any(key in MOVED for key in keys):
+        raise LimbeckError(f'{", ".join(MOVED)} belong to name = "fedvote" now')
     return algorithms()[name]

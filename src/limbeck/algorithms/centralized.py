@@ -1,4 +1,4 @@
-"""Centralized: all rows in one place, the upper bound of what a federation can reach."""
+"""Centralized training: one model of all rows in one place, the upper bound for a federation."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,12 +18,20 @@ from limbeck.protocol.site import Silo, Site
 
 @dataclass(frozen=True, slots=True)
 class PrivateRows(Reply):
-    """A party's rows, unprotected."""
+    """All rows of a party, unprotected.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        The features.
+    y : integer array of shape (rows,)
+        The class numbers.
+    """
 
     x: Array
     y: Array
     max_bytes: ClassVar[int] = 2**30
-    finite: ClassVar[bool] = False  # at a private level nobody may be missing because of what the rows hold
+    finite: ClassVar[bool] = False  # at a private level no party may be missing because of what its rows contain
 
     def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
         if not site.private_level and not np.isfinite(self.x).all():
@@ -34,22 +42,35 @@ class PrivateRows(Reply):
 
 @dataclass(frozen=True, slots=True)
 class SendRows(Request[PrivateRows]):
-    """Send all your rows."""
+    """Send all private rows."""
 
 
 def send_rows(silo: Silo) -> Reply:
+    """Disclose all private rows of a party."""
     labels = silo.private.y.astype(np.min_scalar_type(silo.classes - 1))
     return silo.disclose("rows", PrivateRows(silo.private.x, labels))
 
 
 def pooled(pools: Replies[PrivateRows]) -> Rows:
-    """Everybody's rows, in party order."""
+    """Concatenate the rows of all parties that replied, in party order."""
     return Rows(np.concatenate([pool.x for pool in pools]), np.concatenate([pool.y for pool in pools]))
 
 
 @dataclass(frozen=True, slots=True)
 class Centralized(Algorithm):
-    """The server trains its model on everybody's rows."""
+    """Centralized training: the server trains one model on the rows of all parties.
+
+    This baseline shows what sharing all rows would reach. It protects nothing.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(90, centers=3, cluster_std=0.1, random_state=0)
+    >>> parties = [(X[:30], y[:30]), (X[30:60], y[30:60])]
+    >>> lb.run(lb.Centralized(), parties, models="decision-tree", test=(X[60:], y[60:])).accuracy
+    1.0
+    """
 
     name: ClassVar[str] = "centralized"
 

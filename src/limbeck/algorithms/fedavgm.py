@@ -12,7 +12,34 @@ from limbeck.protocol.site import Site
 
 @dataclass(frozen=True, slots=True)
 class FedAvgM(FedAvg):
-    """v = momentum v + (w - mean), w = w - v. What is not trained, such as batch norm's averages, is averaged."""
+    """FedAvgM: FedAvg with momentum at the server.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds.
+    sampled : float
+        Share of the parties that are asked in a round.
+    local : Recipe
+        How a party trains in a round.
+    momentum : float
+        Momentum of the server's step, beta in the paper; at least 0 and below 1.
+
+    Notes
+    -----
+    With weights w, their mean m over the parties and the velocity v: v = momentum v + (w - m), then w = w - v. Values
+    that are not trained, such as the running averages of batch norm, are averaged as in FedAvg.
+
+    References
+    ----------
+    Hsu, Qi & Brown 2019, Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.FedAvgM(rounds=10).momentum
+    0.9
+    """
 
     name: ClassVar[str] = "fedavgm"
 

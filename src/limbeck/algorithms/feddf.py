@@ -1,8 +1,4 @@
-"""FedDF (Lin et al. 2020): after every average, the parties' networks teach it what they predict together.
-
-The average learns their mean logits on public rows by KL, until it agrees no better on public rows that are held out
-(the authors stop by labelled validation rows).
-"""
+"""FedDF (Lin et al. 2020): FedAvg with ensemble distillation on public rows at the server."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
@@ -19,16 +15,43 @@ from limbeck.protocol.site import Site
 
 @dataclass(frozen=True, slots=True)
 class FedDF(FedAvg):
-    """FedAvg with distillation at the server; without `distil` it is FedAvg."""
+    """FedDF: FedAvg in which the average also learns the mean logits of the parties' networks on public rows.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds.
+    sampled : float
+        Share of the parties that are asked in a round.
+    local : Recipe
+        How a party trains in a round.
+    distil : Recipe or None
+        How the server distils; its loss is the Kullback-Leibler divergence (`"kl"`). None gives FedAvg.
+
+    Notes
+    -----
+    Distillation stops when the average comes no closer to the mean logits on held-out public rows. The authors stop by
+    labelled validation rows.
+
+    References
+    ----------
+    Lin et al. 2020, Ensemble Distillation for Robust Model Fusion in Federated Learning, Algorithm 1.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.FedDF(distil=lb.Recipe(epochs=5, patience=2)).needs_public_rows
+    True
+    """
 
     name: ClassVar[str] = "feddf"
     needs_public_rows: ClassVar[bool] = True
 
-    distil: Recipe | None = Recipe(epochs=20, batch=128, schedule="cosine", patience=3)  # its loss is KL
+    distil: Recipe | None = Recipe(epochs=20, batch=128, schedule="cosine", patience=3)
 
     def check(self) -> None:
         if self.distil is not None and self.distil.loss not in (Recipe().loss, "kl"):
-            raise LimbeckError(f'distil.loss: feddf distils by "kl", not "{self.distil.loss}"')
+            raise LimbeckError(f'distil.loss = "{self.distil.loss}": feddf distils with "kl"; leave the key out')
 
     def merge(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
         mean = bytes_of(averaged(updates), weights)

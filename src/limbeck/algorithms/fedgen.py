@@ -1,10 +1,7 @@
-"""FedGEN (Zhu, Hong & Zhou 2021): a generator learns at the server which latents parties' last layers take for a class.
+"""FedGEN (Zhu, Hong & Zhou 2021): FedAvg with a generator of latent vectors.
 
-Parties train on its latents beside their own rows: they see something of classes that they do not hold. In every round
-but the first, half of a party's rows are latents of random classes (`alpha` times their loss), and its own rows learn
-the predictions for latents of their class (`beta` times the KL); both fade by `fade` a round.
-
-Other than the authors' code: a round's latents are drawn once, at its start, and so are the predictions for them.
+The server trains the generator so that the parties' last layers predict the requested class from its latents. Parties
+train on such latents and on their own rows, and so learn about classes of which they have no rows.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +16,7 @@ from limbeck.knowledge.averages import Values, bytes_of, values_of
 from limbeck.knowledge.scores import class_shares, softmax
 from limbeck.models.jobs import ForwardPass, InitialWeights, Refit
 from limbeck.protocol.algorithm import Algorithm
-from limbeck.protocol.messages import Reply, check_array
+from limbeck.protocol.messages import MAX_COUNT, Reply, check_array
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
@@ -30,18 +27,40 @@ GENERATOR = "generator."
 
 @dataclass(frozen=True, slots=True)
 class CountedUpdate(Update):
-    """With a party's rows by class."""
+    """An update with the party's class counts.
+
+    Parameters
+    ----------
+    weights : bytes
+        The weights as safetensors.
+    rows : int
+        The party's number of rows.
+    counts : integer array of shape (classes,)
+        The party's rows of each class.
+    """
 
     counts: Array
 
     def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
         Update.check(self, request, site, algorithm)
-        check_array(self.counts, (site.classes,), 0, kinds="iu")
+        check_array(self.counts, (site.classes,), 0, MAX_COUNT, "iu")
 
 
 @dataclass(frozen=True, slots=True)
 class LatentTrainRequest(TrainRequest):
-    """With a generator of latents (safetensors; none in the first round), and the classes that anybody holds."""
+    """A request to train with latents of a generator.
+
+    Parameters
+    ----------
+    weights : bytes
+        The weights as safetensors.
+    generator : bytes
+        The generator's weights as safetensors; empty in the first round.
+    round : int
+        The number of the round, from 0.
+    held : integer array
+        The classes of which any party has rows.
+    """
 
     generator: bytes
     round: int
@@ -54,25 +73,62 @@ class LatentTrainRequest(TrainRequest):
 
 @dataclass(frozen=True, slots=True)
 class FedGEN(FedAvg):
-    """FedAvg with latents from a generator that all teach."""
+    """FedGEN: FedAvg in which parties also train on latent vectors from a generator.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds.
+    sampled : float
+        Share of the parties that are asked in a round.
+    local : Recipe
+        How a party trains in a round.
+    alpha : float
+        Weight of the loss on latents of random classes.
+    beta : float
+        Weight of the Kullback-Leibler divergence between a row's prediction and that for a latent of its class.
+    fade : float
+        Factor by which `alpha` and `beta` shrink in each round.
+    eta : float
+        Weight of the generator's diversity loss.
+    drawn : int
+        Number of latents on which the generator is trained in a round.
+    generate : Recipe
+        How the generator is trained.
+
+    Notes
+    -----
+    In every round except the first, a party trains on as many latents as it has rows. The latents of a round, and the
+    predictions for them, are drawn once at its start; the authors' code draws them at every step.
+
+    References
+    ----------
+    Zhu, Hong & Zhou 2021, Data-Free Knowledge Distillation for Heterogeneous Federated Learning, Algorithm 1.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.FedGEN(rounds=10, alpha=1.0).beta
+    10.0
+    """
 
     name: ClassVar[str] = "fedgen"
 
     alpha: NotNegative = 10.0
     beta: NotNegative = 10.0
     fade: Annotated[float, Field(gt=0, le=1)] = 0.98
-    eta: NotNegative = 1.0  # of diversity
-    drawn: Annotated[int, Field(ge=2)] = 6400  # latents that the generator is taught on in a round
+    eta: NotNegative = 1.0
+    drawn: Annotated[int, Field(ge=2)] = 6400
     generate: Recipe = Recipe(epochs=1, batch=32, learning_rate=3e-4, weight_decay=1e-2)
 
     def check(self) -> None:
         if self.local.augmentation != "none":
-            raise LimbeckError("local.augmentation: fedgen trains on images and latents in one batch, unaugmented")
+            raise LimbeckError('local.augmentation: fedgen trains on images and latents in one batch; use "none"')
 
     def request(self, weights: bytes, site: Site, memory: Memory) -> TrainRequest:
         from limbeck.models.latents import head_of
 
-        if "round" not in memory:  # refused before anyone trains
+        if "round" not in memory:  # raises before any training if the last layer is not linear
             head_of(cast(Any, site.model), row_shape(site), site.classes)
         number = memory["round"] = memory.get("round", -1) + 1
         held = memory.get("held", np.empty(0, np.int64))
@@ -85,13 +141,13 @@ class FedGEN(FedAvg):
         return CountedUpdate(found, len(silo.private), counts)
 
     def _taught(self, asked: LatentTrainRequest, silo: Silo) -> bytes:
-        """Training on own rows and on latents, half and half."""
+        """Train on the private rows and on as many latents."""
         from limbeck.models.latents import generator, head_of, with_latents
 
         model, (x, y), row = cast(Any, silo.model), (silo.private.x, silo.private.y), silo.private.x.shape[1:]
         head, faded = head_of(model, row, silo.classes), self.fade**asked.round
         drawn = silo.rng.choice(asked.held, len(y))
-        wanted = asked_of(np.concatenate([y, drawn]), silo)
+        wanted = generator_input(np.concatenate([y, drawn]), silo)
         [latents] = silo.train([ForwardPass(generator(head.latents), asked.generator, wanted)])
         weights = values_of(asked.weights)
         bias = weights[head.bias] if head.bias else 0.0
@@ -112,7 +168,7 @@ class FedGEN(FedAvg):
         return bytes_of(averaged(updates), weights)
 
     def _teach(self, updates: Updates, site: Site, memory: Memory) -> None:
-        """Teach the generator by the parties' last layers."""
+        """Train the generator with the parties' last layers."""
         from limbeck.models.latents import head_of, taught_generator
 
         head = head_of(cast(Any, site.model), row_shape(site), site.classes)
@@ -121,7 +177,7 @@ class FedGEN(FedAvg):
         held = np.flatnonzero(counts.sum(axis=0))
         memory["held"] = held if len(held) else np.arange(site.classes)
         model = taught_generator(head.latents, len(parties), self.eta)
-        rows = asked_of(labels := site.rng.choice(memory["held"], self.drawn), site)
+        rows = generator_input(labels := site.rng.choice(memory["held"], self.drawn), site)
         [first] = site.train([InitialWeights(model, rows.shape[1:])])
         start = values_of(first)
         if "generator" in memory:
@@ -135,8 +191,21 @@ class FedGEN(FedAvg):
         memory["generator"] = bytes_of(generator, generator)
 
 
-def asked_of(labels: Array, site: Site) -> Array:
-    """What a generator is asked: classes, one-hot, and chance."""
+def generator_input(labels: Array, site: Site) -> Array:
+    """Make the input of a generator: one-hot classes and Gaussian noise.
+
+    Parameters
+    ----------
+    labels : integer array of shape (rows,)
+        The requested classes.
+    site : Site
+        The site that draws the noise.
+
+    Returns
+    -------
+    array of shape (rows, classes + NOISE_SIZE)
+        The input.
+    """
     from limbeck.models.latents import NOISE_SIZE
 
     noise = site.rng.normal(size=(len(labels), NOISE_SIZE))

@@ -1,13 +1,4 @@
-"""FedKD: one shot, no weights (Gong et al. 2022, Algorithm 1).
-
-Every party trains a model of its own to completion and sends once what it predicts for the public rows, which may be of
-another domain. The server weights the logits class by class (Equation 1), adds noise to the sum (Equation 2) and
-distils it into one central model by L1 on logits (Equation 7, tau = infinity); or by L2, or KL at a temperature.
-
-Other than in the paper: scores are clipped to a public `bound` instead of z_max, which is private. Noise is drawn once
-for each public row; the authors' code draws it in every batch and so averages it away. With gamma 1, epsilon is in the
-millions: one party can change every score. Sound: `noise = "gaussian"` with an epsilon, or `transfer = "labels"`.
-"""
+"""FedKD (Gong et al. 2022, Algorithm 1): one round of logits on public rows, distilled into one central model."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,7 +8,7 @@ from pydantic import Field
 
 from limbeck.algorithms.local_training import fine_tune, initialize, predict_logits
 from limbeck.algorithms.logits import NOTHING, Encoding, Predictions, PredictViews
-from limbeck.algorithms.subsets import LevelledAlgorithm, Queries, number_of_queries
+from limbeck.algorithms.subsets import Queries, QueryingAlgorithm, number_of_queries
 from limbeck.knowledge.quantize import MAX_LEVELS, score_sizes
 from limbeck.knowledge.scores import class_shares, classes_are_disconnected, labels_of
 from limbeck.knowledge.votes import answered, tally, winners
@@ -42,37 +33,101 @@ LOSSES: dict[str, Loss] = {"l1": "mae", "l2": "mse", "kl": "kl"}
 
 
 @dataclass(frozen=True, slots=True)
-class FedKD(LevelledAlgorithm):
-    """Quantized and noised logits of completely trained models, weighted class by class, teach one central model."""
+class FedKD(QueryingAlgorithm):
+    """FedKD: parties send quantized logits of public rows once, and a central model learns their weighted, noisy sum.
+
+    Every party trains a model of any kind to completion. The public rows need no labels and may be of another domain.
+
+    Parameters
+    ----------
+    queries : int or float
+        Public rows that are predicted, a number or a share; the first ones.
+    views : int
+        How often each row is predicted; above 1 the rows are augmented.
+    local : Recipe or None
+        How the parties' networks are trained; None means each network's own recipe.
+    distil : Recipe
+        How the central network is trained; its loss follows from `transfer`, `norm` and `temperature`.
+    norm : {"l1", "l2"}
+        The norm of the difference between logits that is minimized.
+    temperature : float or None
+        Temperature of the Kullback-Leibler divergence; None means infinity, where `norm` takes its place.
+    transfer : {"logits", "labels"}
+        Whether logits are summed, or one label of each party for each row is counted as a vote.
+    scale : int or None
+        Number of quantization levels, S in the paper; None turns quantization off.
+    bound : float
+        Scores are clipped to [-bound, bound]. It is public and replaces z_max of the paper, which is private.
+    weights : {"class-share", "equal"}
+        Weights of the parties: their shares of each class's rows (Equation 1), or equal ones.
+    weights_release : {"exact", "noisy"}
+        Whether class counts leave a party exactly, or with Laplace noise of the party.
+    weights_gamma : float
+        Inverse of the scale of the noise on class counts.
+    noise : {"laplace", "gaussian", "none"}
+        Noise on the scores (Equation 2).
+    noised_by : {"server", "party"}
+        Who adds the noise: the server to the sum, or each party to its own scores.
+    gamma : float
+        Inverse of the scale of Laplace noise.
+    sigma : float or None
+        Standard deviation of Gaussian noise.
+    epsilon : float or None
+        Epsilon to which Gaussian noise is calibrated, if `sigma` is not given.
+    delta : float
+        Delta of the guarantee for logits.
+    privacy : Privacy
+        Noise on the votes if `transfer` is `"labels"`: level L0 or L1.
+
+    Notes
+    -----
+    Distillation minimizes L1 on logits (Equation 7 with tau = infinity), L2, or KL at a temperature. Noise is drawn
+    once for each public row; the authors' code draws it in every batch, which averages it away. One party can change
+    every score, so with gamma = 1 epsilon is in the millions: use `noise="gaussian"` with an epsilon, or
+    `transfer="labels"`.
+
+    References
+    ----------
+    Gong et al. 2022, Preserving Privacy in Federated Learning with Ensemble Cross-Domain Knowledge Distillation,
+    Algorithm 1.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.FedKD().effective_delta
+    1e-05
+    >>> lb.FedKD(transfer="labels", privacy=lb.Privacy(level="L1", epsilon=3.0)).level
+    'L1'
+    """
 
     name: ClassVar[str] = "fedkd"
 
     queries: Queries = 1.0
-    views: Positive = 1  # how often each row is predicted, augmented where more than once
-    local: Recipe | None = None  # of the parties' networks; their own where not given
-    distil: Recipe = Recipe(epochs=200, batch=512)  # of the central network; its loss follows from the next two
+    views: Positive = 1
+    local: Recipe | None = None
+    distil: Recipe = Recipe(epochs=200, batch=512)
     norm: Literal["l1", "l2"] = "l1"
-    temperature: Scale | None = None  # of KL; none is infinity, where the norm between logits is left
+    temperature: Scale | None = None
     transfer: Literal["logits", "labels"] = "logits"
-    scale: Annotated[int, Field(ge=1, le=MAX_LEVELS)] | None = 200  # S; none quantizes nothing
-    bound: Scale = 10.0  # B, instead of z_max
+    scale: Annotated[int, Field(ge=1, le=MAX_LEVELS)] | None = 200
+    bound: Scale = 10.0
     weights: Literal["class-share", "equal"] = "class-share"
     weights_release: Literal["exact", "noisy"] = "exact"
-    weights_gamma: Scale = 1.0  # of noisy counts
+    weights_gamma: Scale = 1.0
     noise: Literal["laplace", "gaussian", "none"] = "laplace"
     noised_by: Literal["server", "party"] = "server"
-    gamma: Scale = 1.0  # of laplace noise: its scale is 1/gamma
-    sigma: Scale | None = None  # of gaussian noise
-    epsilon: Scale | None = None  # what gaussian noise is calibrated to, where it has no sigma
+    gamma: Scale = 1.0
+    sigma: Scale | None = None
+    epsilon: Scale | None = None
     delta: Delta = 1e-5
-    privacy: Privacy = L0  # of labels
+    privacy: Privacy = L0
 
     def check(self) -> None:
         logits, spread = self.transfer == "logits", (self.sigma is not None) + (self.epsilon is not None)
         gaussian = logits and self.noise == "gaussian"
         check_rules(
-            (logits or self.level != "L2", "privacy: a party has one model and no teachers; level L1, or fedkt for L2"),
-            (not logits or self.level == "L0", 'privacy is for transfer = "labels"; logits have noise and epsilon'),
+            (logits or self.level != "L2", "privacy: a party has one model and no teachers; use level L1, or fedkt"),
+            (not logits or self.level == "L0", 'privacy is for transfer = "labels"; for logits set noise, epsilon'),
             (logits or (self.gamma == 1 and self.noised_by == "server"), 'gamma, noised_by: for transfer = "logits"'),
             (not gaussian or spread == 1, 'noise = "gaussian" needs one of sigma and epsilon'),
             (gaussian or spread == 0, 'sigma and epsilon are for noise = "gaussian" on logits'),
@@ -81,17 +136,21 @@ class FedKD(LevelledAlgorithm):
 
     @property
     def encoding(self) -> Encoding:
+        """How predictions travel."""
         return Encoding(self.transfer == "labels", self.bound, self.scale, self.adds_noise("party"))
 
     @property
     def uses_counts(self) -> bool:
+        """Whether weights depend on the parties' class counts."""
         return self.transfer == "logits" and self.weights == "class-share"
 
     @property
     def sends_counts(self) -> bool:
+        """Whether class counts leave a party without noise."""
         return self.uses_counts and self.weights_release == "exact"
 
     def adds_noise(self, where: str) -> bool:
+        """Whether `"server"` or `"party"` adds noise to scores."""
         return self.transfer == "logits" and self.noise != "none" and self.noised_by == where
 
     @property
@@ -111,19 +170,19 @@ class FedKD(LevelledAlgorithm):
             found.append(Disclosure("party", "predictions", PostProcessing(), observer))
         else:
             found.append(Disclosure("party", "predictions", Unprotected(), "server", k))
-        if self.adds_noise("server"):  # weights depend on private counts: one party may move the whole sum
+        if self.adds_noise("server"):  # weights depend on private counts: one party may change the whole sum
             share = 1.0 if self.uses_counts else 1 / run.parties
             found.append(Disclosure("server", "scores", self._noise(share, run, k), "public", k))
         if self.transfer == "labels" and self.level == "L1":
             noise = self.privacy.noisy_max("party", 1, run.asked(k, run.parties, abstentions=True))
             found.append(Disclosure("server", "labels", noise, "public", k, run.parties, abstentions=True))
         by_noise = self.adds_noise("server") or (self.adds_noise("party") and not self.sends_counts)
-        if by_noise or self.level == "L1":  # then the central model depends on nothing that no noise covers
+        if by_noise or self.level == "L1":  # then the central model depends on noisy values alone
             return [*found, Disclosure("server", "model", PostProcessing(), "public")]
         return [*found, Disclosure("server", "model", Unprotected(), "parties")]
 
     def _noise(self, share: float, run: Facts, queries: int) -> Any:
-        """Scores stay within the reach of Q, a level more where S is odd, whatever a party is replaced by."""
+        """Noise for any scores in the range of the quantizer Q, which exceeds B if S is odd."""
         reach = self.bound * (1 + 1 / self.scale) if self.scale and self.scale % 2 else self.bound
         if self.noise == "laplace":
             return LaplaceLogits(reach, self.gamma, run.classes, "party", "replace", share)
@@ -157,11 +216,11 @@ class FedKD(LevelledAlgorithm):
                 if not is_gradient_trained(silo.model):  # logarithms of probabilities are all below 0
                     logits -= logits.mean(axis=1, keepdims=True)
                 return self._predictions(logits, silo)
-        return LevelledAlgorithm.answer(self, request, silo)
+        return QueryingAlgorithm.answer(self, request, silo)
 
     def _predictions(self, logits: Array, silo: Silo) -> Reply:
-        """What leaves a party: labels, levels or scores, and its counts where they are used."""
-        if silo.private_level:  # a party without finite scores must not differ from others
+        """What leaves a party: labels, levels or scores, and class counts if they are used."""
+        if silo.private_level:  # otherwise the party's silence would reveal something about its rows
             logits = np.nan_to_num(logits, nan=0.0, posinf=self.bound, neginf=-self.bound)
         own = np.bincount(silo.private.y, minlength=silo.classes)[None]
         counts = silo.disclose("class counts", own)[0].astype(np.float64) if self.uses_counts else NOTHING
@@ -169,7 +228,7 @@ class FedKD(LevelledAlgorithm):
         return silo.disclose("predictions", Predictions(*self.encoding.encode(logits, noise), counts))
 
     def _aggregate(self, decoded: list[Array], replies: Replies[Predictions], site: Site, remarks: list[str]) -> Array:
-        """Equation 2. Noise is for equal weights of all parties; the sum is then scaled to those that replied."""
+        """Equation 2. Noise assumes that all parties reply; equal weights are scaled to those that did."""
         noised, counts = self.adds_noise("server"), np.stack([reply.counts for reply in replies])
         remarks += (
             [NO_COMMON_CLASSES] if self.uses_counts and not self.is_private and classes_are_disconnected(counts) else []
@@ -183,7 +242,7 @@ class FedKD(LevelledAlgorithm):
         return np.asarray(total * replied, np.float32)
 
     def _distillation(self, rows: Array, targets: Array, site: Site) -> Fit:
-        """What the central model learns, and how; of several views each row once, in as many steps as of one."""
+        """The training of the central model; several views take as many steps as one."""
         if not is_gradient_trained(site.model):
             return Fit(site.model, rows, labels_of(targets))
         recipe, loss = self.distil, LOSSES["kl" if self.temperature else self.norm]

@@ -1,7 +1,4 @@
-"""FedKT-Prox and FedKT-Avg (Li, He & Song 2021, section 4): FedKT's final model is where an iterative method starts.
-
-Its rounds come on top of FedKT's one. Weights leave unprotected in them, so that FedKT's level must be L0.
-"""
+"""FedKT-Avg and FedKT-Prox (Li, He & Song 2021, section 4): iterative methods that start from FedKT's final model."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
@@ -21,7 +18,28 @@ from limbeck.protocol.site import Silo, Site
 
 @dataclass(frozen=True, slots=True)
 class FedKTAvg(Algorithm):
-    """FedKT, then FedAvg."""
+    """FedKT-Avg: FedKT in the first round, then rounds of FedAvg from its final model.
+
+    Weights leave unprotected in the rounds of FedAvg, so FedKT's privacy level must be L0.
+
+    Parameters
+    ----------
+    start : FedKT
+        The first round.
+    then : FedAvg
+        The rounds that follow; its `rounds` do not include the first one.
+
+    References
+    ----------
+    Li, He & Song 2021, Practical One-Shot Federated Learning for Cross-Silo Setting, section 4.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> algorithm = lb.FedKTAvg(start=lb.FedKT(subsets=3), then=lb.FedAvg(rounds=10))
+    >>> algorithm.needs_one_network, algorithm.needs_public_rows
+    (True, True)
+    """
 
     name: ClassVar[str] = "fedkt-avg"
     needs_public_rows: ClassVar[bool] = True
@@ -32,22 +50,29 @@ class FedKTAvg(Algorithm):
 
     def check(self) -> None:
         if self.start.privacy.level != "L0":
-            raise LimbeckError('start.privacy: weights leave unprotected in the rounds that follow; use level = "L0"')
+            raise LimbeckError('start.privacy: weights leave unprotected in the rounds after FedKT; use level = "L0"')
 
     @property
     def partitions(self) -> int:
+        """The number of students of a party."""
         return self.start.partitions
 
+    @property
+    def min_rows(self) -> int:
+        return self.start.min_rows
+
     def queried(self, site: Site) -> Array:
+        """The public rows that are voted on."""
         return self.start.queried(site)
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
-        return [*(each for each in self.start.disclosures(run) if each.origin == "party"), *self.then.disclosures(run)]
+        first = [each for each in self.start.disclosures(run) if each.origin == "party"]
+        return [*first, *self.then.disclosed(self.then.rounds)]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         rows, labels = self.start.labelled_rows(parties, site)
         model, fresh = cast(Any, site.model), None
-        if (labels == labels[0]).all():  # then FedKT's model is a constant, not a network
+        if (labels == labels[0]).all():  # FedKT's final model would be a constant, not a network
             [fresh] = site.train([InitialWeights(model, row_shape(site))])
         [weights] = site.train([Refit(model, rows, labels, fresh)])
         return self.then.train_from(weights, "weights", parties, site)
@@ -59,7 +84,25 @@ class FedKTAvg(Algorithm):
 
 @dataclass(frozen=True, slots=True)
 class FedKTProx(FedKTAvg):
-    """FedKT, then FedProx."""
+    """FedKT-Prox: FedKT in the first round, then rounds of FedProx from its final model.
+
+    Parameters
+    ----------
+    start : FedKT
+        The first round.
+    then : FedProx
+        The rounds that follow.
+
+    References
+    ----------
+    Li, He & Song 2021, Practical One-Shot Federated Learning for Cross-Silo Setting, section 4.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.FedKTProx(then=lb.FedProx(rounds=10, mu=0.01)).then.mu
+    0.01
+    """
 
     name: ClassVar[str] = "fedkt-prox"
 

@@ -1,8 +1,4 @@
-"""FedMD (Li & Wang 2019, Algorithm 1): every party has a model of its own design.
-
-Rounds: all parties score some public rows, the server averages the scores, all parties digest the consensus and
-revisit their own rows. The loss of logits is their mean absolute error. A silent party goes on from where it is.
-"""
+"""FedMD (Li & Wang 2019, Algorithm 1): parties with models of any design learn from a consensus on public rows."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +14,7 @@ from limbeck.algorithms.scoring import Accuracy, DigestConsensus, EvaluateReques
 from limbeck.algorithms.scoring import TrainLocally as TrainLocally
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.robust import Rule, Trimmed, robust_mean
-from limbeck.knowledge.scores import ScoreFormat, alignment_rows, consensus_of, exchanged
+from limbeck.knowledge.scores import MAX_SCORE, ScoreFormat, alignment_rows, consensus_of, exchanged
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Algorithm, Outcome, unknown_request
 from limbeck.protocol.disclosures import Disclosure, Facts
@@ -36,21 +32,73 @@ STARTED = "fedmd.started"
 
 @dataclass(frozen=True, slots=True)
 class FedMD(Algorithm):
-    """Models of any design agree on public rows."""
+    """FedMD: in each round, parties predict public rows and train towards the consensus of all predictions.
+
+    Each party ends with a model of its own design. In a round all parties predict some public rows, the server
+    aggregates the scores to the consensus, and each party trains on the consensus (digest) and then on its own rows
+    (revisit). A silent party continues with its current model when it is back.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds, P in the paper.
+    alignment : int
+        Public rows in each round, |d_j| in the paper.
+    exchange : {"logits", "softmax", "argmax", "none"}
+        What parties send: logits, probabilities, labels, or nothing as a baseline.
+    weights : {"equal", "accuracy"} or list of float
+        Weights of the parties, c_k in the paper: equal, the squared accuracy of each party on a fifth of its own rows,
+        or one number for each party.
+    consensus : {"mean", "median", "trimmed"}
+        How the server aggregates scores; median and trimmed mean tolerate Byzantine parties.
+    trimmed : float
+        For `"trimmed"`: share of the parties that is left out at either end of each value.
+    start : {"public", "pretrained", "none"}
+        First the labelled public rows, and then the private rows; the same, with one network that the server trains on
+        the public rows; or the private rows only.
+    pretrain : Recipe
+        How networks are trained on the labelled public rows at the start.
+    fine_tune : Recipe
+        How networks are trained on the private rows at the start.
+    digest : Recipe
+        How networks are trained towards the consensus; the loss follows from `exchange`.
+    revisit : Recipe
+        How networks are trained on the private rows after a consensus.
+
+    Notes
+    -----
+    The loss of a digest is the mean absolute error for logits, soft cross-entropy for probabilities, and cross-entropy
+    for labels.
+
+    References
+    ----------
+    Li & Wang 2019, FedMD: Heterogenous Federated Learning via Model Distillation, Algorithm 1.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(90, centers=3, cluster_std=0.1, random_state=0)
+    >>> parties = [(X[:30], y[:30]), (X[30:60], y[30:60])]
+    >>> algorithm = lb.FedMD(rounds=1, exchange="softmax", start="none")
+    >>> result = lb.run(algorithm, parties, X[60:75], models=["decision-tree", "naive-bayes"], test=(X[75:], y[75:]))
+    >>> sorted(result.models), result.accuracy
+    ([0, 1], 1.0)
+    """
 
     name: ClassVar[str] = "fedmd"
     needs_public_rows: ClassVar[bool] = True
 
-    rounds: Annotated[int, Field(ge=0)] = 20  # P
-    alignment: Positive = 5000  # |d_j|, public rows a round
+    rounds: Annotated[int, Field(ge=0)] = 20
+    alignment: Positive = 5000
     exchange: ScoreFormat | Literal["none"] = "logits"
-    weights: Literal["equal", "accuracy"] | list[float] = "equal"  # c_k
-    consensus: Rule = "mean"  # median and trimmed tolerate Byzantine parties
+    weights: Literal["equal", "accuracy"] | list[float] = "equal"
+    consensus: Rule = "mean"
     trimmed: Trimmed = 0.2
     start: Literal["public", "pretrained", "none"] = "public"
-    pretrain: Recipe = Recipe(epochs=20, batch=128, patience=3)  # on labelled public rows
-    fine_tune: Recipe = Recipe(epochs=25, batch=32)  # on private rows, at the start
-    digest: Recipe = Recipe(epochs=1, batch=256)  # its loss is that of the exchange
+    pretrain: Recipe = Recipe(epochs=20, batch=128, patience=3)
+    fine_tune: Recipe = Recipe(epochs=25, batch=32)
+    digest: Recipe = Recipe(epochs=1, batch=256)
     revisit: Recipe = Recipe(epochs=2, batch=5)
 
     def check(self) -> None:
@@ -69,13 +117,35 @@ class FedMD(Algorithm):
 
     @property
     def has_messages(self) -> bool:
+        """Whether parties send anything."""
         return self.exchange != "none" and self.rounds > 0
+
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """The smallest and the largest valid score; probabilities may be rounded, or have noise."""
+        without_noise = self.exchange == "softmax" and self.effective_delta == 0
+        return (-1e-6, 1 + 1e-6) if without_noise else (-MAX_SCORE, MAX_SCORE)
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
         return self.disclosed(run, Unprotected())
 
     def disclosed(self, run: Facts, how: Any, observer: Observer = "server") -> list[Disclosure]:
-        """What leaves a site, under one mechanism for everything that depends on private rows."""
+        """Declare everything that leaves a site, with one mechanism for all that depends on private rows.
+
+        Parameters
+        ----------
+        run : Facts
+            The public facts of the run.
+        how : Mechanism
+            The mechanism.
+        observer : {"server", "parties", "public"}
+            Who sees the scores.
+
+        Returns
+        -------
+        list of Disclosure
+            The disclosures.
+        """
         if isinstance(self.weights, list) and len(self.weights) != run.parties:
             raise LimbeckError(f"algorithm.weights has {len(self.weights)} entries for {run.parties} parties")
         start = Disclosure("server", "initialization", PostProcessing(), "parties")
@@ -102,7 +172,7 @@ class FedMD(Algorithm):
         accuracy, scored = self.weights == "accuracy", self.has_messages
         made = {Initialize: True, EvaluateRequest: accuracy, ScoreRequest: scored, DigestConsensus: scored}
         if not made.get(type(request), isinstance(request, TrainLocally) and self.exchange == "none"):
-            raise unknown_request(request, silo)  # before a subset is drawn, or anything trained
+            raise unknown_request(request, silo)  # before a subset is drawn and before any training
         rows = self.training_rows(silo)
         own = silo.private[local.hold_out(silo, rows) if accuracy else rows]
         if isinstance(request, Initialize) or STARTED not in silo.memory:
@@ -121,14 +191,15 @@ class FedMD(Algorithm):
         return local.train_locally(silo, own, self.revisit)
 
     def training_rows(self, silo: Silo) -> Array:
-        """Numbers of the private rows that anything is ever learned from."""
+        """The numbers of the private rows that may be used in the whole run (party)."""
         return np.arange(len(silo.private))
 
     def send_scores(self, logits: Array, silo: Silo) -> Reply:
+        """Disclose scores, made of logits of shape (rows, classes) (party)."""
         return silo.disclose("scores", Scores(exchanged(logits, self.exchange)))
 
     def _shares(self, parties: Parties) -> Mapping[int, float]:
-        """By party: equal, given, or its squared accuracy; a party that does not reply gets the mean accuracy."""
+        """The weight of each party; with `"accuracy"`, a silent party counts with the mean accuracy."""
         if isinstance(self.weights, list):
             return dict(zip(parties.everyone, self.weights, strict=True))
         if self.weights == "equal" or not self.has_messages:
@@ -145,5 +216,5 @@ class FedMD(Algorithm):
 
     def upper_bound(self) -> Pooled:
         if self.start == "pretrained":
-            raise LimbeckError('bounds = true: there is none for start = "pretrained"; use "public" or "none"')
+            raise LimbeckError('bounds = true: there is no bound for start = "pretrained"; use "public" or "none"')
         return Pooled(self.start, self.pretrain, self.fine_tune)

@@ -1,7 +1,4 @@
-"""FedMD-NP, -NFDP and -LDP (Sun & Lyu 2021, Algorithm 1): FedMD with their schedule, noise-free, and with noise.
-
--NFDP learns from one random subset of the private rows. -LDP adds noise to the clipped scores of all rounds.
-"""
+"""FedMD-NP, FedMD-NFDP and FedMD-LDP (Sun & Lyu 2021, Algorithm 1): FedMD without and with differential privacy."""
 
 from dataclasses import dataclass
 from typing import ClassVar, cast
@@ -12,7 +9,7 @@ from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.scoring import Scores
 from limbeck.algorithms.subsets import Queries
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.scores import exchanged
+from limbeck.knowledge.scores import bounded, exchanged
 from limbeck.privacy.calibration import clipped_gaussian
 from limbeck.privacy.mechanisms import PostProcessing, Subsample, Unprotected
 from limbeck.protocol.disclosures import Disclosure, Facts
@@ -27,41 +24,128 @@ SUBSET = "fedmd.subset"
 
 @dataclass(frozen=True, slots=True)
 class FedMDNP(FedMD):
-    """FedMD as its private variants are compared with: another schedule, and no privacy."""
+    """FedMD-NP: FedMD with the schedule of Sun & Lyu and without privacy, the baseline of its private variants.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds, P in the paper.
+    alignment : int
+        Public rows in each round, |d_j| in the paper.
+    exchange : {"logits", "softmax", "argmax", "none"}
+        What parties send.
+    weights : {"equal", "accuracy"} or list of float
+        Weights of the parties.
+    consensus : {"mean", "median", "trimmed"}
+        How the server aggregates scores.
+    trimmed : float
+        For `"trimmed"`: share of the parties that is left out at either end of each value.
+    start : {"public", "pretrained", "none"}
+        What models are trained on at the start.
+    pretrain : Recipe
+        How networks are trained on the labelled public rows at the start.
+    fine_tune : Recipe
+        How networks are trained on the private rows at the start, T1 in the paper.
+    digest : Recipe
+        How networks are trained towards the consensus, T2 in the paper.
+    revisit : Recipe
+        How networks are trained on the private rows after a consensus, T3 in the paper.
+
+    References
+    ----------
+    Sun & Lyu 2021, Federated Model Distillation with Noise-Free Differential Privacy, Algorithm 1.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> algorithm = lb.FedMDNP(rounds=10)
+    >>> algorithm.fine_tune.epochs, algorithm.digest.epochs, algorithm.revisit.epochs
+    (20, 2, 1)
+    """
 
     name: ClassVar[str] = "fedmd-np"
-    fine_tune: Recipe = Recipe(epochs=20, batch=32)  # T1
-    digest: Recipe = Recipe(epochs=2, batch=256)  # T2
-    revisit: Recipe = Recipe(epochs=1, batch=5)  # T3
+    fine_tune: Recipe = Recipe(epochs=20, batch=32)
+    digest: Recipe = Recipe(epochs=2, batch=256)
+    revisit: Recipe = Recipe(epochs=1, batch=5)
 
 
 @dataclass(frozen=True, slots=True)
 class FedMDNFDP(FedMDNP):
-    """Noise-free: a party learns from one random subset of its rows only; `Subsample` says what that protects."""
+    """FedMD-NFDP: each party trains on one random subset of its rows, drawn once, and adds no noise.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds, P in the paper.
+    alignment : int
+        Public rows in each round, |d_j| in the paper.
+    exchange : {"logits", "softmax", "argmax", "none"}
+        What parties send.
+    weights : {"equal", "accuracy"} or list of float
+        Weights of the parties.
+    consensus : {"mean", "median", "trimmed"}
+        How the server aggregates scores.
+    trimmed : float
+        For `"trimmed"`: share of the parties that is left out at either end of each value.
+    start : {"public", "pretrained", "none"}
+        What models are trained on at the start.
+    pretrain : Recipe
+        How networks are trained on the labelled public rows at the start.
+    fine_tune : Recipe
+        How networks are trained on the private rows at the start.
+    digest : Recipe
+        How networks are trained towards the consensus.
+    revisit : Recipe
+        How networks are trained on the private rows after a consensus.
+    sampled : int or float
+        Number of rows that are drawn, k in the paper, or their share of a party's rows.
+    replacement : bool
+        Whether rows are drawn with replacement.
+    population : int or None
+        A number of rows that every party is known to have; required in a real run, which computes delta from it.
+    rows_per_person : int
+        Number of rows of one person at a party that the guarantee covers.
+
+    Notes
+    -----
+    Delta is the probability that a given row is drawn. A drawn row may be exposed completely, and no larger epsilon
+    makes delta smaller. `Subsample` has the formulas. They are for a fixed number of rows: with a share, this number
+    follows from that of all rows, so the guarantee covers a replaced row but not an added or removed one.
+
+    References
+    ----------
+    Sun & Lyu 2021, Federated Model Distillation with Noise-Free Differential Privacy, Algorithm 1.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.FedMDNFDP(sampled=60, population=300).is_private
+    True
+    """
 
     name: ClassVar[str] = "fedmd-nfdp"
     subsamples: ClassVar[bool] = True
-    sampled: Queries = 60  # k: a number of rows, or a share of a party's rows
+    sampled: Queries = 60
     replacement: bool = True
-    population: Positive | None = None  # fewest rows of any party, known to all: a real run is accounted for with it
+    population: Positive | None = None
     rows_per_person: RowsPerPerson = 1
 
     def check(self) -> None:
         FedMDNP.check(self)
         if self.population is not None and not self.replacement and self.population < self.sampled:
-            raise LimbeckError(f"population = {self.population}, of which {self.sampled} rows cannot be drawn")
+            raise LimbeckError(f"population = {self.population} is below sampled = {self.sampled}: use replacement")
 
     @property
     def needs_population(self) -> bool:
         return self.population is None
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
-        if run.noise == "secure" and self.population is None:  # how many rows a party has is private
-            raise LimbeckError("algorithm.population, the fewest rows that any party has, is missing: delta needs it")
+        if run.noise == "secure" and self.population is None:  # row counts are private
+            raise LimbeckError("algorithm.population is missing: delta needs a number of rows that every party has")
         return [Disclosure("party", "rows", self._subset(run.rows), "public"), *self.disclosed(run, PostProcessing())]
 
     def training_rows(self, silo: Silo) -> Array:
-        """Places are drawn, as many as `population` at least: those beyond the party's rows are empty."""
+        """Draw from at least `population` row numbers; those beyond the party's rows are left out."""
         if SUBSET not in silo.memory:
             count = len(silo.private)
             drawn = silo.disclose("rows", np.arange(max(count, self._subset(count).of)))
@@ -69,7 +153,7 @@ class FedMDNFDP(FedMDNP):
         return cast(Array, silo.memory[SUBSET])
 
     def _subset(self, count: int | None) -> Subsample:
-        """A share's number of rows follows that of all, so that the theorems do not cover an added or removed row."""
+        """The mechanism for a party with so many rows; a share is covered for a replaced row only."""
         of = self.population or count or 1
         if isinstance(self.sampled, float):
             return Subsample(max(1, round(self.sampled * of)), of, self.replacement, adjacency="replace")
@@ -78,19 +162,69 @@ class FedMDNFDP(FedMDNP):
 
 @dataclass(frozen=True, slots=True)
 class FedMDLDP(FedMDNP):
-    """Gaussian noise on clipped scores, in the party; sigma = 0 is FedMD-NP, without clipping. NaN becomes 0."""
+    """FedMD-LDP: each party clips its scores and adds Gaussian noise to them.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds, P in the paper.
+    alignment : int
+        Public rows in each round, |d_j| in the paper.
+    exchange : {"logits", "softmax", "argmax", "none"}
+        What parties send.
+    weights : {"equal", "accuracy"} or list of float
+        Weights of the parties.
+    consensus : {"mean", "median", "trimmed"}
+        How the server aggregates scores.
+    trimmed : float
+        For `"trimmed"`: share of the parties that is left out at either end of each value.
+    start : {"public", "pretrained", "none"}
+        What models are trained on at the start.
+    pretrain : Recipe
+        How networks are trained on the labelled public rows at the start.
+    fine_tune : Recipe
+        How networks are trained on the private rows at the start.
+    digest : Recipe
+        How networks are trained towards the consensus.
+    revisit : Recipe
+        How networks are trained on the private rows after a consensus.
+    bound : float
+        Logits are clipped to [-bound, bound]; probabilities need no bound.
+    sigma : float or None
+        Standard deviation of the noise; 0 is FedMD-NP, without clipping.
+    epsilon : float or None
+        Epsilon to which the noise is calibrated; 100 if neither `sigma` nor `epsilon` is given.
+    delta : float
+        Delta of the guarantee.
+    rows_per_person : int
+        Number of rows of one person at a party. It changes nothing: one row may already change every score.
+
+    Notes
+    -----
+    The noise is calibrated to all rows of all rounds together. A score that is not a number counts as 0.
+
+    References
+    ----------
+    Sun & Lyu 2021, Federated Model Distillation with Noise-Free Differential Privacy, Algorithm 1.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.FedMDLDP(epsilon=50.0).effective_delta, lb.FedMDLDP(sigma=0.0).effective_delta
+    (1e-05, 0.0)
+    """
 
     name: ClassVar[str] = "fedmd-ldp"
-    bound: Above0 = 10.0  # logits are clipped to [-bound, bound]
+    bound: Above0 = 10.0
     sigma: NotNegative | None = None
-    epsilon: Above0 | None = None  # 100 where neither is given
+    epsilon: Above0 | None = None
     delta: Delta = 1e-5
-    rows_per_person: RowsPerPerson = 1  # changes nothing: one row may already move every score across the bound
+    rows_per_person: RowsPerPerson = 1
 
     def check(self) -> None:
         FedMDNP.check(self)
         if self.exchange == "argmax" or self.weights == "accuracy":
-            raise LimbeckError('fedmd-ldp protects scores: exchange = "logits" or "softmax", weights equal or a list')
+            raise LimbeckError('fedmd-ldp protects scores only: exchange cannot be "argmax", nor weights "accuracy"')
         if self.sigma is not None and self.epsilon is not None:
             raise LimbeckError("fedmd-ldp takes sigma or epsilon, not both")
 
@@ -111,9 +245,9 @@ class FedMDLDP(FedMDNP):
             return FedMDNP.send_scores(self, logits, silo)
         scores = exchanged(logits, self.exchange).astype(np.float64)
         noisy = silo.disclose("noisy scores", scores - self._middle) + self._middle
-        return silo.disclose("scores", Scores(noisy.astype(np.float32)))
+        return silo.disclose("scores", Scores(bounded(noisy)))
 
     @property
     def _middle(self) -> float:
-        """The middle of the range of a score: probabilities lie within one half of one half."""
+        """The middle of the range of a score: 0 for logits, 0.5 for probabilities."""
         return 0.5 if self.exchange == "softmax" else 0.0

@@ -1,13 +1,4 @@
-"""FedVote: one round of weighted soft votes on public rows, labels matched to the classes' shares. Our own method.
-
-Parties that hold other shares of the classes than the whole still rank rows well, but they draw the line elsewhere. So
-a party's vote for a class is weighted by its contrast, the fewer of its rows of the class and of its rows of all
-others, and labels are matched: classes have the shares of a prior among the public rows. There are no students.
-
-Without noise each party trains one model on all its rows. With noise it trains s x t teachers on disjoint subsets, and
-votes are encoded in a few principal components of the public rows, where the sum of all voters gets Gaussian noise. At
-L1 a voter is a party and the server adds the noise; at L2 a voter is a teacher, the party adds it, and a row is in s.
-"""
+"""FedVote, our own method: one round of weighted soft votes on public rows, with labels matched to a class prior."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -15,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from limbeck.algorithms.noise_plan import NoisePlan, noise_plan
-from limbeck.algorithms.subsets import LevelledAlgorithm, Queries, cut, number_of_queries
+from limbeck.algorithms.subsets import Queries, QueryingAlgorithm, cut, number_of_queries
 from limbeck.knowledge.encodings import BasisEncoding, PerRow, PrincipalComponents
 from limbeck.knowledge.matching import Prior, check_prior, estimated_shares, shares_of
 from limbeck.knowledge.robust import Rule, Trimmed, combined, plausible_counts
@@ -27,20 +18,27 @@ from limbeck.privacy.calibration import L0, Privacy
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Outcome, check_rules, hand_out
 from limbeck.protocol.disclosures import Disclosure, Facts
-from limbeck.protocol.messages import Reply, Request, check_array
+from limbeck.protocol.messages import MAX_COUNT, Reply, Request, check_array, check_counts
 from limbeck.protocol.parties import Parties
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 from limbeck.tables import Positive
 
-MAX_VALUE = 1e9  # count, or noisy sum
 NOTHING = np.empty(0)
-UNIFORM = "classes are taken as equally frequent: estimates need two classes, several subsets, more parties or epsilon"
+UNIFORM = "classes are taken as equally frequent: give a prior, or with two classes more subsets, parties or epsilon"
 
 
 @dataclass(frozen=True, slots=True)
 class Votes(Reply):
-    """A party's votes, encoded and noised at L2; where used, its rows by class, or at L1 its estimate of the prior."""
+    """The votes of a party, and its class counts.
+
+    Parameters
+    ----------
+    votes : array of shape (queries, classes)
+        The soft votes; at L2 the encoded noisy votes of shape (components, classes).
+    counts : array of shape (classes,)
+        Rows of each class, at L1 the party's estimate of the prior; empty if not used.
+    """
 
     votes: Array
     counts: Array
@@ -48,14 +46,22 @@ class Votes(Reply):
     def check(self, request: Any, site: Site, algorithm: "FedVote") -> None:
         plan = algorithm.plan(site.facts)
         lines = plan.components if algorithm.level == "L2" else len(algorithm.queried(site))
-        check_array(self.votes, (lines, site.classes), -MAX_VALUE, MAX_VALUE)
-        low, high = (0.0, 1.0) if plan.median else (-MAX_VALUE, MAX_VALUE)
-        check_array(self.counts, (site.classes if plan.counts else 0,), low, high)
+        check_array(self.votes, (lines, site.classes), -MAX_COUNT, MAX_COUNT)
+        if plan.median:
+            check_array(self.counts, (site.classes,), 0, 1)
+        else:
+            check_counts(self.counts, site.classes if plan.counts else 0, are_exact=algorithm.level == "L0")
 
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest(Request[Votes]):
-    """Train your model or teachers, and vote on the public rows; at L2 in this basis, which the server has found."""
+    """Train a model or teachers, and vote on the public rows.
+
+    Parameters
+    ----------
+    basis : array of shape (queries, components)
+        The basis in which votes are encoded at L2, computed from public rows; else empty.
+    """
 
     basis: Array
     public: ClassVar[bool] = True
@@ -68,21 +74,66 @@ class VoteRequest(Request[Votes]):
 
 
 @dataclass(frozen=True, slots=True)
-class FedVote(LevelledAlgorithm):
-    """Weighted soft votes of all parties label the public rows, from which the final model learns."""
+class FedVote(QueryingAlgorithm):
+    """FedVote: weighted soft votes of all parties label the public rows, which train the final model.
+
+    It is for parties with different class distributions, and for small epsilons. Such parties rank rows well, but each
+    draws the line between classes in another place.
+
+    Parameters
+    ----------
+    partitions : int
+        Number of partitions of a party's rows with noise, s.
+    subsets : int
+        Number of subsets in each partition with noise, t; one teacher is trained on each.
+    queries : int or float
+        Public rows that are voted on, a number or a share; the first ones.
+    weights : {"auto", "contrast", "equal"}
+        Weights of votes; `"auto"` is contrast, except at L1 and with a robust consensus.
+    labels : {"matched", "leader"}
+        Whether labels are matched to the prior, or each row gets the class with the largest score.
+    prior : {"estimated", "uniform"} or list of float
+        Shares of the classes for matched labels.
+    consensus : {"mean", "median", "trimmed", "filtered"}
+        How votes are aggregated; all but the mean tolerate Byzantine parties, at level L0 only.
+    trimmed : float
+        For `"trimmed"`: share of the parties that is left out at either end of each value.
+    privacy : Privacy
+        Level, and epsilon or the sigma of Gaussian noise.
+
+    Notes
+    -----
+    Contrast: a vote for a class has as weight the number of the party's rows of this class, or of all other classes if
+    these are fewer. Matched labels: each class gets an offset, so that it has its share of the prior among the queries.
+    Without noise each party trains one model on all its rows. With noise it trains s x t teachers on disjoint subsets,
+    votes are encoded in a few principal components of the public rows, and their sum gets Gaussian noise. At L1 a voter
+    is a party and the server adds the noise. At L2 a voter is a teacher and the party adds the noise; a row is in s
+    subsets, so the sensitivity is s times that of a voter.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(90, centers=3, cluster_std=0.1, random_state=0)
+    >>> parties = [(X[:30], y[:30]), (X[30:60], y[30:60])]
+    >>> lb.run(lb.FedVote(), parties, public=X[60:75], models="decision-tree", test=(X[75:], y[75:])).accuracy
+    1.0
+    >>> lb.FedVote(partitions=1, privacy=lb.Privacy(level="L2", epsilon=3.0)).effective_delta
+    1e-05
+    """
 
     name: ClassVar[str] = "fedvote"
-    encoding: ClassVar[type[BasisEncoding]] = PrincipalComponents  # of votes that get noise
+    encoding: ClassVar[type[BasisEncoding]] = PrincipalComponents
 
-    partitions: Positive = 2  # s, with noise
-    subsets: Positive = 5  # t, with noise
+    partitions: Positive = 2
+    subsets: Positive = 5
     queries: Queries = 1.0
-    weights: Literal["auto", "contrast", "equal"] = "auto"  # contrast, except at L1 and with a robust consensus
+    weights: Literal["auto", "contrast", "equal"] = "auto"
     labels: Literal["matched", "leader"] = "matched"
     prior: Prior = "estimated"
-    consensus: Rule | Literal["filtered"] = "mean"  # the others tolerate Byzantine parties
+    consensus: Rule | Literal["filtered"] = "mean"
     trimmed: Trimmed = 0.2
-    privacy: Privacy = L0  # epsilon, or the sigma of Gaussian noise
+    privacy: Privacy = L0
 
     def check(self) -> None:
         noisy, privacy, contrast = self.level != "L0", self.privacy, self.weights == "contrast"
@@ -98,16 +149,21 @@ class FedVote(LevelledAlgorithm):
         )
 
     @property
+    def min_rows(self) -> int:
+        return 1 if self.level == "L0" else self.subsets
+
+    @property
     def is_weighted(self) -> bool:
+        """Whether votes have contrast weights."""
         return self.weights != "equal" and self.consensus == "mean" and self.level != "L1"
 
     def plan(self, run: Facts) -> NoisePlan:
-        """How many components votes are encoded in, and what protects them and all that is sent beside."""
+        """The mechanisms of a run, and the number of components in which votes are encoded."""
         uses_counts = self.is_weighted or (self.labels == "matched" and self.prior == "estimated")
         return noise_plan(self.privacy, run, (self.partitions, self.subsets), self.encoding.sensitivity, uses_counts)
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
-        shares_of(self.prior, run.classes)  # before anyone trains, an error where it is for other classes
+        shares_of(self.prior, run.classes)  # raises before any training if it is for other classes
         q, plan = number_of_queries(self.queries, run.public), self.plan(run)
         votes = Disclosure("party", "votes", Unprotected(), "server", queries=q)
         model = Disclosure("server", "model", PostProcessing(), "public")
@@ -137,12 +193,12 @@ class FedVote(LevelledAlgorithm):
         [final] = site.train([Fit(site.model, site.public.x, labels)])
         unweighted, who = ~weights.any(axis=1), np.array(replies.parties)
         remarks = [f"party {party} has rows of one class only: its votes get weight 0" for party in who[unweighted]]
-        remarks += [f"party {party} agrees with the others too seldom and was left out" for party in who[excluded]]
+        remarks += [f"party {party} agrees with the others too rarely and was left out" for party in who[excluded]]
         remarks += [UNIFORM] if self.labels == "matched" and self.prior == "estimated" and not plan.counts else []
         return hand_out(final, parties, site, remarks)
 
     def _prior(self, counts: Array, plan: NoisePlan, site: Site) -> Array:
-        """The classes' shares: given, or of all counts, or at L1 the noisy median of the parties' estimates."""
+        """The shares of the classes: given, from all counts, or at L1 the noisy median of the parties' estimates."""
         if self.prior != "estimated":
             return shares_of(self.prior, site.classes)
         if plan.median:
@@ -156,7 +212,7 @@ class FedVote(LevelledAlgorithm):
                 x, own, plan, counts = self.queried(silo), silo.private, self.plan(silo.facts), NOTHING
                 s, t = (1, 1) if self.level == "L0" else (self.partitions, self.subsets)
                 subsets = [np.sort(rows) for j in range(s) for rows in cut(silo, t, self.privacy, j)]
-                asked = np.concatenate([x, own.x]) if plan.median else x  # at L2 votes depend on one subset alone
+                asked = np.concatenate([x, own.x]) if plan.median else x  # at L2 a vote depends on one subset only
                 scores = silo.train([FitAndScore(silo.model, own.x[rows], own.y[rows], asked) for rows in subsets])
                 if plan.median:
                     counts = silo.disclose("prior estimate", estimated_shares(scores, own.y, subsets))
@@ -167,4 +223,4 @@ class FedVote(LevelledAlgorithm):
                     total = np.asarray(sum(map(self.encoding(basis).encode, votes)))
                     return silo.disclose("votes", Votes(silo.disclose("encoded votes", total), counts))
                 return silo.disclose("votes", Votes(votes.mean(axis=0).astype(np.float16), counts))
-        return LevelledAlgorithm.answer(self, request, silo)
+        return QueryingAlgorithm.answer(self, request, silo)

@@ -1,11 +1,11 @@
-"""Local training: how a party's model of any kind starts, predicts, digests a consensus and learns its own rows.
+"""Local training of FedMD and FedKD: how a party's model starts, predicts, and learns from a consensus.
 
-A network takes gradient steps: on the public rows towards the consensus, then on its own rows, each time from the
-weights that it has, with one optimizer for all consensus steps and one for all local steps.
+A network takes gradient steps: on public rows towards the consensus, then on its own rows. It continues from its
+current weights, with one optimizer state for all consensus steps and one for all local steps.
 
-A model without gradients (a forest, a booster, a linear model) is fitted anew in every round: on the public rows seen
-so far, each with the label that the last consensus about it pointed to, and on its own rows, repeated until they are as
-many. A row that no consensus was about keeps its public label, where there is one and the initialization used it.
+A model without gradients (a forest, a booster, a linear model) is fitted again in every round. It learns the public
+rows of all rounds so far, each with the label of its latest consensus, and its own rows, which are repeated until they
+are as many. A public row without a consensus keeps its public label if the initialization used it.
 """
 
 from dataclasses import replace
@@ -27,10 +27,25 @@ HELD_OUT, SHARE_HELD_OUT = "held-out", 0.2
 
 
 def initialize(silo: Silo, pretrain: Recipe | None, given: bytes = b"") -> None:
-    """Start from fresh or given weights, then train on the labelled public rows if `pretrain` is given."""
+    """Initialize a party's model, and train it on the labelled public rows if wanted.
+
+    Parameters
+    ----------
+    silo : Silo
+        The party.
+    pretrain : Recipe or None
+        How a network is trained on the public rows; None skips this.
+    given : bytes
+        Pretrained weights as safetensors, used instead; empty for random weights.
+
+    Raises
+    ------
+    LimbeckError
+        If weights are given and the party's model is not a network, or another one.
+    """
     if not is_gradient_trained(silo.model):
         if given:
-            problem = 'start = "pretrained" hands out a network\'s weights; use start = "public" or "none"'
+            problem = 'start = "pretrained" needs the server\'s network; use start = "public" or "none"'
             raise LimbeckError(f"{silo.name} has a {silo.model.name}: {problem}")
         if pretrain is not None:
             assert silo.public.y is not None
@@ -47,7 +62,20 @@ def initialize(silo: Silo, pretrain: Recipe | None, given: bytes = b"") -> None:
 
 
 def predict_logits(silo: Silo, rows: Array) -> Array:
-    """[rows, classes] logits of the party's model."""
+    """Predict the logits of rows with a party's model.
+
+    Parameters
+    ----------
+    silo : Silo
+        The party.
+    rows : array of shape (rows, ...)
+        The features.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        The logits; for a model without logits, the logarithms of its probabilities.
+    """
     if is_gradient_trained(silo.model):
         [logits] = silo.train([ForwardPass(silo.model, _weights(silo), rows)])  # type: ignore[arg-type]
         return logits
@@ -59,7 +87,30 @@ def predict_logits(silo: Silo, rows: Array) -> Array:
 def digest(
     silo: Silo, own: Rows, rows: Array, consensus: Array, recipe: Recipe, loss: Loss, revisit: Recipe
 ) -> Acknowledgement:
-    """Learn the consensus about these public rows, then the party's own rows."""
+    """Train a party's model on the consensus about public rows, then on its own rows.
+
+    Parameters
+    ----------
+    silo : Silo
+        The party.
+    own : Rows
+        The private rows to train on.
+    rows : integer array
+        The numbers of the public rows.
+    consensus : array of shape (rows, classes) or (rows,)
+        The scores, or the labels.
+    recipe : Recipe
+        How a network is trained on the consensus.
+    loss : str
+        The loss of this training; it replaces that of the recipe.
+    revisit : Recipe
+        How a network is trained on its own rows.
+
+    Returns
+    -------
+    Acknowledgement
+        The reply of the party.
+    """
     if not is_gradient_trained(silo.model):
         _remember_labels(silo, rows, labels_of(consensus))
         return _fit_anew(silo, own)
@@ -70,7 +121,7 @@ def digest(
 
 
 def train_locally(silo: Silo, own: Rows, recipe: Recipe) -> Acknowledgement:
-    """Learn the party's own rows, as after a consensus."""
+    """Train a party's model on its own rows, as after a consensus."""
     if not is_gradient_trained(silo.model):
         return _fit_anew(silo, own)
     _continue(silo, REVISITS, own.x, own.y, recipe)
@@ -78,7 +129,7 @@ def train_locally(silo: Silo, own: Rows, recipe: Recipe) -> Acknowledgement:
 
 
 def fine_tune(silo: Silo, own: Rows, recipe: Recipe | None) -> Acknowledgement:
-    """Learn the party's own rows for the first time, at the end of the initialization."""
+    """Train a party's model on its own rows for the first time, at the end of the initialization."""
     if not is_gradient_trained(silo.model):
         return _fit_anew(silo, own)
     silo.memory[WEIGHTS] = _steps(silo, own.x, own.y, _weights(silo), recipe)
@@ -86,7 +137,7 @@ def fine_tune(silo: Silo, own: Rows, recipe: Recipe | None) -> Acknowledgement:
 
 
 def _continue(silo: Silo, optimizer: str, x: Array, y: Array, recipe: Recipe) -> None:
-    """Train with an optimizer that remembers its earlier steps."""
+    """Train with an optimizer that keeps its state between rounds."""
     start = continued(_weights(silo), cast(bytes | None, silo.memory.get(optimizer)))
     silo.memory[WEIGHTS], silo.memory[optimizer] = split_moments(_steps(silo, x, y, start, recipe))
 
@@ -113,7 +164,7 @@ def _remember_labels(silo: Silo, rows: Array, labels: Array) -> None:
 
 
 def _labels(silo: Silo) -> Array:
-    """The label of each public row; UNANSWERED where it has none yet."""
+    """The label of each public row; UNANSWERED if it has none yet."""
     return cast(Array, silo.memory.get(LABELS, np.full(len(silo.public), UNANSWERED))).copy()
 
 
@@ -127,7 +178,7 @@ def _fit_anew(silo: Silo, own: Rows) -> Acknowledgement:
 
 
 def pretrained_weights(site: Site, recipe: Recipe) -> bytes:
-    """The weights of the server's network after it has learned the labelled public rows."""
+    """Train the server's network on the labelled public rows, and return its weights as safetensors."""
     assert site.public.y is not None
     model = cast(Any, site.model)
     [first] = site.train([InitialWeights(model, site.public.x.shape[1:])])
@@ -136,16 +187,29 @@ def pretrained_weights(site: Site, recipe: Recipe) -> bytes:
 
 
 def hold_out(silo: Silo, rows: Array) -> Array:
-    """The numbers of rows that are left to learn from; a fifth is held out for `accuracy`, the same in every round."""
+    """Hold out a fifth of a party's rows for `accuracy`, the same in every round.
+
+    Parameters
+    ----------
+    silo : Silo
+        The party.
+    rows : integer array
+        The numbers of the private rows that may be used.
+
+    Returns
+    -------
+    integer array
+        The numbers of the rows to train on.
+    """
     if HELD_OUT not in silo.memory:
-        every = np.unique(rows)  # a row that was drawn twice is held out twice
+        every = np.unique(rows)  # all copies of a row that was drawn twice are held out
         silo.memory[HELD_OUT] = silo.rng.permutation(every)[: max(1, round(SHARE_HELD_OUT * len(every)))]
     remaining = rows[~np.isin(rows, cast(Array, silo.memory[HELD_OUT]))]
-    return remaining if len(remaining) else rows  # a party with one row learns from it and is measured on it
+    return remaining if len(remaining) else rows  # a party with one row uses it for both
 
 
 def accuracy(silo: Silo) -> float:
-    """The accuracy of the party's model on the rows that are held out; that of a guess where there are none."""
+    """Compute the accuracy of a party's model on its held-out rows, or that of guessing if there are none."""
     rows = silo.private[cast(Array, silo.memory[HELD_OUT])]
     if not len(rows):
         return 1 / silo.classes

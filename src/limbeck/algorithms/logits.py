@@ -1,4 +1,4 @@
-"""The messages of FedKD: logits, levels of logits or labels, in as few bytes as they need."""
+"""The messages of FedKD: logits, quantized logits or labels, in few bytes."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.quantize import ends, nearest_levels, packed, quantized, scores_of, unpacked
-from limbeck.protocol.messages import Reply, Request, check_array
+from limbeck.protocol.messages import Reply, Request, check_array, check_counts
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Site
 
@@ -18,9 +18,24 @@ NOTHING = np.empty(0)
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How logits travel: as labels, as `scale` levels of [-bound, bound], or clipped where there is no scale.
+    """How logits travel: as labels, as quantized levels, or clipped.
 
-    `noised` scores may lie outside of the bound.
+    Parameters
+    ----------
+    labels : bool
+        Whether only the class of the largest logit travels.
+    bound : float
+        Logits are clipped to [-bound, bound].
+    scale : int or None
+        Number of quantization levels; None turns quantization off.
+    noised : bool
+        Whether the party adds noise, so that scores may exceed the bound.
+
+    Examples
+    --------
+    >>> encoding = Encoding(labels=False, bound=10.0, scale=None)
+    >>> encoding.encode(np.array([[12.0, -3.0]]))[-1]
+    array([[10., -3.]], dtype=float32)
     """
 
     labels: bool
@@ -29,7 +44,26 @@ class Encoding:
     noised: bool = False
 
     def encode(self, logits: Array, noise: Callable[[Array], Array] | None = None) -> tuple[bytes, int, int, Array]:
-        """Packed levels with their bits and the least of them, or scores; with noise put on the scores first."""
+        """Encode logits, adding noise if given.
+
+        Parameters
+        ----------
+        logits : array of shape (rows, classes)
+            The logits; if any is not finite, the result is empty.
+        noise : callable or None
+            Adds noise to scores.
+
+        Returns
+        -------
+        packed : bytes
+            The levels or labels; empty if scores travel.
+        bits : int
+            Bits per packed value.
+        least : int
+            The smallest packed value.
+        scores : array of shape (rows, classes)
+            The scores; empty if levels or labels travel.
+        """
         if not np.isfinite(logits).all():
             return b"", 0, 0, NOTHING
         if self.labels:
@@ -43,7 +77,25 @@ class Encoding:
         return *packed(levels), NOTHING
 
     def decode(self, reply: "Predictions", rows: int, classes: int) -> Array:
-        """The levels, labels or scores [rows, columns]; an error where they are not in the range of this encoding."""
+        """Decode a reply.
+
+        Parameters
+        ----------
+        reply : Predictions
+            The reply.
+        rows, classes : int
+            The number of rows and of classes.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            Levels or scores; labels have the shape (rows, 1).
+
+        Raises
+        ------
+        LimbeckError
+            If shape or values are not possible in this encoding.
+        """
         columns = 1 if self.labels else classes
         if reply.packed:
             found = unpacked(reply.packed, reply.bits, reply.least, rows, columns)
@@ -53,6 +105,7 @@ class Encoding:
         return found
 
     def scores(self, decoded: Array) -> Array:
+        """Turn decoded levels into scores; scores stay as they are."""
         return decoded if self.scale is None else scores_of(decoded, self.bound, self.scale)
 
     def _range(self, classes: int) -> tuple[float, float]:
@@ -60,13 +113,27 @@ class Encoding:
             return 0, classes - 1
         if self.noised:
             return -math.inf, math.inf
-        limit = float(np.float32(self.bound))  # as it travels
+        limit = float(np.float32(self.bound))  # scores travel as float32
         return (-limit, limit) if self.scale is None else ends(self.scale)
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions(Reply):
-    """What a party's model predicts: packed levels or labels, or scores [rows, classes]; and its rows by class."""
+    """The predictions of a party's model, and its class counts.
+
+    Parameters
+    ----------
+    packed : bytes
+        Packed levels or labels; empty if scores travel.
+    bits : int
+        Bits per packed value.
+    least : int
+        The smallest packed value.
+    scores : array of shape (rows, classes)
+        Scores; empty if levels or labels travel.
+    counts : array of shape (classes,)
+        Rows of each class, possibly with noise; empty if not used.
+    """
 
     packed: bytes
     bits: int
@@ -75,16 +142,22 @@ class Predictions(Reply):
     counts: Array
 
     def check(self, request: Any, site: Site, algorithm: Any) -> None:
-        check_array(self.counts, (site.classes,) if algorithm.uses_counts else (0,), -1e9, 1e9)
+        check_counts(self.counts, site.classes if algorithm.uses_counts else 0, are_exact=algorithm.sends_counts)
         algorithm.encoding.decode(self, algorithm.views * len(algorithm.queried(site)), site.classes)
 
 
 @dataclass(frozen=True, slots=True)
 class PredictViews(Request[Predictions]):
-    """Train your model, and predict the public rows, in the views that the seed gives."""
+    """Train a model, and predict the views of the public rows.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the views' augmentation, from 0 to 2**31 - 1.
+    """
 
     seed: int
 
     def check(self, site: Site, algorithm: Any) -> None:
         if not 0 <= self.seed < 2**31:
-            raise LimbeckError(f"views are made with a seed from 0 to {2**31 - 1}, not {self.seed}")
+            raise LimbeckError(f"seed = {self.seed}: the seed of the views must be from 0 to {2**31 - 1}")

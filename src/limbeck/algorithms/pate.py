@@ -1,7 +1,7 @@
-"""PATE: all rows in one place, teachers on disjoint subsets, one student (Papernot et al. 2017).
+"""PATE (Papernot et al. 2017): all rows in one place, teachers on disjoint subsets, one student.
 
-It is what a party does in FedKT, done by one party that holds everything: the FedKT paper's upper bound for learning
-through public rows. With one party and one partition, FedKT's student is PATE's to the bit.
+This is what one party does in FedKT, done by a server that has all rows. With one party and one partition, FedKT's
+student equals PATE's to the bit.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limbeck.algorithms.centralized import SendRows, pooled, send_rows
-from limbeck.algorithms.subsets import LevelledAlgorithm, Queries, cut, number_of_queries
+from limbeck.algorithms.subsets import Queries, QueryingAlgorithm, cut, number_of_queries
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.votes import answered, tally, winners
 from limbeck.models.jobs import Fit, FitAndVote
@@ -25,8 +25,35 @@ from limbeck.tables import Positive
 
 
 @dataclass(frozen=True, slots=True)
-class Pate(LevelledAlgorithm):
-    """The server's teachers share everybody's rows; their majority teaches the final model."""
+class Pate(QueryingAlgorithm):
+    """PATE: teachers on disjoint subsets of all rows vote on public rows, and these labels train the final model.
+
+    The FedKT paper uses it as the upper bound for learning through public rows. The server receives all private rows,
+    so noise (level L2) protects a row from everybody except the server.
+
+    Parameters
+    ----------
+    teachers : int or None
+        Number of teachers; None means one for each party.
+    queries : int or float
+        Public rows that are voted on, a number or a share; the first ones.
+    privacy : Privacy
+        Level L0, or L2 for noise on the teachers' votes.
+
+    References
+    ----------
+    Papernot et al. 2017, Semi-supervised Knowledge Transfer for Deep Learning from Private Training Data, section 2.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(90, centers=3, cluster_std=0.1, random_state=0)
+    >>> parties = [(X[:30], y[:30]), (X[30:60], y[30:60])]
+    >>> result = lb.run(lb.Pate(teachers=3), parties, X[60:75], "decision-tree", test=(X[75:], y[75:]))
+    >>> result.accuracy
+    1.0
+    """
 
     name: ClassVar[str] = "pate"
     is_one_shot: ClassVar[bool] = False
@@ -37,7 +64,7 @@ class Pate(LevelledAlgorithm):
 
     def check(self) -> None:
         if self.privacy.level == "L1":
-            raise LimbeckError("privacy: pate has no parties that vote; noise on its teachers' votes is level L2")
+            raise LimbeckError("privacy: level L1 is for votes of parties, which pate does not have; use level L2")
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
         k, t = number_of_queries(self.queries, run.public), self.teachers or run.parties
@@ -63,4 +90,4 @@ class Pate(LevelledAlgorithm):
         match request:
             case SendRows():
                 return send_rows(silo)
-        return LevelledAlgorithm.answer(self, request, silo)
+        return QueryingAlgorithm.answer(self, request, silo)

@@ -1,6 +1,6 @@
-"""Pooled: every party's own model learns from everybody's rows (the bound that FedMD is measured against).
+"""Pooled: each party's own model is trained on the rows of all parties, the upper bound for FedMD.
 
-A party starts on the public rows, as in FedMD and with the same randomness, when it sends its own.
+A party trains on the public rows when it is asked for its rows, as in FedMD and with the same random numbers.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,15 @@ from limbeck.protocol.site import Silo, Site
 
 @dataclass(frozen=True, slots=True)
 class TrainOnAll(Request[Acknowledgement]):
-    """Train your model on public rows and on everybody's private ones."""
+    """Train on the private rows of all parties.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        The features.
+    y : integer array of shape (rows,)
+        The class numbers.
+    """
 
     x: Array
     y: Array
@@ -28,7 +36,29 @@ class TrainOnAll(Request[Acknowledgement]):
 
 @dataclass(frozen=True, slots=True)
 class Pooled(Algorithm):
-    """The start of FedMD, as if every party held all private rows."""
+    """Pooled: FedMD's initialization, as if every party had all private rows.
+
+    Each party ends with a model of its own design. `FedMD.upper_bound` gives this algorithm. It protects nothing.
+
+    Parameters
+    ----------
+    start : {"public", "none"}
+        Whether models are first trained on the labelled public rows.
+    pretrain : Recipe
+        How networks are trained on the public rows.
+    fine_tune : Recipe
+        How networks are trained on all private rows.
+
+    References
+    ----------
+    Li & Wang 2019, FedMD: Heterogenous Federated Learning via Model Distillation.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.FedMD(start="none").upper_bound() == lb.Pooled(start="none")
+    True
+    """
 
     name: ClassVar[str] = "pooled"
 

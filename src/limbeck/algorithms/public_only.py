@@ -1,4 +1,4 @@
-"""Public-only: the labelled public rows alone; what the private rows add stands above it."""
+"""Public-only: a model of the labelled public rows, without any private row."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +14,20 @@ from limbeck.protocol.site import Site
 
 @dataclass(frozen=True, slots=True)
 class PublicOnly(Algorithm):
-    """The server learns from the public rows and their labels; no private row is used."""
+    """Public-only: the server trains one model on the labelled public rows; no private row is used.
+
+    A method that uses private rows is only useful if it is better than this baseline.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(90, centers=3, cluster_std=0.1, random_state=0)
+    >>> parties = [(X[:30], y[:30]), (X[30:60], y[30:60])]
+    >>> result = lb.run(lb.PublicOnly(), parties, public=(X[60:75], y[60:75]), models="decision-tree")
+    >>> result.record.epsilon["parties"]
+    0.0
+    """
 
     name: ClassVar[str] = "public-only"
     needs_public_rows: ClassVar[bool] = True

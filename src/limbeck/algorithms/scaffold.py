@@ -1,8 +1,4 @@
-"""SCAFFOLD (Karimireddy et al. 2020, option II): control variates correct the drift between parties.
-
-A party adds c - c_i to every gradient, and then its own variate becomes what its steps moved it by, per unit of rate.
-Weights are averaged by rows, as in FedAvg; variates are averaged over all parties, as in the paper.
-"""
+"""SCAFFOLD (Karimireddy et al. 2020, option II): control variates correct the drift between parties."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -24,19 +20,37 @@ CONTROL = "scaffold.control"
 
 @dataclass(frozen=True, slots=True)
 class ControlledUpdate(Update):
-    """With what a party's control variate changed by (safetensors)."""
+    """An update with the change of the party's control variate.
+
+    Parameters
+    ----------
+    weights : bytes
+        The weights as safetensors.
+    rows : int
+        The party's number of rows.
+    change : bytes
+        The change of the control variate, as safetensors.
+    """
 
     change: bytes
 
     def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
         Update.check(self, request, site, algorithm)
         if not are_like(self.change, values_of(request.control)):
-            raise LimbeckError("control variates of another network, or such as are not finite")
+            raise LimbeckError("control variates of another network, or control variates that are not finite")
 
 
 @dataclass(frozen=True, slots=True)
 class ControlledTrainRequest(TrainRequest):
-    """With the global control variate c (safetensors)."""
+    """A request to train with a control variate.
+
+    Parameters
+    ----------
+    weights : bytes
+        The weights as safetensors.
+    control : bytes
+        The server's control variate c, as safetensors.
+    """
 
     control: bytes
 
@@ -47,7 +61,33 @@ class ControlledTrainRequest(TrainRequest):
 
 @dataclass(frozen=True, slots=True)
 class Scaffold(FedAvg):
-    """FedAvg with plain SGD and control variates."""
+    """SCAFFOLD: FedAvg with plain SGD, whose gradients are corrected by control variates.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds.
+    sampled : float
+        Share of the parties that are asked in a round.
+    local : Recipe
+        How a party trains in a round, by SGD without momentum.
+
+    Notes
+    -----
+    Party i adds c - c_i to every gradient (Equation 3). After K steps of rate eta from x to y_i, option II of
+    Equation 4 sets c_i to c_i - c + (x - y_i) / (K eta). With a schedule, the sum of all rates replaces K eta. Weights
+    are averaged by rows, as in FedAvg; control variates are averaged over all parties, as in Equation 5.
+
+    References
+    ----------
+    Karimireddy et al. 2020, SCAFFOLD: Stochastic Controlled Averaging for Federated Learning, Algorithm 1, option II.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.Scaffold(rounds=10).local.optimizer
+    'sgd'
+    """
 
     name: ClassVar[str] = "scaffold"
 
@@ -55,7 +95,7 @@ class Scaffold(FedAvg):
 
     def check(self) -> None:
         if self.local.optimizer != "sgd" or self.local.momentum or self.local.patience or self.local.proximal:
-            raise LimbeckError('local: scaffold needs optimizer = "sgd", momentum = 0.0, no patience, nothing proximal')
+            raise LimbeckError('local: scaffold needs optimizer = "sgd", momentum = 0.0, proximal = 0.0, no patience')
 
     def request(self, weights: bytes, site: Site, memory: Memory) -> TrainRequest:
         if "control" not in memory:

@@ -1,4 +1,4 @@
-"""SOLO: every party trains on its own rows and sends nothing (the papers' lower bound)."""
+"""SOLO: each party trains alone, the lower bound for a federation."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,12 +12,25 @@ from limbeck.protocol.site import Silo, Site
 
 @dataclass(frozen=True, slots=True)
 class TrainAlone(Request[Acknowledgement]):
-    """Fit your model on your own rows."""
+    """Train a model on the private rows and keep it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solo(Algorithm):
-    """Each party alone: nothing leaves any site."""
+    """SOLO: each party trains a model on its own rows and sends nothing.
+
+    This is the lower bound in the papers on FedKT and FedMD. The accuracy of a run is the mean over all parties.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(90, centers=3, cluster_std=0.1, random_state=0)
+    >>> parties = [(X[:30], y[:30]), (X[30:60], y[30:60])]
+    >>> result = lb.run(lb.Solo(), parties, models="decision-tree", test=(X[60:], y[60:]))
+    >>> result.accuracy, sorted(result.models)
+    (1.0, [0, 1])
+    """
 
     name: ClassVar[str] = "solo"
 

@@ -1,4 +1,4 @@
-"""Algorithms with privacy levels: which public rows are labelled, and how a party cuts its rows into subsets."""
+"""What algorithms with privacy levels share: which public rows are labelled, and how rows are cut into subsets."""
 
 from hashlib import blake2b
 from typing import Annotated, ClassVar
@@ -13,21 +13,16 @@ from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 
-Queries = Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, le=1)]  # a number, or a share of the public rows
+Queries = Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, le=1)]  # a number or a share of rows
 
 
 class LevelledAlgorithm(Algorithm):
-    """An algorithm with a `privacy` table and a number of `queries`."""
+    """Base class of algorithms with a privacy level: a subclass has the field `privacy` (a `Privacy`)."""
 
     __slots__ = ()
     needs_public_rows: ClassVar[bool] = True
     is_one_shot: ClassVar[bool] = True
     privacy: Privacy
-    queries: Queries
-
-    def queried(self, site: Site) -> Array:
-        """The public rows that are labelled."""
-        return site.public.x[: number_of_queries(self.queries, len(site.public))]
 
     @property
     def level(self) -> str:
@@ -42,20 +37,73 @@ class LevelledAlgorithm(Algorithm):
         return self.privacy.rows_per_person
 
 
+class QueryingAlgorithm(LevelledAlgorithm):
+    """Base class of algorithms with a privacy level and `queries`: a number, or a share, of the public rows."""
+
+    __slots__ = ()
+    queries: Queries
+
+    def queried(self, site: Site) -> Array:
+        """The public rows that are labelled: an array of shape (queries, ...)."""
+        return site.public.x[: number_of_queries(self.queries, len(site.public))]
+
+
 def number_of_queries(queries: int | float, public: int) -> int:
-    """How many public rows are labelled: a prefix, the same for all parties."""
+    """Compute how many public rows are labelled.
+
+    Parameters
+    ----------
+    queries : int or float
+        The number of rows, or their share of the public rows.
+    public : int
+        The number of public rows.
+
+    Returns
+    -------
+    int
+        The number of rows; these are the first ones, the same for all sites.
+
+    Raises
+    ------
+    LimbeckError
+        If there are fewer public rows than `queries`.
+
+    Examples
+    --------
+    >>> number_of_queries(0.1, 500), number_of_queries(40, 500)
+    (50, 40)
+    """
     number = queries if isinstance(queries, int) else max(1, int(queries * public))
     if number > public:
-        raise LimbeckError(f"algorithm.queries = {number}, but there are {public} public rows")
+        raise LimbeckError(f"algorithm.queries = {number}, but there are {public} public rows; use at most {public}")
     return number
 
 
 def cut(silo: Silo, subsets: int, privacy: Privacy, partition: int = 0) -> list[Array]:
-    """Cut the private rows into disjoint subsets, some of them empty where there are too few rows.
+    """Cut the private rows of a party into disjoint subsets.
 
-    Where one row may be replaced, the cut depends on row numbers and randomness alone; where one may be added or
-    removed, on a keyed hash of the row itself: no other row ever moves. In a real run at L2 the randomness comes from
-    the party's secret and the run's identifier: nobody else decides which rows share a teacher.
+    Parameters
+    ----------
+    silo : Silo
+        The party.
+    subsets : int
+        The number of subsets.
+    privacy : Privacy
+        The level and the adjacency.
+    partition : int
+        The number of the partition; each has another cut.
+
+    Returns
+    -------
+    list of integer arrays
+        The row numbers of each subset; a subset may be empty if there are few rows.
+
+    Notes
+    -----
+    If one row may be replaced, the cut depends on row numbers and random numbers only. If one row may be added or
+    removed, it depends on a keyed hash of each row, so that all other rows stay in their subsets. In a real run at L2
+    the randomness comes from the party's secret and the run's identifier, so that no other site knows or chooses which
+    rows share a teacher.
     """
     purpose = f"cut {partition}"
     if privacy.level != "L2":
@@ -70,7 +118,24 @@ def cut(silo: Silo, subsets: int, privacy: Privacy, partition: int = 0) -> list[
 
 
 def check_enough(run: Facts, subsets: int, privacy: Privacy) -> None:
-    """Without privacy only: how many rows a party has is private, and subsets without rows have substitutes."""
+    """Raise if a party has fewer rows than subsets, at level L0 only.
+
+    At private levels the number of rows is private, and a substitute takes the place of a teacher without rows.
+
+    Parameters
+    ----------
+    run : Facts
+        The public facts of the run.
+    subsets : int
+        The number of subsets.
+    privacy : Privacy
+        The level.
+
+    Raises
+    ------
+    LimbeckError
+        If there are fewer rows than subsets.
+    """
     if run.rows is not None and run.rows < subsets and privacy.level == "L0":
         problem = f"a party has {run.rows} rows, fewer than {subsets} subsets; use at most {run.rows}"
         raise LimbeckError(f"algorithm.subsets: {problem}")

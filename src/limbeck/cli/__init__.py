@@ -1,4 +1,4 @@
-"""The program `limbeck`: thin verbs over the library. Libraries are imported where a verb needs them."""
+"""The program `limbeck`: thin commands over the library. A command imports libraries only when it needs them."""
 
 import os
 import signal
@@ -29,11 +29,11 @@ for group in (comparisons.results, privacy.app, data.app, consortium.server, con
 
 
 def main() -> None:
-    """Run the program; what a person can put right is told in one line."""
+    """Run the program; an error that the user can correct is printed in one line."""
     warnings.showwarning = _warn  # type: ignore[assignment]
     sys.path.insert(0, os.getcwd())
     for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, signal.default_int_handler)  # ends as Ctrl-C does: nothing stays behind
+        signal.signal(ending, signal.default_int_handler)  # ends as with Ctrl-C: no incomplete files
     try:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:
@@ -46,7 +46,7 @@ def main() -> None:
             raise
         stop("limbeck: this needs Flower: pip install 'limbeck[flower]'", 1)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # click's own complaints about the command line
+        if not hasattr(error, "format_message"):  # click's errors about the command line
             raise
         if type(error).__name__ == "NoArgsIsHelpError":
             sys.exit(2)  # the help was shown
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    """Our own warnings in one line each; those of libraries are for programmers."""
+    """Print a warning of Limbeck in one line; drop warnings of libraries."""
     if issubclass(category, LimbeckWarning):
         sys.stderr.write(f"limbeck: warning: {message}\n")
 

@@ -1,4 +1,4 @@
-"""`limbeck compare`, `sweep` and `results`."""
+"""Commands `limbeck compare`, `limbeck sweep` and `limbeck results`."""
 
 import sys
 import warnings
@@ -11,10 +11,13 @@ from limbeck.cli.shared import INTERRUPTED, AsJson, Processes, Settings, console
 from limbeck.errors import LimbeckError, LimbeckWarning
 
 Methods = Annotated[
-    str, typer.Option("--with", metavar="METHODS", help="Methods beside the file's own: solo,pate,fedkt:partitions=1")
+    str,
+    typer.Option(
+        "--with", metavar="METHODS", help="Methods to compare with the file's own: solo,pate,fedkt:partitions=1"
+    ),
 ]
-Seeds = Annotated[int, typer.Option(min=1, help="How many seeds, from the file's own on.")]
-ResultsFolder = Annotated[Path, typer.Option("--out", help="The results folder: finished runs, tables, pictures.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds, from the file's own seed on.")]
+ResultsFolder = Annotated[Path, typer.Option("--out", help="Folder for finished runs, tables and pictures.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
@@ -22,7 +25,7 @@ results = typer.Typer(name="results", help="Finished runs of comparisons.", no_a
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(help="An experiment (TOML): its rows, its models and its own method.")],
+    file: Annotated[Path, typer.Argument(help="An experiment (TOML) with rows, models and one method.")],
     beside: Methods = "",
     seeds: Seeds = 5,
     settings: Settings = None,
@@ -32,7 +35,7 @@ def compare(
     as_csv: AsCsv = False,
     processes: Processes = None,
 ) -> None:
-    """Compare methods on the same rows, over seeds; what has run before is not run again."""
+    """Compare methods on the same rows, over several seeds. A finished run is not repeated."""
     sweep(file, [], beside, seeds, settings, out, as_json, as_markdown, as_csv, processes)
 
 
@@ -50,19 +53,19 @@ def sweep(
     as_csv: AsCsv = False,
     processes: Processes = None,
 ) -> None:
-    """Run an experiment for every combination of values, over seeds; what has run before is not run again."""
+    """Run an experiment for every combination of values, over several seeds. A finished run is not repeated."""
     form = _form(as_json, as_markdown, as_csv)
     sys.path.insert(0, str(file.parent.resolve()))
     answer = sys.stdout if form == "table" else private_stdout()
     from limbeck.experiments.compare import compare
     from limbeck.experiments.plan import methods_in, plan
-    from limbeck.experiments.results import Results
+    from limbeck.experiments.results_folder import Results
     from limbeck.report import comparison
     from limbeck.report.progress import Watcher
 
     planned = plan(file, methods_in(beside) if beside else [], over, seeds, settings or [])
     try:
-        summaries = compare(planned, Results(out), processes, Watcher(console(stderr=True), "running", "cell"))
+        summaries = compare(planned, Results(out), processes, Watcher(console(stderr=True), "running", "run"))
     except KeyboardInterrupt:
         stop(f"limbeck: interrupted; finished runs are stored in {out}, the same command continues", INTERRUPTED)
     forms = {
@@ -82,20 +85,20 @@ def sweep(
 
 @results.command()
 def merge(
-    others: Annotated[list[Path], typer.Argument(help="Results folders from elsewhere.")],
+    others: Annotated[list[Path], typer.Argument(help="Results folders from other machines.")],
     into: ResultsFolder = Path("results"),
 ) -> None:
-    """Take in runs from other machines."""
-    from limbeck.experiments.results import Results
+    """Add finished runs from other machines to the results folder."""
+    from limbeck.experiments.results_folder import Results
 
     for other in others:
         merged = Results(into).merge(Results(other))
-        differ = f", {merged.different} with another outcome (ours was kept)" if merged.different else ""
+        differ = f", {merged.different} with different metrics (the existing results stay)" if merged.different else ""
         typer.echo(f"{other}: {merged.new} new, {merged.same} here already{differ}")
 
 
 def _keep_report(stem: Path, forms: dict[str, str], planned: Any, summaries: Any) -> Path:
-    """The table in every form and its pictures, beside the runs; drawn anew only where something changed."""
+    """Write the table in every format and its pictures, unless nothing has changed."""
     from limbeck.atomic_files import AtomicFile
     from limbeck.report.curves import save_pictures
 

@@ -1,4 +1,4 @@
-"""`limbeck server` and `limbeck party`: between real organisations."""
+"""Commands `limbeck server` and `limbeck party`, for runs between organisations."""
 
 import json
 import sys
@@ -25,18 +25,19 @@ party = typer.Typer(name="party", help="For an organisation that takes part.", n
 def server_init(
     folder: NewFolder,
     name: Annotated[
-        list[str] | None, typer.Option("--name", help="A host name or address that parties dial; may be repeated.")
+        list[str] | None,
+        typer.Option("--name", help="A host name or address that parties connect to; may be repeated."),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "0.0.0.0",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The one port that must be reachable.")] = 9443,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The only port that must be reachable.")] = 9443,
 ) -> None:
-    """Make a server's folder: a certificate authority, a certificate for the given names, an example experiment."""
+    """Make a server's folder: a certificate authority, a certificate for the given names, and an example experiment."""
     from limbeck.consortium.server import init
 
     init(folder, name or ["localhost"], host, port)
     typer.echo(
-        f"{folder}: look at experiment.toml, then\n"
-        f"  limbeck server start {folder}          (in a window of its own)\n"
+        f"{folder}: edit experiment.toml, then run\n"
+        f"  limbeck server start {folder}          (in a separate terminal)\n"
         f"  limbeck server invite {folder} PARTY   (for each party)"
     )
 
@@ -46,14 +47,14 @@ def invite(
     folder: Folder,
     party: Annotated[str, typer.Argument(metavar="PARTY", help="The party's name.")],
     experiment: Annotated[
-        Path | None, typer.Option(help="What it is invited to; default: experiment.toml in the folder.")
+        Path | None, typer.Option(help="Experiment to invite it to; default: experiment.toml in the folder.")
     ] = None,
 ) -> None:
-    """Write a party's join file: the address, the authority, the hash of the public rows, the algorithm's terms."""
+    """Write a party's join file: address, certificate, hash of the public rows, and parameters of the algorithm."""
     from limbeck.consortium.server import ServerFolder
 
     file = ServerFolder(folder).invite(party, experiment)
-    typer.echo(f"{file}\nGive it to {party}, with the public rows; then: limbeck server admit {folder} {party}.pub")
+    typer.echo(f"{file}\nSend it to {party}, with the public rows; then run: limbeck server admit {folder} {party}.pub")
 
 
 @server.command()
@@ -61,7 +62,7 @@ def admit(
     folder: Folder,
     key: Annotated[Path, typer.Argument(metavar="PARTY.pub", help="The public key that the party made.")],
 ) -> None:
-    """Register the key of an invited party; a new key takes the place of an old one."""
+    """Register the key of an invited party. A new key replaces its old one."""
     from limbeck.consortium.server import ServerFolder
 
     name = ServerFolder(folder).admit(key)
@@ -70,7 +71,7 @@ def admit(
 
 @server.command()
 def remove(folder: Folder, party: Annotated[str, typer.Argument(metavar="PARTY")]) -> None:
-    """Let a party in no longer."""
+    """Remove a party: it can no longer connect."""
     from limbeck.consortium.server import ServerFolder
 
     ServerFolder(folder).remove(party)
@@ -79,7 +80,7 @@ def remove(folder: Folder, party: Annotated[str, typer.Argument(metavar="PARTY")
 
 @server.command("start")
 def server_start(folder: Folder) -> None:
-    """Listen for parties until interrupted; what lies underneath is started again when it dies."""
+    """Run the server until it is interrupted. It restarts Flower's SuperLink after a crash."""
     from limbeck.consortium.supervisor import supervise
 
     with _until_interrupted():
@@ -90,10 +91,12 @@ def server_start(folder: Folder) -> None:
 def run(
     folder: Folder,
     experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml")],
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the latest run that has not ended.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume the latest run of the experiment, if it has not ended.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment with all parties that are admitted; writes DIR/runs/NAME-N."""
+    """Run an experiment with all admitted parties, and write DIR/runs/NAME-N."""
     from limbeck.consortium.coordinator import begin
     from limbeck.consortium.coordinator import resume as go_on
     from limbeck.consortium.server import ServerFolder
@@ -106,10 +109,10 @@ def run(
 def add_late(
     folder: Folder,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run in DIR/runs.")],
-    party: Annotated[str, typer.Argument(metavar="PARTY", help="Who fell silent in it.")],
+    party: Annotated[str, typer.Argument(metavar="PARTY", help="The party that was silent in it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Count the votes again with a party that was late (FedKT, FedKD); nobody else is asked."""
+    """Count the votes again with a party that was late (one-shot methods such as FedKT). No other party is asked."""
     from limbeck.consortium.coordinator import add_late as join_in
     from limbeck.consortium.server import ServerFolder
 
@@ -119,7 +122,7 @@ def add_late(
 
 @server.command()
 def status(folder: Folder) -> None:
-    """Who is there, who answered, what was released."""
+    """Show which parties are connected, which have answered, and what was released."""
     from limbeck.consortium.overview import overview
     from limbeck.consortium.server import ServerFolder
     from limbeck.report.consortium import member_table, run_tables
@@ -136,21 +139,21 @@ def status(folder: Folder) -> None:
 @party.command("init")
 def party_init(
     folder: NewFolder,
-    join_file: Annotated[Path, typer.Argument(metavar="JOIN_FILE", help="What the coordinator gave you.")],
+    join_file: Annotated[Path, typer.Argument(metavar="JOIN_FILE", help="The join file from the coordinator.")],
 ) -> None:
-    """Make a party's folder: its own key, which never leaves, PARTY.pub for the coordinator, and party.toml."""
+    """Make a party's folder: a private key, which never leaves, PARTY.pub for the coordinator, and party.toml."""
     from limbeck.consortium.party import init
 
     public = init(folder, join_file)
     typer.echo(
         f"Send {public} to the coordinator.\n"
-        f"Say in {folder}/party.toml where your rows are and what you agree to; then: limbeck party start {folder}"
+        f"Edit {folder}/party.toml: where your rows are, and what you agree to. Then run: limbeck party start {folder}"
     )
 
 
 @party.command("rekey")
 def party_rekey(folder: Folder) -> None:
-    """Make a new key in the place of the old one; the coordinator must admit it again."""
+    """Replace the key by a new one. The coordinator must admit the new key."""
     from limbeck.consortium.party import PartyFolder, rekey
 
     public = rekey(PartyFolder(folder))
@@ -160,18 +163,18 @@ def party_rekey(folder: Folder) -> None:
 @party.command("rejoin")
 def party_rejoin(
     folder: Folder,
-    join_file: Annotated[Path, typer.Argument(metavar="JOIN_FILE", help="A new one, for the same party.")],
+    join_file: Annotated[Path, typer.Argument(metavar="JOIN_FILE", help="A new join file for the same party.")],
 ) -> None:
-    """Take a new join file: the coordinator has changed what will be asked. What you agree to stays as it is."""
+    """Replace the join file, after the coordinator has changed the experiment. What you agree to stays as it is."""
     from limbeck.consortium.party import PartyFolder, rejoin
 
     rejoin(PartyFolder(folder), join_file)
-    typer.echo(f"Look at [[agree]] in {folder}/party.toml before you start again.")
+    typer.echo(f"Check [[agree]] in {folder}/party.toml before you start again.")
 
 
 @party.command("start")
 def party_start(folder: Folder) -> None:
-    """Answer what this party agreed to, until interrupted; comes back when the line is lost."""
+    """Answer requests that this party agreed to, until it is interrupted. Reconnects when the connection is lost."""
     from limbeck.consortium.client_loop import ClientLoop
     from limbeck.consortium.party import PartyFolder
 
@@ -186,10 +189,10 @@ def party_ledger(
     folder: Folder,
     delta: Annotated[float, typer.Option(help="Delta, at which epsilon is computed.")] = 1e-5,
     rows_per_person: Annotated[
-        int | None, typer.Option(help="How many rows one person may have; default: the budget's.")
+        int | None, typer.Option(help="Largest number of rows of one person; default: as in the budget.")
     ] = None,
 ) -> None:
-    """What has left this party over all runs, what it cost, and whether the ledger is intact."""
+    """Show what has left this party in all runs, its epsilon, and whether the ledger is intact."""
     from limbeck.consortium.party import PartyFolder
     from limbeck.privacy.accountants import check_delta
     from limbeck.privacy.budget import in_force
@@ -214,7 +217,7 @@ def party_ledger(
 
 @party.command()
 def requests(folder: Folder) -> None:
-    """Requests that wait for a person, and what was decided."""
+    """List requests that need approval, and the decisions."""
     from limbeck.consortium.party import PartyFolder
 
     found = PartyFolder(folder).answer_store.requests()
@@ -227,10 +230,10 @@ def requests(folder: Folder) -> None:
 @party.command()
 def approve(
     folder: Folder,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of `limbeck party requests`.")],
-    deny: Annotated[bool, typer.Option("--deny", help="Refuse it.")] = False,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Number in `limbeck party requests`.")],
+    deny: Annotated[bool, typer.Option("--deny", help="Deny it instead.")] = False,
 ) -> None:
-    """Say yes to a request that waits, or no."""
+    """Approve a request that waits, or deny it."""
     from limbeck.consortium.party import PartyFolder
 
     answer_store = PartyFolder(folder).answer_store
@@ -242,7 +245,7 @@ def approve(
 
 
 def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
-    """Show what comes of a run; `again` is the command that goes on with it after an interruption."""
+    """Show the result of a run; `again` is the command that resumes it after an interruption."""
     from limbeck.consortium.files import write_private
     from limbeck.report.statement import statement
     from limbeck.report.tables import run_table
@@ -251,7 +254,7 @@ def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
     try:
         result = lead()
     except KeyboardInterrupt:
-        stop(f"limbeck: interrupted; {again} goes on", INTERRUPTED)
+        stop(f"limbeck: interrupted; {again} continues", INTERRUPTED)
     write_private(result.folder / "privacy.md", statement(result.record, head=result.head).encode())
     if as_json:
         typer.echo(json.dumps(result.record.summary(str(result.folder)), allow_nan=False), file=answer)
@@ -263,7 +266,7 @@ def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
 
 @contextmanager
 def _until_interrupted() -> Iterator[None]:
-    """A program that is meant to run until somebody stops it ends well when somebody does."""
+    """Context manager: an interruption ends the program without an error."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`limbeck data`: data sets, and who holds what."""
+"""Command `limbeck data`: data sets, and their split among parties."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,12 +7,12 @@ import typer
 
 from limbeck.cli.shared import Settings, console
 
-app = typer.Typer(name="data", help="Data sets, and who holds what.", no_args_is_help=True)
+app = typer.Typer(name="data", help="Data sets, and their split among parties.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_sets() -> None:
-    """The data sets that are here."""
+    """List the available data sets."""
     from limbeck.data.sets import names
     from limbeck.report.datasets import list_table
 
@@ -23,7 +23,7 @@ def list_sets() -> None:
 def show(
     name: Annotated[str, typer.Argument(help="A data set, as `limbeck data list` names it.")],
 ) -> None:
-    """One data set: its rows, classes and groups."""
+    """Show the rows, classes and groups of a data set."""
     from limbeck.data.sets import load
     from limbeck.report.datasets import show
 
@@ -36,7 +36,7 @@ def split(
     settings: Settings = None,
     picture: Annotated[Path | None, typer.Option(help="Also save a heat map as a PNG file.")] = None,
 ) -> None:
-    """Who holds what: rows per party and class."""
+    """Show how many rows of each class every party gets."""
     from limbeck.experiments.partition import partition_rows
     from limbeck.report.pictures import class_counts, save_split_picture, split_table
 
@@ -56,7 +56,7 @@ def split(
 @app.command()
 def get(
     name: Annotated[str, typer.Argument(help="mnist, adult, cod-rna, cifar10, cifar100 or svhn.")],
-    mirror: Annotated[str | None, typer.Option(help="Another address that has the same files.")] = None,
+    mirror: Annotated[str | None, typer.Option(help="Another base URL that has the same files.")] = None,
 ) -> None:
     """Download a data set into the folder that LIMBECK_DATA names."""
     from limbeck.data.downloads import get
@@ -71,7 +71,7 @@ def fit(
     label: Annotated[str | None, typer.Option(help="The column of tables that holds the classes.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Also save the distances as a PNG file.")] = None,
 ) -> None:
-    """How well public rows suit private ones."""
+    """Measure how well public rows suit private rows."""
     from limbeck.data.suitability import suitability, two_sides
     from limbeck.report.suitability import save_suitability_picture, suitability_report
 
@@ -87,7 +87,7 @@ def schema(
     label: Annotated[str, typer.Option(help="The column that holds the classes.")],
     classes: Annotated[str, typer.Option(help="All classes, in order, with commas between them.")],
 ) -> None:
-    """Print the schema that public rows give, for a consortium to agree on: data.schema = "schema.json"."""
+    """Print the schema of public rows, for the key data.schema = "schema.json" of an experiment."""
     from limbeck.data.files import read_table
     from limbeck.data.schema import schema_of
 
@@ -95,7 +95,7 @@ def schema(
 
 
 def _source(source: str, settings: list[str]) -> tuple[Any, Path]:
-    """The rows' part of a file, or a data set by name with ten equal parties; and where its paths start."""
+    """Source of the rows of a file, or of a data set with ten equal parties; and the folder of its paths."""
     from limbeck.experiments.config import Source, check_table, read_toml
     from limbeck.experiments.overrides import override
 

@@ -1,4 +1,4 @@
-"""`limbeck privacy`: what noise is worth, and what has been spent."""
+"""Command `limbeck privacy`: epsilon of noise, and of the releases in a ledger."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 from limbeck.cli.shared import AsJson, console
 
-app = typer.Typer(name="privacy", help="What noise is worth, and what has been spent.", no_args_is_help=True)
+app = typer.Typer(name="privacy", help="Epsilon of noise, and of the releases in a ledger.", no_args_is_help=True)
 
 
 @app.command()
@@ -17,28 +17,33 @@ def epsilon(
         str, typer.Option(help="laplace, gumbel, gaussian, confident-gaussian; laplace-logits, clipped-gaussian.")
     ],
     gamma: Annotated[float | None, typer.Option(help="Inverse noise scale of laplace and gumbel.")] = None,
-    sigma: Annotated[float | None, typer.Option(help="Noise of gaussian and confident-gaussian.")] = None,
-    queries: Annotated[int | None, typer.Option(help="How many; default: the rows of --votes.")] = None,
-    partitions: Annotated[int, typer.Option(help="s: a party's weight, or how often an example is asked about.")] = 1,
-    unit: Annotated[Literal["example", "party"], typer.Option(help="Who is protected.")] = "party",
-    adjacency: Annotated[Literal["replace", "add-remove"], typer.Option(help="What neighbours are.")] = "replace",
-    classes: Annotated[int | None, typer.Option(help="Of two classes more is known.")] = None,
-    voters: Annotated[int | None, typer.Option(help="How many vote.")] = None,
-    votes: Annotated[Path | None, typer.Option(help="An NPY file of counts, a row a query.")] = None,
-    accountant: Annotated[str, typer.Option(help="Its name, or best.")] = "best",
-    orders: Annotated[int, typer.Option(help="L of moments: orders 1 to L.")] = 8,
-    delta: Annotated[float, typer.Option(help="The chance that epsilon leaves out.")] = 1e-5,
+    sigma: Annotated[float | None, typer.Option(help="Standard deviation of gaussian and confident-gaussian.")] = None,
+    queries: Annotated[int | None, typer.Option(help="Number of queries; default: the rows of --votes.")] = None,
+    partitions: Annotated[int, typer.Option(help="s: votes of a party for each query, or uses of each row.")] = 1,
+    unit: Annotated[
+        Literal["example", "party"], typer.Option(help="What is protected: one row, or a whole party.")
+    ] = "party",
+    adjacency: Annotated[
+        Literal["replace", "add-remove"], typer.Option(help="How neighbouring data sets differ.")
+    ] = "replace",
+    classes: Annotated[int | None, typer.Option(help="Number of classes; bounds are tighter for two.")] = None,
+    voters: Annotated[int | None, typer.Option(help="Number of voters.")] = None,
+    votes: Annotated[Path | None, typer.Option(help="An NPY file of vote counts, one row for each query.")] = None,
+    accountant: Annotated[str, typer.Option(help="Name of an accountant, or best.")] = "best",
+    orders: Annotated[int, typer.Option(help="Largest order of the moments accountant.")] = 8,
+    delta: Annotated[float, typer.Option(help="Delta, at which epsilon is computed.")] = 1e-5,
     noise: Annotated[
-        Literal["simulated", "secure"], typer.Option(help="Continuous, or discrete from the operating system.")
+        Literal["simulated", "secure"],
+        typer.Option(help="Continuous noise, or discrete noise from the operating system."),
     ] = "simulated",
-    check: Annotated[float | None, typer.Option(help="confident-gaussian: noise of the check.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="confident-gaussian: votes needed.")] = None,
-    bound: Annotated[float | None, typer.Option(help="Scores: what they are clipped to.")] = None,
-    share: Annotated[float, typer.Option(help="Scores: a neighbour's weight in their mean.")] = 1.0,
-    rows_per_person: Annotated[int, typer.Option(help="Unit example: how many rows one person may have.")] = 1,
+    check: Annotated[float | None, typer.Option(help="confident-gaussian: noise of the threshold check.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="confident-gaussian: votes that a class needs.")] = None,
+    bound: Annotated[float | None, typer.Option(help="Scores: bound that they are clipped to.")] = None,
+    share: Annotated[float, typer.Option(help="Scores: weight of one contributor in their mean.")] = 1.0,
+    rows_per_person: Annotated[int, typer.Option(help="Unit example: largest number of rows of one person.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Epsilon of noisy maxima or noisy scores, by every accountant that has a theorem for them."""
+    """Compute epsilon of noisy votes or noisy scores, by every accountant that covers them."""
     from dataclasses import asdict
 
     from limbeck.privacy.queries import WITH_VOTES, AccountingQuery, account
@@ -81,9 +86,9 @@ def epsilon(
 def ledger(
     file: Annotated[Path, typer.Argument(help="A ledger (SQLite) that runs wrote.")],
     delta: Annotated[float, typer.Option(help="Delta, at which epsilon is computed.")] = 1e-5,
-    rows_per_person: Annotated[int, typer.Option(help="How many rows one person may have in a party.")] = 1,
+    rows_per_person: Annotated[int, typer.Option(help="Largest number of rows of one person in a party.")] = 1,
 ) -> None:
-    """What was released from which site, what all of it cost, and whether the ledger is intact."""
+    """Show what was released from which site, its total epsilon, and whether the ledger is intact."""
     from limbeck.privacy.accountants import check_delta
     from limbeck.privacy.guarantees import guarantees
     from limbeck.privacy.ledger import over_runs, read_contents

@@ -1,4 +1,4 @@
-"""`limbeck demo`, `run` and `predict`."""
+"""Commands `limbeck demo`, `limbeck run` and `limbeck predict`."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from limbeck.errors import LimbeckError
 
 
 def demo(processes: Processes = None) -> None:
-    """Ten organisations with different models learn to read digits together; takes seconds."""
+    """Run a demonstration: ten organisations with different models learn to read digits. Takes seconds."""
     from limbeck.experiments.demo import demo_file, run_demo
     from limbeck.report.progress import Watcher
     from limbeck.report.tables import comparison_table, party_table
@@ -29,14 +29,14 @@ def demo(processes: Processes = None) -> None:
 def run(
     file: Annotated[Path, typer.Argument(help="An experiment (TOML).")],
     settings: Settings = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder; default: a new one in runs/.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; default: a new one in runs/.")] = None,
     as_json: AsJson = False,
     processes: Processes = None,
 ) -> None:
-    """Run an experiment and write its folder: record.json and the model as ONNX."""
+    """Run an experiment, and write a folder with record.json and the model as ONNX."""
     from limbeck.models.pool import warm_up
 
-    sys.path.insert(0, str(file.parent.resolve()))  # where a user's own models lie: name = "python:module:factory"
+    sys.path.insert(0, str(file.parent.resolve()))  # for the user's own models: name = "python:module:factory"
     answer = private_stdout() if as_json else sys.stdout
     warm_up(processes)
     from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files, remove_ledger
@@ -71,10 +71,10 @@ def run(
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A model that a run wrote (ONNX).")],
-    rows: Annotated[Path, typer.Argument(help="Rows as the model learned from: CSV, Parquet or NPZ.")],
+    rows: Annotated[Path, typer.Argument(help="Rows with the same columns as the training rows: CSV, Parquet or NPZ.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file; default: print.")] = None,
 ) -> None:
-    """Predict the class of each row, with probabilities where the model has them."""
+    """Predict the class of each row, with probabilities if the model has them."""
     from limbeck.experiments.result import load
     from limbeck.report.predictions import write_predictions
 
@@ -82,7 +82,7 @@ def predict(
 
 
 def _picture(record: Any, err: Any) -> dict[str, bytes]:
-    """The learning curves, where there are any; a run is not lost for want of a package that draws them."""
+    """Picture of the learning curves, if there are any; without matplotlib the run has no picture."""
     from limbeck.report.curves import learning_curves
 
     try:
@@ -94,7 +94,7 @@ def _picture(record: Any, err: Any) -> dict[str, bytes]:
 
 
 def _all_together(ledger: Path, record: Any) -> Any:
-    """What all runs in a ledger cost, where there are others than this one; the delta of that; the ledger's head."""
+    """Guarantees of all runs in a ledger, if there are several; their delta; and the ledger's head."""
     from limbeck.privacy.guarantees import delta_of_subsets, guarantees
     from limbeck.privacy.ledger import over_runs, read_contents
 

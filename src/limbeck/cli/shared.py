@@ -1,4 +1,4 @@
-"""What the program's verbs share: options, the console, and how it stops."""
+"""What all commands share: options, the console, and how the program stops."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
-WIDE = 200  # characters, where nobody looks: a file loses nothing
+WIDE = 200  # characters, if the output is not a terminal: nothing is cut off
 INTERRUPTED = 130  # what typer returns after Ctrl-C
 
 Settings = Annotated[
@@ -19,7 +19,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def console(stderr: bool = False, soft_wrap: bool = False) -> Any:
-    """A console that takes what users named for text, never for markup."""
+    """Console that prints names that users chose as text, never as markup."""
     from rich.console import Console
 
     console = Console(stderr=stderr, soft_wrap=soft_wrap, markup=False, highlight=False)
@@ -29,12 +29,13 @@ def console(stderr: bool = False, soft_wrap: bool = False) -> Any:
 
 
 def stop(line: str, code: int) -> NoReturn:
+    """Print one line to stderr and exit."""
     sys.stderr.write(line + "\n")
     sys.exit(code)
 
 
 def private_stdout() -> TextIO:
-    """Stdout for us alone: what models print, here or in the pool, goes to stderr from now on."""
+    """Private copy of stdout; what models print, here or in other processes, goes to stderr from now on."""
     sys.stdout.flush()
     ours = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -42,6 +43,7 @@ def private_stdout() -> TextIO:
 
 
 def experiment_in(file: Path, settings: list[str]) -> tuple[Any, dict[str, Any]]:
+    """Read an experiment file with overrides; returns the checked experiment and its table."""
     from limbeck.experiments.config import Experiment, check_table, read_toml
     from limbeck.experiments.overrides import override
 

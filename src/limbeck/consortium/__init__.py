@@ -1,1 +1,1 @@
-"""Between real organisations: the coordinator's folder, a party's folder, and what happens between them."""
+"""Runs between organisations: the coordinator's folder, a party's folder, and what happens between them."""

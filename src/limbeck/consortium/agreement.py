@@ -1,8 +1,8 @@
 """What a party agrees to about an algorithm's parameters.
 
-`[agree.parameters]` in party.toml names exact values, ranges `{ min = 1, max = 9 }` or choices
-`{ one_of = [1, 2] }`. A parameter that it does not name must have its default value. Tables within it (privacy,
-recipes) are compared key by key in the same way.
+`[agree.parameters]` in party.toml has exact values, ranges `{ min = 1, max = 9 }` or choices `{ one_of = [1, 2] }`. A
+parameter that is not there must have its default value. Tables in it (privacy, recipes) are compared key by key in the
+same way.
 """
 
 from collections.abc import Mapping
@@ -19,28 +19,67 @@ CHOICE = "one_of"
 
 
 class Bound(Protocol):
-    """What one parameter may be."""
+    """What a party accepts as the value of a parameter."""
 
     def difference(self, value: Any) -> str | None:
-        """The key of the first difference, "" for the parameter itself; None where there is none."""
+        """Compare a value with the bound.
+
+        Parameters
+        ----------
+        value : Any
+            Value of the parameter.
+
+        Returns
+        -------
+        str or None
+            None if the value is accepted; else the key within the parameter that differs, "" for the parameter itself.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
+    """One accepted value.
+
+    Parameters
+    ----------
+    value : Any
+        The value; 1 and 1.0 differ.
+
+    Examples
+    --------
+    >>> Exact(2).difference(2), Exact(2).difference(3)
+    (None, '')
+    """
+
     value: Any
 
     def difference(self, value: Any) -> str | None:
+        """Compare a value with the bound; see `Bound.difference`."""
         return None if same(value, self.value) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers of one type: where whole numbers are rows and others are shares, 1 is not 1.0."""
+    """Range of numbers of one type: an int may be a number of rows, and a float a share of them.
+
+    Parameters
+    ----------
+    min : int or float or None
+        Smallest accepted value.
+    max : int or float or None
+        Largest accepted value.
+
+    Examples
+    --------
+    >>> Range(1, 9).difference(5), Range(1, 9).difference(5.0)
+    (None, '')
+    """
 
     min: Any
     max: Any
 
     def difference(self, value: Any) -> str | None:
+        """Compare a value with the bound; see `Bound.difference`."""
         ends = [end for end in (self.min, self.max) if end is not None]
         right = all(type(end) is type(value) for end in ends)
         within = right and (self.min is None or self.min <= value) and (self.max is None or value <= self.max)
@@ -49,20 +88,43 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
+    """Choice between several bounds.
+
+    Parameters
+    ----------
+    choices : tuple of Bound
+        A value is accepted if one of them accepts it.
+
+    Examples
+    --------
+    >>> OneOf((Exact(1), Exact(2))).difference(2) is None
+    True
+    """
+
     choices: tuple[Bound, ...]
 
     def difference(self, value: Any) -> str | None:
+        """Compare a value with the bound; see `Bound.difference`."""
         return None if any(each.difference(value) is None for each in self.choices) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """A table: a bound for each parameter of `kind`, by its name."""
+    """Bounds of all parameters of a dataclass.
+
+    Parameters
+    ----------
+    kind : type
+        The dataclass, for example an algorithm.
+    bounds : mapping of str to Bound
+        Bound of each parameter.
+    """
 
     kind: type
     bounds: Mapping[str, Bound]
 
     def difference(self, value: Any) -> str | None:
+        """Compare a value with the bound; see `Bound.difference`."""
         if type(value) is not self.kind:
             return ""
         for name, bound in self.bounds.items():
@@ -73,7 +135,31 @@ class Parameters:
 
 
 def read_parameters(kind: type, table: Mapping[str, Any], within: str = "", usual: Any = None) -> Parameters:
-    """The bounds in a table of an algorithm's parameters; each value is checked against the parameter's type."""
+    """Read the bounds of an algorithm's parameters.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the algorithm.
+    table : mapping
+        Table `[agree.parameters]`; each value is checked against the parameter's type.
+    within : str
+        Prefix of keys in error messages.
+    usual : optional
+        Instance whose values are the defaults.
+
+    Returns
+    -------
+    `Parameters`
+        Bounds of all parameters.
+
+    Examples
+    --------
+    >>> from limbeck.algorithms.fedkt import FedKT
+    >>> bounds = read_parameters(FedKT, {"subsets": {"min": 2, "max": 9}})
+    >>> bounds.difference(FedKT(subsets=3)), bounds.difference(FedKT(subsets=10))
+    (None, 'subsets')
+    """
     defaults = _defaults(kind, usual)
     try:
         check_keys(table, defaults)
@@ -86,13 +172,13 @@ def read_parameters(kind: type, table: Mapping[str, Any], within: str = "", usua
 
 
 def _defaults(kind: Any, usual: Any) -> dict[str, Any]:
-    """The default value of each parameter: as in `usual`, where that is of this kind."""
+    """Default value of each parameter: as in `usual`, if that is an instance of `kind`."""
     known = isinstance(usual, kind)
     return {field.name: getattr(usual, field.name) if known else default_of(field) for field in fields(kind)}
 
 
 def _exactly(value: Any) -> Bound:
-    """One value; of a table every key, so that a difference names its key."""
+    """Bound for exactly one value; a dataclass is compared field by field, so that a difference names its key."""
     if not is_dataclass(value) or isinstance(value, type):
         return Exact(value)
     return Parameters(type(value), {key: _exactly(each) for key, each in _defaults(type(value), value).items()})
@@ -115,12 +201,30 @@ def _bound(key: str, hint: Any, value: Any, usual: Any) -> Bound:
 
 def _end(key: str, hint: Any, value: Any) -> Any:
     if isinstance(value, bool | str | list | Mapping):
-        raise LimbeckError(f"{key} = {value!r}: a range is between two numbers")
+        raise LimbeckError(f"{key} = {value!r}: a range needs two numbers")
     return None if value is None else checked(key, TypeAdapter(hint), value)
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal and of one type, also within tables and lists."""
+    """Whether two values are equal and have the same type, also within dataclasses and lists.
+
+    Parameters
+    ----------
+    one : Any
+        A value.
+    other : Any
+        Another value.
+
+    Returns
+    -------
+    bool
+        Whether they are the same.
+
+    Examples
+    --------
+    >>> same([1, "a"], [1, "a"]), same([1], [1.0])
+    (True, False)
+    """
     if type(one) is not type(other):
         return False
     if is_dataclass(one):
@@ -131,7 +235,26 @@ def same(one: Any, other: Any) -> bool:
 
 
 def changed(parameters: Any, usual: Any = None) -> dict[str, Any]:
-    """The values that differ from their defaults, tables within tables too: what `read_parameters` agrees to."""
+    """Parameters that differ from their defaults, as a table for `read_parameters`.
+
+    Parameters
+    ----------
+    parameters : dataclass instance
+        For example an algorithm.
+    usual : optional
+        Instance whose values are the defaults.
+
+    Returns
+    -------
+    dict
+        Values by key, with nested tables.
+
+    Examples
+    --------
+    >>> from limbeck.algorithms.fedkt import FedKT
+    >>> changed(FedKT(subsets=8))
+    {'subsets': 8}
+    """
     found: dict[str, Any] = {}
     for key, default in _defaults(type(parameters), usual).items():
         value = getattr(parameters, key)

@@ -1,4 +1,4 @@
-"""What a party does with a question: look whether it agreed to such a thing, then answer it, once."""
+"""How a party answers a question: check that it agreed to this, then answer, once."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -30,42 +30,54 @@ from limbeck.protocol.rows import Array, PublicRows
 from limbeck.protocol.site import Silo
 from limbeck.tables import from_table
 
-MAX_REQUEST_BYTES = 2**30  # bytes of a request, unpacked
-CANNOT = "this party cannot answer; its own log says why"
-RESTART = "this party must be restarted by its owner before it answers"
+MAX_REQUEST_BYTES = 2**30  # bytes of a decoded request
+CANNOT = "this party cannot answer; its own log has the reason"
+RESTART = "this party's owner must restart it before it answers"
 UNDECIDED = "this party's owner has not decided what may be spent"
 TOO_MUCH = "the run would spend more than this party's owner allows"
 
 
 class RefusalError(LimbeckError):
-    """Why this party does not answer, in words that tell nothing of its rows: the server may read them."""
+    """Why this party does not answer; the server may read it, so it reveals nothing about the rows."""
 
 
 @dataclass(slots=True)
 class ChargingLedger:
-    """A party's own ledger; before the first row of an answer, what the server will release of it is charged."""
+    """A party's ledger; before the first row of an answer, it is charged for what the server will release of it.
+
+    Parameters
+    ----------
+    own : SiteLedger
+        The party's ledger.
+    charge : callable or None
+        Charges the ledger; None if that is done, or if the answer contains nothing private.
+    """
 
     own: SiteLedger
-    charge: Callable[[], None] | None  # None once that is done, and where the answer tells nothing
+    charge: Callable[[], None] | None
 
     @property
     def rows(self) -> list[Release]:
+        """Releases of the run so far."""
         return self.own.rows
 
     def write(self, row: Release) -> bool:
+        """Append a row after charging the ledger; see `Ledger.write`."""
         self.charge_once()
         return self.own.write(row)
 
     def draw(self, row: Release, noisy: Callable[[], Array]) -> Array:
+        """Draw a noisy value after charging the ledger; see `Ledger.draw`."""
         self.charge_once()
         return self.own.draw(row, noisy)
 
     @property
     def is_limited(self) -> bool:
-        """Whether the owner limits what may be spent."""
+        """Whether the owner limits what runs may spend."""
         return bool(self.own.store.budgets or self.own.store.cap)
 
     def charge_once(self) -> None:
+        """Charge the ledger, unless that is done."""
         if self.charge:
             self.charge()
         self.charge = None
@@ -73,12 +85,26 @@ class ChargingLedger:
 
 @dataclass(frozen=True, slots=True)
 class Agree(Request[Acknowledgement]):
-    """Votes that you have told before are to be counted and released once more: do you agree?"""
+    """Consent to count your recorded votes again with a late party, and to release the result once more."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRequest:
-    """A question that this party agrees to: all that is needed to answer it."""
+    """A question that this party agreed to, with everything that is needed to answer it.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm.
+    request : Request
+        The request.
+    header : Header
+        Its turn, and the hash of the public rows.
+    silo : Silo
+        The party.
+    ledger : ChargingLedger
+        The party's ledger.
+    """
 
     algorithm: Algorithm
     request: Request[Any]
@@ -87,16 +113,29 @@ class AcceptedRequest:
     ledger: ChargingLedger
 
     def releases(self) -> list[Release]:
-        """What a run will release of this party's own rows, here and at the server: for its owner alone."""
+        """Planned releases of this party's own rows, here and at the server; only for the party's owner."""
         facts = Facts(len(self.silo.public), self.silo.classes, self.silo.parties, self.silo.noise)
         found = planned_releases(self.algorithm.disclosures, facts)
         return [row for row in found if row.site in ("party 0", "server")]
 
 
 def answer(folder: PartyFolder, question: Question) -> Answer:
-    """The answer to a question, or a refusal; what was answered before is said again, and nothing else is done.
+    """Answer a question, or refuse it.
 
-    What went wrong at this party's own place is for its own log.
+    A question that was answered before gets the same answer again; nothing is trained or released. Errors on this
+    machine go to the party's own log only.
+
+    Parameters
+    ----------
+    folder : PartyFolder
+        The party's folder.
+    question : Question
+        The question.
+
+    Returns
+    -------
+    Answer
+        The answer, or a refusal that both sides may read.
     """
     template = Answer(question.run, question.turn, question.party, question.hash)
     try:
@@ -109,18 +148,36 @@ def answer(folder: PartyFolder, question: Question) -> Answer:
         return _answered(folder, question, template)
     except RefusalError as error:
         return replace(template, refusal=str(error))
-    except Exception as error:  # a strange request may bring about anything; it is not to be tried again
+    except Exception as error:  # a malformed request may cause any exception; it is not tried again
         _log(question, f"{type(error).__name__}: " * (not isinstance(error, LimbeckError)) + str(error))
         return replace(template, refusal=CANNOT)
 
 
 def _log(question: Question, line: str) -> None:
-    """For the owner of the rows, on this machine."""
+    """Log a line for the owner of the rows, on this machine."""
     sys.stderr.write(f"limbeck: run {question.run}, turn {question.turn}: {' '.join(line.split())}\n")
 
 
 def accept_request(folder: PartyFolder, question: Question) -> AcceptedRequest:
-    """All that can be looked at before anything is trained: the terms, the request, and what a run would spend."""
+    """Check everything that can be checked before training: the terms, the request, and what a run would spend.
+
+    Parameters
+    ----------
+    folder : PartyFolder
+        The party's folder.
+    question : Question
+        The question.
+
+    Returns
+    -------
+    AcceptedRequest
+        The question with everything that is needed to answer it.
+
+    Raises
+    ------
+    RefusalError
+        If the party did not agree to this.
+    """
     if not folder.settings.is_decided:
         raise RefusalError(UNDECIDED)
     algorithm, cap = agreed(folder, question)
@@ -128,7 +185,7 @@ def accept_request(folder: PartyFolder, question: Question) -> AcceptedRequest:
         raise RefusalError("this run had other terms before")
     request, header = decode(question.request, MAX_REQUEST_BYTES)
     if not isinstance(request, Request) or header.turn != question.turn:
-        raise RefusalError("a letter that asks nothing, or is of another turn than its request")
+        raise RefusalError("the question has no request, or a request of another turn")
     if not is_as_checked(folder):
         raise RefusalError(RESTART)
     ledger_store, public = folder.ledger_store(question.run, cap), folder.public(algorithm.needs_public_labels)
@@ -142,17 +199,35 @@ def accept_request(folder: PartyFolder, question: Question) -> AcceptedRequest:
 
 
 def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget | None]:
-    """The algorithm of a question's run and what it may spend, or why this party takes no part in it."""
+    """Check the terms of a run.
+
+    Parameters
+    ----------
+    folder : PartyFolder
+        The party's folder.
+    question : Question
+        A question of the run.
+
+    Returns
+    -------
+    tuple of Algorithm and Budget or None
+        The algorithm, and what one run of it may spend.
+
+    Raises
+    ------
+    RefusalError
+        If the party did not agree to these terms.
+    """
     terms, join = question.terms, folder.join
     for received, expected, what in (
         (question.party, join.index, "party number"),
         (terms.public, join.public, "public set"),
         (list(terms.classes), list(join.classes), "list of classes"),
         (terms.schema, join.schema, "schema"),
-        (terms.labelled, join.labelled, "word on labels of public rows"),
+        (terms.labelled, join.labelled, "setting for labels of public rows"),
     ):
         if received != expected:
-            raise RefusalError(f"the server speaks of another {what} than the join file")
+            raise RefusalError(f"the server has another {what} than the join file")
     agreements = [each for each in folder.settings.agree if each.algorithm == terms.algorithm]
     if not agreements:
         raise RefusalError(f"this party did not agree to {terms.algorithm}")
@@ -160,14 +235,14 @@ def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget |
     try:
         algorithm = from_table(kind, terms.parameters)
     except LimbeckError as error:
-        raise RefusalError(f"{terms.algorithm} cannot be run so: {error}") from error
-    if algorithm.needs_population and not folder.settings.simulation:  # a subset would tell how many rows there are
+        raise RefusalError(f"{terms.algorithm} cannot be run with these parameters: {error}") from error
+    if algorithm.needs_population and not folder.settings.simulation:  # a subset would reveal the number of rows
         raise RefusalError(f"{algorithm.name} between organisations needs algorithm.population")
     return algorithm, _fitting(agreements, kind, algorithm).cap
 
 
 def _fitting(agreements: Sequence[Agreed], kind: type, algorithm: Algorithm) -> Agreed:
-    """The first agreement whose level and parameters are those of the run."""
+    """First agreement that accepts the level and the parameters of the run."""
     level = algorithm.level
     at_level = [each for each in agreements if each.levels is None or level in each.levels]
     if not at_level:
@@ -202,21 +277,21 @@ def _answered(folder: PartyFolder, question: Question, template: Answer) -> Answ
 
 
 def _new_rows(folder: PartyFolder, question: Question, silo: Silo) -> list[dict[str, Any]]:
-    """The ledger rows that no earlier answer told of: also those of turns that failed."""
+    """Ledger rows that no earlier answer reported, including those of turns that failed."""
     before = folder.answer_store.turn_before(question.run, question.turn)
     return [asdict(row) for row in silo.ledger.rows if row.site == silo.name and before < row.turn <= question.turn]
 
 
 def _check_model(model: bytes, silo: Silo) -> None:
-    """A final model is tried on the public rows in a process of its own, as a party's model is at the server."""
+    """Try a final model on the public rows in a separate process, as the server does with a party's model."""
     try:
         try_out([model], silo.public.x, silo.classes)
     except LimbeckError as error:
-        raise RefusalError(f"the final model is refused: {error}") from error
+        raise RefusalError(f"the final model is not accepted: {error}") from error
 
 
 def _charge(folder: PartyFolder, question: Question, run: LedgerStore, theirs: Sequence[Release]) -> None:
-    """Write what the server will release of an answer into the ledger, before anything is trained for it."""
+    """Record what the server will release of an answer in the ledger, before any training for it."""
     ledger_store = folder.ledger_store(question.counted, run.cap) if question.counted else run
     for row in theirs:
         ledger_store.record(row, None)
@@ -255,14 +330,14 @@ def _silo(
 def _allowed(
     ledger_store: LedgerStore, algorithm: Algorithm, public: int, noise: Noise, question: Question
 ) -> list[Release]:
-    """Refuse, before anything is trained, a run that would pass the budget; else what it releases at the server.
+    """Refuse a run that would exceed the budget, before any training; else return what the server will release.
 
-    What the server will release of what the parties told it spends what this party has: its ledger has that too.
+    What the server releases of the parties' answers is charged to this party's ledger too.
     """
     facts = Facts(public, len(question.terms.classes), question.terms.parties, noise)
     releases = planned_releases(algorithm.disclosures, facts)
     own = f"party {question.party}"
-    ours = [replace(row, site=own) for row in releases if row.site == "party 0"]  # all parties do the same
+    ours = [replace(row, site=own) for row in releases if row.site == "party 0"]  # every party releases the same
     by = "by the server" + (f", of the answers in {question.answered_in}" if question.answered_in else "")
     theirs = [replace(row, what=f"{row.what} ({by})") for row in releases if row.site == "server"]
     paid = question.counted is not None and bool(ledger_store.releases("server", question.counted))
@@ -275,9 +350,10 @@ def _allowed(
 
 
 def _hand_over_model(folder: PartyFolder, question: Question, found: AcceptedRequest) -> None:
-    """The model that this party has now, as a file that `limbeck predict` takes.
+    """Write the party's current model as a file for `limbeck predict`.
 
-    A model that was trained on private rows and cannot be written is no reason to refuse: the server would learn of it.
+    If a model that was trained on private rows cannot be written, the party answers anyway: a refusal would reveal
+    that to the server.
     """
     model, row = found.silo.installed, found.silo.public.x.shape[1:]
     if model is None:
@@ -292,7 +368,7 @@ def _hand_over_model(folder: PartyFolder, question: Question, found: AcceptedReq
 
 
 def answer_in(work: Path) -> None:
-    """In a process of its own: answer the question that lies in a party's folder for work."""
+    """In a child process: answer the question in the party's work folder."""
     folder = PartyFolder(work.parent)
     result = answer(folder, Question.decode((work / "question").read_bytes())).encode()
     write_private(work / "answer", result)

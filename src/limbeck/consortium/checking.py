@@ -1,7 +1,7 @@
-"""A party's rows are checked once, by their owner, before the party connects.
+"""Checks of a party's rows, done once by their owner before the party connects.
 
-What was checked is recorded in the folder. While a request is answered the rows are not checked again: a refusal would
-tell the server about them.
+The folder records what was checked. The rows are not checked again while a request is answered, because a refusal would
+reveal something about them to the server.
 """
 
 import json
@@ -15,19 +15,30 @@ from limbeck.errors import LimbeckError
 
 
 def check(folder: PartyFolder) -> None:
-    """Raise where the settings, the rows, the model or the ledger cannot be used; else record what was checked."""
+    """Check the settings, the rows, the model and the ledger, and record that in the folder.
+
+    Parameters
+    ----------
+    folder : PartyFolder
+        The party's folder.
+
+    Raises
+    ------
+    LimbeckError
+        If one of them cannot be used.
+    """
     from limbeck.models.smoke_test import smoke_test
 
     settings = folder.settings
     if not settings.is_decided:
         raise LimbeckError(f"{folder.path / 'party.toml'}: {NO_LIMIT}")
     for each in settings.agree:
-        each.bounds(algorithm_named(each.algorithm))
+        each.bounds(algorithm_named(each.algorithm, each.parameters or ()))
     facts = _facts(folder)
     rows, public = folder.private(), folder.public(False)
     if rows.x.shape[1:] != public.x.shape[1:]:
         raise LimbeckError(
-            f"{settings.data} has rows of shape {rows.x.shape[1:]}, the public rows have {public.x.shape[1:]}"
+            f"{settings.data} has rows of shape {rows.x.shape[1:]}, the public rows have the shape {public.x.shape[1:]}"
         )
     check_finite(rows.x, settings.data)
     smoke_test(settings.model, rows.x.shape[1:], len(folder.join.classes))
@@ -37,7 +48,7 @@ def check(folder: PartyFolder) -> None:
 
 
 def is_as_checked(folder: PartyFolder) -> bool:
-    """Whether the data file and its settings are those that were checked; where none ever were, check them now."""
+    """Whether the data file and its settings are those that were checked; if none were, check them now."""
     if not (folder.path / CHECKED).exists():
         check(folder)
         return True
@@ -48,7 +59,7 @@ def is_as_checked(folder: PartyFolder) -> bool:
 
 
 def _facts(folder: PartyFolder) -> dict[str, Any]:
-    """The data file as the file system knows it, and the settings that decide what is read from it."""
+    """Path, size and time of the data file, and the settings that determine what is read from it."""
     path = (folder.path / folder.settings.data).resolve()
     settings = {key: folder.table.get(key) for key in ("data", "label", "model")}
     try:

@@ -1,4 +1,4 @@
-"""A party at work: there until told to stop, answering what it agreed to, coming back when the line is lost."""
+"""The client loop of a party: answer questions until it is stopped, and reconnect when the connection is lost."""
 
 import threading
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
 from limbeck.protocol.envelopes import Answer, Question, hash_of
 
-POLL = 0.5  # seconds between two looks for envelopes
-MAX_ATTEMPTS = 30  # of a server that does not answer, before this party announces itself anew
-MAX_WAIT = 10.0  # seconds before the line is tried again
+POLL = 0.5  # seconds between two checks for envelopes
+MAX_ATTEMPTS = 30  # failed requests to the server before this party reconnects
+MAX_WAIT = 10.0  # seconds before the next attempt to connect
 MAX_ENVELOPE_BYTES = 2**30  # bytes of an envelope
-MAX_WAITING_REQUESTS = 20  # requests that wait for a person
+MAX_WAITING_REQUESTS = 20  # requests that wait for approval
 SHOWN_DELTA = 1e-5
 SIMULATED = (
     "party.toml says simulation = true: noise and subsets come from a seed that the server knows. "
@@ -31,21 +31,30 @@ Log = Callable[[str], None]
 
 
 class ClientLoop:
-    """`ClientLoop(folder, say).run()` answers until `stop` is set."""
+    """Answers the questions of a consortium until `stop` is set.
+
+    Parameters
+    ----------
+    folder : PartyFolder
+        The party's folder.
+    log : callable
+        Gets a line about each event.
+    """
 
     def __init__(self, folder: PartyFolder, log: Log) -> None:
         self.folder, self.log = folder, log
         self.stop = threading.Event()
-        self._waiting: dict[int, tuple[Any, bytes]] = {}  # for a person: envelopes by the numbers of their requests
-        self._again: list[tuple[Any, bytes]] = []  # envelopes that were not answered as the connection was lost
+        self._waiting: dict[int, tuple[Any, bytes]] = {}  # envelopes that wait for approval, by number of the request
+        self._again: list[tuple[Any, bytes]] = []  # envelopes that were not answered because the connection was lost
 
     def check(self) -> None:
-        """Check settings, rows and model before this party connects, and record what was checked."""
+        """Check settings, rows and model before this party connects, and record that in the folder."""
         check(self.folder)
         if self.folder.settings.simulation:
             self.log(f"warning: {SIMULATED}")
 
     def run(self) -> None:
+        """Connect, answer and reconnect until `stop` is set."""
         wait, last_error = 1.0, ""
         with self.folder.alone():
             while not self.stop.is_set():
@@ -64,7 +73,7 @@ class ClientLoop:
 
     def _serve(self, node: Node) -> None:
         away = 0
-        self._waiting.clear()  # what waits is asked again, over this line
+        self._waiting.clear()  # the server asks again over the new connection
         self._again.clear()
         while not self.stop.is_set():
             try:
@@ -87,21 +96,21 @@ class ClientLoop:
                     self._send(node, message, reply)
 
     def _decided(self) -> list[tuple[Any, bytes]]:
-        """Letters that waited for a person's word, and have it."""
+        """Envelopes whose requests a person has decided about."""
         open_ = (
             {w.number for w in self.folder.answer_store.requests() if w.decision is None} if self._waiting else set()
         )
         return [self._waiting.pop(number) for number in list(self._waiting) if number not in open_]
 
     def _send(self, node: Node, message: Any, reply: Answer) -> None:
-        """What cannot be sent is kept: the server asks again, and gets the same answer."""
+        """Send an answer. If that fails, the server asks again and gets the same answer."""
         try:
             node.answer(message, reply.encode())
         except ConnectionLostError as error:
             self.log(f"run {reply.run}, turn {reply.turn}: {error}; the server gets it when it asks again")
 
     def _answer(self, node: Node, message: Any, data: bytes) -> Answer | None:
-        """The answer; None where there is none to give: silence."""
+        """Answer to an envelope; None if there is none now."""
         try:
             question = Question.decode(data)
         except LimbeckError as error:
@@ -125,27 +134,27 @@ class ClientLoop:
             return None
         except RefusalError as error:
             reply = replace(template, refusal=str(error))
-        except Exception as error:  # strange terms may bring about anything; it must not end this program
+        except Exception as error:  # malformed terms may cause any exception; the program must not end
             self.log(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}")
             reply = replace(template, refusal=CANNOT)
         if reply is None:
-            reply = replace(template, refusal="the process that answers died, twice")
+            reply = replace(template, refusal="the process that answers crashed twice")
         self.log(
             f"{what}: " + (f"refused: {reply.refusal}" if reply.refusal else f"answered, {len(reply.reply)} bytes")
         )
         return reply
 
     def _undecided(self, question: Question, what: str) -> int | None:
-        """The number of a request that waits for a person, where the owner wants that; None where it may be answered.
+        """Number of a request that waits for approval; None if it may be answered.
 
-        What was answered before needs no second word. Other requests go on meanwhile.
+        A request that was answered before needs no second approval. Other requests are answered in the meantime.
         """
         if not self.folder.settings.approve or self.folder.answer_store.answer(question.run, question.turn):
             return None
         asked = _describe_request(accept_request(self.folder, question))
         waiting = self.folder.answer_store.request(question.run, question.turn, hash_of(question.encode()), asked)
         if waiting.decision is None and len(self._waiting) >= MAX_WAITING_REQUESTS:
-            raise RefusalError("too many requests wait for a person at this party")
+            raise RefusalError("too many requests wait for a person's approval at this party")
         if waiting.decision is None:
             self.log(f"{what} waits for a person: limbeck party approve {self.folder.path} {waiting.number}")
             return waiting.number
@@ -154,7 +163,7 @@ class ClientLoop:
         return None
 
     def _in_a_process_of_its_own(self, question: Question) -> Answer | None:
-        """What a child makes of the question: nothing stays in memory between questions, and a crash is its own."""
+        """Answer in a child process: nothing stays in memory, and a crash does not end this program."""
         work = self.folder.work()
         (work / "answer").unlink(missing_ok=True)
         write_private(work / "question", question.encode())
@@ -163,7 +172,7 @@ class ClientLoop:
 
 
 def _describe_request(found: AcceptedRequest) -> str:
-    """What a person is asked to approve: who asks what, how it is protected, and what it may cost."""
+    """Description of a request for approval: what is asked, how it is protected, and what it may cost."""
     request = type(found.request)
     releases, people = found.releases(), found.algorithm.rows_per_person
     delta = max(found.algorithm.effective_delta or SHOWN_DELTA, delta_of_subsets(releases, people))

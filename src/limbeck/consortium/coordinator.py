@@ -1,4 +1,4 @@
-"""A run that a coordinator leads: begun, gone on with after a crash, or taken up again for a party that was late."""
+"""Runs that a coordinator leads: begin one, resume it after a crash, or repeat the count with a late party."""
 
 import re
 import secrets
@@ -45,7 +45,17 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What came of a run: its folder, its record, and the head of the server's ledger after it."""
+    """Result of a run.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run.
+    record : RunRecord
+        Record of the run.
+    head : tuple of int and str
+        Head of the server's ledger after the run.
+    """
 
     folder: Path
     record: RunRecord
@@ -53,11 +63,26 @@ class RunResult:
 
 
 def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
-    """Begin a run of an experiment with all parties that are admitted."""
+    """Run an experiment with all admitted parties.
+
+    Parameters
+    ----------
+    folder : ServerFolder
+        The server's folder.
+    file : Path
+        The experiment.
+    log : callable
+        Gets a line about each event.
+
+    Returns
+    -------
+    RunResult
+        Result of the run.
+    """
     plan = prepare_run(file)
     members = folder.admitted
     if not members:
-        raise LimbeckError(f"nobody is admitted yet: limbeck server admit {folder.path} PARTY.pub")
+        raise LimbeckError(f"no party is admitted yet: use limbeck server admit {folder.path} PARTY.pub")
     if plan.configuration.quorum and plan.configuration.quorum > len(members):
         raise LimbeckError(f"{file}: quorum = {plan.configuration.quorum}, but {len(members)} parties are admitted")
     numbers = {str(member.index): member.name for member in members.values()}
@@ -65,7 +90,7 @@ def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
     home = _free(folder, file.stem)
     run = f"{home.name}-{secrets.token_hex(4)}"
     if not RUN.fullmatch(run):
-        raise LimbeckError(f"{file}: the file's name is the run's: letters, digits, dots and dashes, please")
+        raise LimbeckError(f"{file}: the run is named after the file: use letters, digits, dots and dashes")
     _check_ready(folder, plan, run, len(numbers))
     private_folder(private_folder(folder.path / "runs") / home.name)
     about = {"run": run, "started": today(), "experiment": _lasting(plan), "file": str(file.resolve())}
@@ -75,7 +100,7 @@ def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
 
 
 def resume(folder: ServerFolder, file: Path, log: Log) -> RunResult:
-    """Go on with the latest run of an experiment, which has not ended: recorded answers count, the rest is asked."""
+    """Resume the latest run of an experiment; only parties without a recorded answer are asked again."""
     plan = prepare_run(file)
     home = _latest(folder, file)
     if home is None or (home / "record.json").exists():
@@ -87,12 +112,31 @@ def resume(folder: ServerFolder, file: Path, log: Log) -> RunResult:
 
 
 def add_late(folder: ServerFolder, run: str, name: str, log: Log) -> RunResult:
-    """Let a party that fell silent speak after all: votes are counted and distilled again, nobody else is asked."""
+    """Repeat the server's part of a run with a party that was late; no other party is asked again.
+
+    Parameters
+    ----------
+    folder : ServerFolder
+        The server's folder.
+    run : str
+        The run that the party missed, in the folder `runs`.
+    name : str
+        The late party.
+    log : callable
+        Gets a line about each event.
+
+    Returns
+    -------
+    RunResult
+        Result of the new run.
+    """
     old = Journal(folder.path / "runs" / run / "journal.sqlite")
     about = old.about()
     plan = prepare_run(Path(about["file"]))
     if not plan.configuration.algorithm.is_one_shot:
-        raise LimbeckError(f"{plan.configuration.algorithm.name} is no one-shot method: a late party cannot be added")
+        raise LimbeckError(
+            f"{plan.configuration.algorithm.name} is not a one-shot method: a late party cannot be added"
+        )
     late = next((int(number) for number, each in about["parties"].items() if each == name), None)
     if late is None:
         raise LimbeckError(f"{name} took no part in {run}; its parties: {', '.join(about['parties'].values())}")
@@ -104,11 +148,11 @@ def add_late(folder: ServerFolder, run: str, name: str, log: Log) -> RunResult:
     others = [Journal(path) for path in found if was_begun(path)]
     if any(all(late in journal.answers(turn) for turn in requests) for journal in [old, *others]) and not begun:
         raise LimbeckError(f"{name} has answered in {run} already")
-    if begun:  # it died on the way: what was released is not released again
+    if begun:  # an earlier attempt crashed: what was released is not released again
         return _lead(folder, begun, plan, Journal(begun / "journal.sqlite"), log)
     home = _free(folder, f"{run}-late")
     fresh = {
-        "run": f"{about['run']}-late-{late}",  # the same each time
+        "run": f"{about['run']}-late-{late}",  # the same in every attempt
         "started": today(),
         "earlier": about.get("earlier", about["run"]),
     }
@@ -125,7 +169,7 @@ def add_late(folder: ServerFolder, run: str, name: str, log: Log) -> RunResult:
         return _lead(folder, home, plan, journal, log)
     except LimbeckError:
         if not (home / "model.onnx").exists() and not _released(folder, fresh["run"]):
-            shutil.rmtree(home)  # nothing came of it, and nothing is to be gone on with
+            shutil.rmtree(home)  # no result, and nothing to resume
         raise
 
 
@@ -153,7 +197,7 @@ def _lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal,
         about["run"], plan.terms(len(names)), keys, about.get("earlier"), about.get("copied", 0), about.get("late")
     )
     control = folder.control()
-    alone = locked(home / "lock", f"{home.name} is led by another program already")
+    alone = locked(home / "lock", f"another program leads {home.name} already")
     with alone, closing(ledger_store), closing(control):
         deadline, quorum = float(configuration.deadline), configuration.quorum or len(names)
         engine = Flower(configuration.algorithm, site, consortium, control, journal, deadline, quorum, log)
@@ -172,7 +216,7 @@ def _lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal,
 
 
 def _check_ready(folder: ServerFolder, plan: PreparedRun, run: str, parties: int) -> None:
-    """Before anything is written or anyone is asked: the SuperLink answers, and the budget allows the run."""
+    """Check, before the run begins, that the SuperLink answers and the budget allows the run."""
     with closing(folder.control()) as control:
         folder.sync(control)
     with closing(_ledger_store(folder, run, plan)) as ledger_store:
@@ -180,25 +224,25 @@ def _check_ready(folder: ServerFolder, plan: PreparedRun, run: str, parties: int
 
 
 def _ledger_store(folder: ServerFolder, run: str, plan: PreparedRun) -> LedgerStore:
-    """The ledger of all runs that this server leads, with what the experiment may spend."""
+    """Ledger of all runs of this server, with the experiment's budget."""
     return LedgerStore(private_file(folder.path / "ledger.sqlite"), run, plan.configuration.budget)
 
 
 def _planned_here(plan: PreparedRun, parties: int) -> list[Release]:
-    """What the server will release."""
+    """Planned releases of the server."""
     facts = Facts(len(plan.public), len(plan.configuration.data.classes), parties, plan.configuration.noise)
     releases = planned_releases(plan.configuration.algorithm.disclosures, facts)
     return [row for row in releases if row.site == "server"]
 
 
 def _let_all_agree(engine: Flower, journal: Journal, late: int) -> None:
-    """A second release of what parties told before spends what they have: each looks at its own budget first."""
+    """Ask all parties for consent: a second release of their answers is charged to their budgets too."""
     contributors = {party for turn in journal.questions() for party in journal.answers(turn)}
     engine.agree(Agree(), sorted(contributors - {late}))
 
 
 def _noised(plan: PreparedRun, parties: int) -> bool:
-    """Whether the server draws noise on what parties told it."""
+    """Whether the server adds noise to the parties' answers."""
     return any(row.mechanism not in WITHOUT_NOISE for row in _planned_here(plan, parties))
 
 
@@ -207,7 +251,7 @@ def _released(folder: ServerFolder, run: str) -> bool:
 
 
 def _write(home: Path, plan: PreparedRun, outcome: Outcome, record: RunRecord, owner: OwnerRecord | None) -> None:
-    """The model, then the records: a run that has a record has ended."""
+    """Write the model, then the records: a run that has a record has ended."""
     if outcome.model:
         names = np.array(plan.configuration.data.classes)
         with AtomicFile(home / "model.onnx", private=record.real) as file:
@@ -226,7 +270,7 @@ def _record(
     journal: Journal,
     timing: Mapping[str, Any],
 ) -> tuple[RunRecord, OwnerRecord | None]:
-    """What the run's record says, and at a private level what only the server may know."""
+    """Record of the run, and at a private level the owner's record."""
     troubles = [f"turn {e.turn}: {names.get(e.party, 'the server')}: {e.what}" for e in journal.events()]
     whole = _whole_record(plan, engine, outcome, names, timing)
     if not plan.configuration.algorithm.is_private:
@@ -239,7 +283,7 @@ def _whole_record(
 ) -> RunRecord:
     traffic = engine.traffic
     sent = sorted((Release(**row) for row in engine.releases), key=lambda row: (row.site, row.turn, row.number))
-    releases = [*sent, *engine.server.ledger.rows]  # not in the order in which answers came
+    releases = [*sent, *engine.server.ledger.rows]  # independent of the order of the answers
     metrics = None
     if outcome.model and plan.test is not None:
         metrics = score(PackedModel(outcome.model), plan.test)
@@ -280,28 +324,28 @@ def _whole_record(
 
 
 def _is_simulated(row: Release) -> bool:
-    """Whether noise came from a seed; a party may choose that for itself."""
+    """Whether noise came from a seed; a party may choose that itself."""
     return row.noise == "simulated" and row.mechanism not in WITHOUT_NOISE
 
 
 def _lasting(plan: PreparedRun) -> dict[str, Any]:
-    """What must not change while a run goes on; how long it waits for whom, and what may be spent, may."""
+    """Part of the experiment that must not change during a run; deadline, quorum and budget may."""
     return {key: value for key, value in plan.table.items() if key not in ("budget", "deadline", "quorum")}
 
 
 def _asks_for_results(request: bytes) -> bool:
-    """Whether a recorded request asks for something; handing out is done anew."""
+    """Whether a recorded request asks for results; models are handed out again."""
     message, _ = decode(request)
     return isinstance(message, Request) and message.reply() is not Acknowledgement
 
 
 def _free(folder: ServerFolder, stem: str) -> Path:
-    """The first of runs/STEM-1, runs/STEM-2, ... that is not taken."""
+    """First of the folders runs/STEM-1, runs/STEM-2, ... that does not exist."""
     return next(h for n in count(1) if not (h := folder.path / "runs" / f"{stem}-{n}").exists())
 
 
 def _begun(folder: ServerFolder, run: str, late: int) -> Path | None:
-    """An attempt to add the same party that did not end."""
+    """Unfinished attempt to add the same party."""
     for home in sorted((folder.path / "runs").glob(f"{run}-late-*")):
         if (home / "record.json").exists() or not was_begun(home / "journal.sqlite"):
             continue
@@ -311,7 +355,7 @@ def _begun(folder: ServerFolder, run: str, late: int) -> Path | None:
 
 
 def _latest(folder: ServerFolder, file: Path) -> Path | None:
-    """An experiment's run with the highest number, of those that began."""
+    """Run of an experiment with the highest number, of those that began."""
     named = re.compile(re.escape(file.stem) + r"-(\d+)")
     homes = [path for path in (folder.path / "runs").glob("*") if was_begun(path / "journal.sqlite")]
     found = [(int(m[1]), path) for path in homes if (m := named.fullmatch(path.name))]

@@ -1,4 +1,4 @@
-"""What a coordinator runs: an experiment whose private rows lie elsewhere."""
+"""Experiments of a coordinator: the private rows are in other organisations."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +29,23 @@ from limbeck.protocol.rows import PublicRows, Rows, content_hash
 
 
 class Shared(Table):
-    """`[data]`: what everybody knows, and the coordinator's own test rows."""
+    """Table `[data]`: what all parties know, and the coordinator's test rows.
+
+    Parameters
+    ----------
+    public : str
+        File of public rows.
+    labelled : bool
+        Whether all parties may use the labels of the public rows.
+    label : str, optional
+        Column of tables that has the classes.
+    classes : list of str
+        All classes, in order.
+    schema_file : str, optional
+        Schema file (the key `schema`).
+    test : str, optional
+        File of test rows.
+    """
 
     public: str
     labelled: StrictBool = False
@@ -40,7 +56,29 @@ class Shared(Table):
 
 
 class RunConfiguration(Table):
-    """A whole file, checked."""
+    """A whole experiment file.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the server.
+    noise : {"secure", "simulated"}
+        Noise of the server's releases.
+    quorum : int, optional
+        Fewest parties that must answer; by default all.
+    deadline : float
+        Seconds that each request waits for answers.
+    budget : Budget, optional
+        Largest epsilon that all runs of the server's ledger may spend.
+    data : Shared
+        Table `[data]`.
+    model : Model
+        Model of the server.
+    training : Training
+        Table `[training]`.
+    algorithm : Algorithm
+        Table `[algorithm]`.
+    """
 
     seed: StrictInt = Field(0, ge=0)
     noise: Noise = "secure"
@@ -68,7 +106,21 @@ class RunConfiguration(Table):
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """An experiment with its rows read: all that the coordinator has."""
+    """An experiment with its rows.
+
+    Parameters
+    ----------
+    configuration : RunConfiguration
+        The checked experiment.
+    table : dict
+        Its TOML table.
+    public : Rows
+        Public rows.
+    test : Rows or None
+        Test rows.
+    schema : Schema or None
+        Schema of tables.
+    """
 
     configuration: RunConfiguration
     table: dict[str, Any]
@@ -78,9 +130,11 @@ class PreparedRun:
 
     @property
     def public_rows(self) -> PublicRows:
+        """Public rows, with labels only if the algorithm needs them."""
         return PublicRows(self.public.x, self.public.y if self.configuration.algorithm.needs_public_labels else None)
 
     def terms(self, parties: int) -> Terms:
+        """Terms of a run with so many parties."""
         return Terms(
             algorithm=self.configuration.algorithm.name,
             parameters=asdict(self.configuration.algorithm),  # type: ignore[call-overload]
@@ -94,7 +148,7 @@ class PreparedRun:
 
 
 def prepare_run(file: Path) -> PreparedRun:
-    """The experiment in a file, and its public and test rows; paths are relative to the file."""
+    """Read an experiment and its public and test rows; paths are relative to the file."""
     table = read_toml(file)
     configuration = check_table(RunConfiguration, table, str(file))
     data, base = configuration.data, file.parent
@@ -107,11 +161,11 @@ def prepare_run(file: Path) -> PreparedRun:
     public = public_rows(path, schema)
     test = private_rows(base / data.test, data.classes, schema) if data.test else None
     if test is not None and test.x.shape[1:] != public.x.shape[1:]:
-        raise LimbeckError(f"{file}: test rows of shape {test.x.shape[1:]}, public ones of {public.x.shape[1:]}")
+        raise LimbeckError(f"{file}: test rows have the shape {test.x.shape[1:]}, public rows {public.x.shape[1:]}")
     return PreparedRun(configuration, table, public, test, schema)
 
 
 def _learned(path: Path, data: Shared, file: Path) -> Schema:
     if data.label is None:
-        raise LimbeckError(f"{file}: data.label is missing: name the column that holds the classes")
+        raise LimbeckError(f"{file}: data.label is missing: name the column that has the classes")
     return schema_of(read_table(path), data.label, data.classes)

@@ -12,27 +12,27 @@ SECRET_BYTES = 32
 
 
 def new_folder(path: Path) -> Path:
-    """A folder to be filled, readable by its owner only."""
+    """Create a folder that only its owner may read; an error if it has files."""
     if path.exists() and any(path.iterdir()):
         raise LimbeckError(f"{path} is not empty: name a new folder")
     return private_folder(path)
 
 
 def private_folder(path: Path) -> Path:
-    """The folder, made where it is missing, readable by its owner only."""
+    """Make a folder readable by its owner only; create it if it does not exist."""
     path.mkdir(mode=FOLDER, parents=True, exist_ok=True)
     path.chmod(FOLDER)
     return path
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a whole file at once; it is readable by its owner only, from the start."""
+    """Write a file atomically; only its owner may ever read it."""
     with AtomicFile(path, private=True) as file:
         file.write(data)
 
 
 def read_or_create_secret(path: Path) -> bytes:
-    """The random bytes of a file, which is made where it is missing."""
+    """Random bytes of a file, which is created if it does not exist."""
     with suppress(FileExistsError):
         write_secret(path, secrets.token_bytes(SECRET_BYTES))
     data = path.read_bytes()

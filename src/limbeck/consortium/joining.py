@@ -1,4 +1,4 @@
-"""The join file: what a coordinator tells a party before it takes part."""
+"""Join files: what a party gets from the coordinator before it takes part."""
 
 import json
 import re
@@ -13,31 +13,57 @@ from limbeck.errors import LimbeckError
 from limbeck.tables import first_problem
 
 FORMAT = 2
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # of a party: it is the name of files, too
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # of a party, also used in file names
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?|[0-9a-fA-F:]{2,39}")
 ADDRESS = re.compile(rf"({HOST.pattern}|\[[0-9a-fA-F:]{{2,39}}\]):[0-9]{{1,5}}")
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Where the server is and how to know it, and what will be asked: the public rows, the classes, the algorithm."""
+    """Content of a join file: where the server is, and what it will ask.
+
+    Parameters
+    ----------
+    party : str
+        Name of the party.
+    index : int
+        Number of the party.
+    address : str
+        Host and port of the server.
+    authority : str
+        Certificate of the authority that signs the server's certificate, in PEM.
+    public : str
+        Hash of the public rows.
+    classes : sequence of str
+        All classes, in order.
+    schema : str or None
+        Schema of tables, as JSON.
+    labelled : bool
+        Whether all parties may use the labels of the public rows.
+    algorithm : mapping
+        Name and parameters of the algorithm that the coordinator plans to run.
+    format : int
+        Version of the format.
+    """
 
     party: str
     index: int
     address: str
-    authority: str  # the certificate of who signs the server's
-    public: str  # the hash of the public rows
+    authority: str
+    public: str
     classes: Sequence[str]
     schema: str | None
     labelled: bool
-    algorithm: Mapping[str, Any]  # with its name: what is meant to be asked
+    algorithm: Mapping[str, Any]
     format: int = FORMAT
 
     def to_json(self) -> str:
+        """Text of a join file."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
 def read_join(path: Path) -> Join:
+    """Read a join file; an error names the wrong key."""
     try:
         join = TypeAdapter(Join).validate_python(json.loads(path.read_text(encoding="utf-8")), extra="forbid")
     except OSError as error:
@@ -47,7 +73,7 @@ def read_join(path: Path) -> Join:
     except ValueError as error:
         raise LimbeckError(f"{path} is not a join file: {error}") from error
     if join.format != FORMAT:
-        raise LimbeckError(f"{path} has format {join.format}; this Limbeck knows {FORMAT}")
+        raise LimbeckError(f"{path} has format {join.format}; this version of Limbeck reads format {FORMAT}")
     for key, right in (
         ("party", NAME.fullmatch(join.party)),
         ("index", join.index >= 0),

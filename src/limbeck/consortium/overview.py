@@ -1,4 +1,4 @@
-"""What a coordinator can see: who is there, who answered, what was released."""
+"""Overview for a coordinator: which parties are connected, which have answered, and what was released."""
 
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -14,7 +14,21 @@ from limbeck.protocol.envelopes import Answer
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A request of a run: who was asked, who answered, and what left their houses with it."""
+    """One request of a run.
+
+    Parameters
+    ----------
+    request : str
+        Class name of the request.
+    asked : list of str
+        Parties that were asked.
+    answered : list of str
+        Parties that have answered.
+    closed : bool
+        Whether the turn is closed.
+    released : list of str
+        What left the parties with their answers.
+    """
 
     request: str
     asked: list[str]
@@ -25,6 +39,22 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
+    """Status of a run.
+
+    Parameters
+    ----------
+    name : str
+        Name of the run's folder.
+    ended : bool
+        Whether the run has ended.
+    turns : list of Turn
+        Requests of the run.
+    events : list of Event
+        Events of the run.
+    parties : dict of int to str
+        Name of each party.
+    """
+
     name: str
     ended: bool
     turns: list[Turn]
@@ -34,7 +64,17 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All members, and the keys of those that are there: None where the SuperLink does not answer."""
+    """Overview of a consortium.
+
+    Parameters
+    ----------
+    members : list of Member
+        All invited parties.
+    there : set of str or None
+        Keys of the connected parties; None if the SuperLink does not answer.
+    runs : list of RunStatus
+        All runs, oldest first.
+    """
 
     members: list[Member]
     there: set[str] | None
@@ -42,6 +82,7 @@ class Overview:
 
 
 def overview(folder: ServerFolder) -> Overview:
+    """Overview of a consortium, from the server's folder and the SuperLink."""
     there = None
     with closing(folder.control()) as control, suppress(ConnectionLostError):
         there = {each.key.decode() for each in control.presences() if each.online}
@@ -53,7 +94,7 @@ def overview(folder: ServerFolder) -> Overview:
 def _run(path: Path) -> RunStatus:
     journal = Journal(path)
     about = journal.about()
-    algorithm_named(about["terms"]["algorithm"])  # its messages are known from here on
+    algorithm_named(about["terms"]["algorithm"])  # this registers its messages
     parties = {int(number): name for number, name in about["parties"].items()}
     turns = []
     for turn, (request, asked) in journal.questions().items():

@@ -1,8 +1,8 @@
-"""A party's folder: its key, its secret, its settings, what it has answered, and the ledger of all that ever left it.
+"""A party's folder: key, secret, settings, answers, and the ledger of everything that ever left it.
 
-`join.json`, `key` and `secret` come from `limbeck party init`; `party.toml` is the owner's; `answers.sqlite` holds
+`limbeck party init` makes `join.json`, `key` and `secret`. The owner edits `party.toml`. `answers.sqlite` has the
 answers and what algorithms remember between questions, `ledger.sqlite` every release of every run, `checked.json` which
-rows were checked, `models/` the models that the party got. Nobody but the owner may read them.
+rows were checked, and `models/` the models that the party received. Only the owner may read them.
 """
 
 import json
@@ -53,14 +53,34 @@ NO_LIMIT = "there is no limit to what runs may spend: write a [budget], or unpro
 
 
 def budget_in(value: Any) -> Budget:
-    """`[budget]` of party.toml: here it is meant for the server unless it names another observer."""
+    """Budget of the table `[budget]` in party.toml; the default observer is the server."""
     if not isinstance(value, dict):
         raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, observer = "server", unit = "example" }')
     return from_table(Budget, {"observer": "server", **value})
 
 
 class Agreed(Table):
-    """`[[agree]]`: an algorithm, its levels and parameters, and what one run of it may spend."""
+    """Table `[[agree]]`: an algorithm that the owner agrees to, and what one run of it may spend.
+
+    Parameters
+    ----------
+    algorithm : str
+        Name of the algorithm.
+    levels : list of {"L0", "L1", "L2"}, optional
+        Accepted privacy levels; by default all.
+    parameters : dict, optional
+        Accepted parameters; by default all.
+    epsilon : float, optional
+        Largest epsilon of one run.
+    delta : float
+        Delta of epsilon.
+    observer : str
+        Observer of epsilon.
+    unit : {"example", "party", "both"}
+        Unit of privacy of epsilon.
+    rows_per_person : int
+        Largest number of rows of one person.
+    """
 
     algorithm: str
     levels: list[Literal["L0", "L1", "L2"]] | None = None
@@ -73,12 +93,13 @@ class Agreed(Table):
 
     @property
     def cap(self) -> Budget | None:
+        """What one run may spend; None if there is no limit."""
         if self.epsilon is None:
             return None
         return Budget(float(self.epsilon), self.delta, self.observer, self.unit, self.rows_per_person)
 
     def bounds(self, kind: type) -> Parameters | None:
-        """What the parameters may be; None where the owner leaves them open."""
+        """Bounds of the parameters of the algorithm `kind`; None if the owner accepts all."""
         if self.parameters is None:
             return None
         try:
@@ -88,14 +109,40 @@ class Agreed(Table):
 
 
 class PartySettings(Table):
-    """`party.toml`"""
+    """The file `party.toml`.
+
+    Parameters
+    ----------
+    data : str
+        File of private rows.
+    label : str, optional
+        Column of the classes, if it has another name than the consortium's.
+    public : str
+        File of public rows.
+    approve : bool
+        Whether a person must approve every request.
+    simulation : bool
+        For tests only: noise and partitions come from the server's seed.
+    unprotected : bool
+        The owner's decision to have no budget.
+    model : Model
+        Model of the party.
+    training : Training
+        Table `[training]`.
+    processes : int, optional
+        Training processes; by default one.
+    budget : Budget, optional
+        Largest epsilon that all runs together may spend.
+    agree : list of Agreed
+        Tables `[[agree]]`.
+    """
 
     data: str
-    label: str | None = None  # the column of the classes, where it has another name here
+    label: str | None = None
     public: str
     approve: StrictBool = False
-    simulation: StrictBool = False  # noise and cuts come from the server's seed: for tests
-    unprotected: StrictBool = False  # the owner's decision to have no budget
+    simulation: StrictBool = False
+    unprotected: StrictBool = False
     model: Annotated[Model, PlainValidator(model_in)]
     training: Annotated[Training, PlainValidator(training_in)] = Training()
     processes: StrictInt | None = Field(None, ge=1)
@@ -110,16 +157,23 @@ class PartySettings(Table):
 
     @property
     def is_decided(self) -> bool:
-        """Whether the owner chose a budget, or none."""
+        """Whether the owner chose a budget, or chose to have none."""
         return self.budget is not None or self.unprotected
 
     @property
     def noise(self) -> Noise:
+        """Noise of the party's releases."""
         return "simulated" if self.simulation else "secure"
 
 
 class PartyFolder:
-    """A folder that `limbeck party init` made."""
+    """A party's folder.
+
+    Parameters
+    ----------
+    path : Path
+        A folder that `limbeck party init` made.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -128,39 +182,43 @@ class PartyFolder:
 
     @cached_property
     def join(self) -> Join:
+        """Content of the join file."""
         return read_join(self.path / "join.json")
 
     @cached_property
     def table(self) -> dict[str, Any]:
+        """Content of party.toml."""
         return read_toml(self.path / "party.toml")
 
     @cached_property
     def settings(self) -> PartySettings:
-        """What the owner wrote; the owner's own models (`python:module:factory`) lie in the folder."""
+        """Checked settings; the owner's own models (`python:module:factory`) are in the folder."""
         if (own := str(self.path.resolve())) not in sys.path:
             sys.path.insert(0, own)
         return check_table(PartySettings, self.table, str(self.path / "party.toml"))
 
     @cached_property
     def schema(self) -> Schema | None:
+        """Schema of tables; None for arrays."""
         return Schema.from_json(self.join.schema, "the join file") if self.join.schema else None
 
     def private(self) -> Rows:
+        """Read the private rows."""
         return private_rows(self.path / self.settings.data, self.join.classes, self.schema, self.settings.label)
 
     def public(self, labelled: bool) -> PublicRows:
-        """The public rows; they must be those of the join file."""
+        """Read the public rows, which must be those of the join file; with labels if `labelled`."""
         path = self.path / self.settings.public
         rows = public_rows(path, self.schema)
         public = PublicRows(rows.x, rows.y if labelled else None)
         if public.hash != self.join.public:
             raise LimbeckError(
-                f"{path} holds other public rows ({public.hash[:12]}) than the consortium's ({self.join.public[:12]})"
+                f"{path} holds other public rows ({public.hash[:12]}) than the join file ({self.join.public[:12]})"
             )
         return public
 
     def ledger_store(self, run: str, cap: Budget | None) -> LedgerStore:
-        """The ledger of all runs, with the owner's budget for all of them and the cap for this one."""
+        """Ledger of all runs, with the owner's budget for all runs and the cap of this run."""
         ledger_store = LedgerStore(private_file(self.path / "ledger.sqlite"), run, self.settings.budget, cap)
         if head := self.answer_store.head:
             ledger_store.check_head(head, str(self.answer_store.path))
@@ -168,24 +226,25 @@ class PartyFolder:
 
     @cached_property
     def answer_store(self) -> "AnswerStore":
+        """Store of the party's answers."""
         return AnswerStore(self.path / "answers.sqlite")
 
     @cached_property
     def secret(self) -> bytes | None:
-        """Random bytes that decide, with a run's name, how rows are cut; None in a simulation, where the seed does."""
+        """Random bytes that determine, with the name of a run, how rows are partitioned; None in a simulation."""
         return None if self.settings.simulation else read_or_create_secret(self.path / "secret")
 
     def work(self) -> Path:
-        """The folder where a question lies while it is answered."""
+        """Folder of a question while it is answered."""
         return private_folder(self.path / "work")
 
     def alone(self) -> AbstractContextManager[None]:
-        """One program at a time speaks for a party."""
-        return locked(self.path / "lock", f"{self.path}: another program speaks for this party already")
+        """Context manager that locks the folder: only one program at a time answers for a party."""
+        return locked(self.path / "lock", f"{self.path}: another program answers for this party already; stop it first")
 
 
 def init(path: Path, join_file: Path) -> Path:
-    """Make a party's folder and its key; what comes back is the public key, for the coordinator."""
+    """Make a party's folder and its key; returns the file of the public key, for the coordinator."""
     from limbeck.engines.flower.keys import write_party_key
 
     join = read_join(join_file)
@@ -199,7 +258,7 @@ def init(path: Path, join_file: Path) -> Path:
 
 
 def rejoin(folder: PartyFolder, join_file: Path) -> None:
-    """Take a new join file, of the same party: the coordinator has changed what will be asked."""
+    """Replace the join file by a new one for the same party; the coordinator has changed what will be asked."""
     join = read_join(join_file)
     if (join.party, join.index) != (folder.join.party, folder.join.index):
         raise LimbeckError(
@@ -211,7 +270,7 @@ def rejoin(folder: PartyFolder, join_file: Path) -> None:
 
 
 def rekey(folder: PartyFolder) -> Path:
-    """A new key in the place of the old one, which is gone; the coordinator must admit it."""
+    """Replace the key by a new one, which the coordinator must admit; returns the file of the public key."""
     from limbeck.engines.flower.keys import write_party_key
 
     with folder.alone():
@@ -221,7 +280,23 @@ def rekey(folder: PartyFolder) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A request that a person must decide about."""
+    """A request that needs a person's approval.
+
+    Parameters
+    ----------
+    number : int
+        Number of the request in the folder.
+    run : str
+        The run.
+    turn : int
+        Turn of the run.
+    question : str
+        Hash of the question.
+    what : str
+        Description for the person.
+    decision : str or None
+        "approved", "denied", or None.
+    """
 
     number: int
     run: str
@@ -232,61 +307,99 @@ class Waiting:
 
 
 class AnswerStore(Database):
-    """What a party has answered, and what its algorithms remember: a question that comes again gets the same answer."""
+    """A party's answers, and what its algorithms remember. A repeated question gets the same answer."""
 
     schema = SCHEMA
 
     def answer(self, run: str, turn: int) -> tuple[str, bytes] | None:
-        """The hash of the question, and the answer that was given."""
+        """Hash of the question at a turn, and its answer; None if there was none."""
         found = self._rows("SELECT question, answer FROM answers WHERE run = ? AND turn = ?", run, turn)
         return found[0] if found else None
 
     def turn_before(self, run: str, turn: int) -> int:
-        """The last turn of a run before this one that was answered; -1 where there is none."""
+        """Last answered turn of a run before this one; -1 if there is none."""
         query = "SELECT coalesce(max(turn), -1) FROM answers WHERE run = ? AND turn < ?"
         return int(self._rows(query, run, turn)[0][0])
 
     def was_counted(self, run: str, where: str) -> bool:
-        """Whether what the server releases in `where` of this party's answers in a run stands in the ledger."""
+        """Whether the ledger has been charged for what the server releases of a run's answers in the run `where`."""
         return bool(self._rows("SELECT 1 FROM counted WHERE run = ? AND place = ?", run, where))
 
     def count(self, run: str, where: str) -> None:
+        """Record that the ledger has been charged."""
         self._rows("INSERT OR IGNORE INTO counted VALUES (?, ?)", run, where)
 
     def had_other_terms(self, run: str, terms: Terms) -> bool:
+        """Whether other terms are recorded for a run."""
         known = self._rows("SELECT terms FROM runs WHERE run = ?", run)
         return bool(known) and known[0][0] != _terms_json(terms)
 
     def record_terms(self, run: str, terms: Terms) -> None:
-        """The terms of the first question that is agreed to are its run's for good."""
+        """Record the terms of a run's first accepted question; they are final."""
         self._rows("INSERT OR IGNORE INTO runs VALUES (?, ?)", run, _terms_json(terms))
 
     def memory(self, run: str) -> dict[str, Array | bytes]:
+        """What the algorithm remembers of a run."""
         found = self._rows("SELECT memory FROM memories WHERE run = ?", run)
         return unpack_memory(found[0][0]) if found else {}
 
     @property
     def head(self) -> Head | None:
-        """The ledger's head at the last answer: a ledger that lacks it was put back, or begun anew."""
+        """Head of the ledger at the last answer; a ledger without it was replaced by an older or a new one."""
         found = self._rows("SELECT number, digest FROM head")
         return found[0] if found else None
 
     def keep(self, run: str, turn: int, question: str, answer: bytes, memory: Mapping[str, Any], head: Head) -> None:
-        """The answer, the memory that it leaves and the ledger's head, all or none."""
+        """Store an answer, the memory after it and the ledger's head in one transaction.
+
+        Parameters
+        ----------
+        run : str
+            The run.
+        turn : int
+            Turn of the run.
+        question : str
+            Hash of the question.
+        answer : bytes
+            Encoded answer.
+        memory : mapping
+            What the algorithm remembers.
+        head : tuple of int and str
+            Head of the ledger.
+        """
         with self.at_once():
             self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", run, turn, question, answer)
             self._rows("REPLACE INTO memories VALUES (?, ?)", run, pack_memory(memory))
             self._rows("REPLACE INTO head VALUES (1, ?, ?)", *head)
 
     def request(self, run: str, turn: int, question: str, what: str) -> Waiting:
-        """A request that needs a decision, known by the hash of its letter; and the decision where there is one."""
+        """Record a request that needs approval, and return it with its decision.
+
+        Parameters
+        ----------
+        run : str
+            The run.
+        turn : int
+            Turn of the run.
+        question : str
+            Hash of the question.
+        what : str
+            Description for the person.
+
+        Returns
+        -------
+        Waiting
+            The request, recorded now or before.
+        """
         self._rows("INSERT OR IGNORE INTO requests VALUES (NULL, ?, ?, ?, ?, NULL)", run, turn, question, what)
         return next(w for w in self.requests() if (w.run, w.turn, w.question) == (run, turn, question))
 
     def requests(self) -> list[Waiting]:
+        """All requests that needed approval."""
         return [Waiting(*row) for row in self._rows("SELECT * FROM requests ORDER BY number")]
 
     def decide(self, number: int, decision: str) -> None:
+        """Record a decision, unless there is one."""
         self._rows("UPDATE requests SET decision = ? WHERE number = ? AND decision IS NULL", decision, number)
 
 

@@ -1,4 +1,4 @@
-"""The first party.toml of a party: what the invitation asks for, as limits that its owner can lower or raise."""
+"""The first party.toml of a party: the parameters of the invitation, as limits that its owner can change."""
 
 import json
 import re
@@ -17,13 +17,13 @@ from limbeck.protocol.envelopes import ASSUMED_ROWS
 from limbeck.tables import from_table
 
 BEGINNING = """\
-# What this party gives to the consortium, and on what terms. Nothing is asked of it before `limbeck party start`.
+# The settings of this party. It answers nothing before `limbeck party start`.
 data = "private.csv"       # your rows: CSV, Parquet or NPZ. They stay where they are
-# label = "outcome"        # the column of the classes, where it has another name than the consortium's
-public = "public.csv"      # the consortium's public rows, as you were given them
-approve = false            # true: a person must say `limbeck party approve` to every request
+# label = "outcome"        # the column of the classes, if it has another name than the consortium's
+public = "public.csv"      # the consortium's public rows, as you received them
+approve = false            # true: a person must approve every request with `limbeck party approve`
 {choice}
-[model]                    # whatever suits your rows
+[model]                    # any model that suits your rows
 name = "random-forest"
 """
 CHOICE = """\
@@ -45,7 +45,7 @@ OPEN = """
 # rows_per_person = 1      # how many of your rows may belong to one person
 """
 AGREED = """
-# What you agree to. Anything else is refused.
+# What you agree to. This party refuses anything else.
 [[agree]]
 """
 PARAMETERS = """
@@ -53,11 +53,22 @@ PARAMETERS = """
 """
 UNLIMITED = "# epsilon = 3.0            # the most that one run may spend; without it there is no limit\n"
 PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
-MIN_EPSILON = 0.001  # of a budget: a subset of replaced rows has epsilon 0
+MIN_EPSILON = 0.001  # of a budget, which must be above 0; a subset of replaced rows has epsilon 0
 
 
 def settings_for(join: Join) -> str:
-    """The text of party.toml."""
+    """Text of the first party.toml.
+
+    Parameters
+    ----------
+    join : Join
+        Content of the join file.
+
+    Returns
+    -------
+    str
+        TOML with comments.
+    """
     budget = budget_for(join.algorithm)
     limits = ACTIVE + _lines(budget) if budget else OPEN
     agreed = AGREED + agreement_for(join.algorithm, budget)
@@ -65,7 +76,23 @@ def settings_for(join: Join) -> str:
 
 
 def budget_for(algorithm: Mapping[str, Any]) -> Budget | None:
-    """What one run of the invitation's algorithm may spend; None where the invitation does not say."""
+    """Budget for one run of the invitation's algorithm.
+
+    Parameters
+    ----------
+    algorithm : mapping
+        Name and parameters of the algorithm.
+
+    Returns
+    -------
+    Budget or None
+        The budget; None if the invitation has no epsilon.
+
+    Examples
+    --------
+    >>> budget_for({"name": "fedkt", "privacy": {"level": "L2", "epsilon": 3.0}}).epsilon
+    3.0
+    """
     privacy = algorithm.get("privacy")
     table = privacy if isinstance(privacy, Mapping) else {}
     own = table.get("epsilon") is not None and table.get("level") != "L0"
@@ -84,7 +111,7 @@ def budget_for(algorithm: Mapping[str, Any]) -> Budget | None:
 
 
 def _budget_of_subset(algorithm: Mapping[str, Any]) -> Budget | None:
-    """What learning from one secret subset costs, where the invitation names a least number of rows."""
+    """Budget for training on one secret subset, if the invitation has a `population`."""
     if is_own(str(algorithm.get("name"))) or not isinstance(algorithm.get("population"), int):
         return None
     found: Any = _algorithm(algorithm)
@@ -98,7 +125,20 @@ def _budget_of_subset(algorithm: Mapping[str, Any]) -> Budget | None:
 
 
 def agreement_for(algorithm: Mapping[str, Any], budget: Budget | None) -> str:
-    """The invitation's algorithm as `[[agree]]` names it, with every parameter that has another value than usual."""
+    """Table `[[agree]]` for the invitation's algorithm, with all parameters that differ from their defaults.
+
+    Parameters
+    ----------
+    algorithm : mapping
+        Name and parameters of the algorithm.
+    budget : Budget or None
+        What one run may spend.
+
+    Returns
+    -------
+    str
+        TOML with comments.
+    """
     privacy = algorithm.get("privacy")
     level = privacy.get("level") if isinstance(privacy, Mapping) else None
     lines = [f"algorithm = {_toml(str(algorithm.get('name')))}"]
@@ -120,7 +160,7 @@ def _lines(budget: Budget) -> str:
 
 
 def _parameters(algorithm: Mapping[str, Any]) -> dict[str, Any]:
-    """What the invitation sets; no code that it names is imported: of other people's algorithms all is written."""
+    """Parameters that the invitation sets. Code that it names is not imported; all its parameters are written then."""
     if is_own(str(algorithm.get("name"))):
         return {key: value for key, value in _without_none(algorithm).items() if key != "name"}
     return changed(_algorithm(algorithm))
@@ -129,9 +169,9 @@ def _parameters(algorithm: Mapping[str, Any]) -> dict[str, Any]:
 def _algorithm(table: Mapping[str, Any]) -> Any:
     try:
         parameters = {key: value for key, value in table.items() if key != "name"}
-        return from_table(algorithm_named(str(table.get("name"))), parameters)
+        return from_table(algorithm_named(str(table.get("name")), parameters), parameters)
     except LimbeckError as error:
-        raise LimbeckError(f"the invitation's algorithm cannot be run by this Limbeck: {error}") from error
+        raise LimbeckError(f"this version of Limbeck cannot run the invitation's algorithm: {error}") from error
 
 
 def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,10 +180,10 @@ def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _toml(value: Any, where: str = "algorithm") -> str:
-    """A value on one line of TOML; TOML has no word for None."""
+    """A value as one line of TOML; TOML has no value for None."""
     match value:
         case None:
-            raise LimbeckError(f"the invitation sets {where} to nothing, which party.toml cannot say")
+            raise LimbeckError(f"the invitation sets {where} to null, which TOML does not have")
         case bool():
             return "true" if value else "false"
         case str():

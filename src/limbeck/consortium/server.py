@@ -1,4 +1,4 @@
-"""The coordinator's folder: certificates, who is invited and admitted, the ledger, and the runs."""
+"""The coordinator's folder: certificates, invited and admitted parties, the ledger, and the runs."""
 
 import json
 from collections.abc import Sequence
@@ -24,15 +24,15 @@ from limbeck.locks import locked
 
 EVERYWHERE = ("0.0.0.0", "::")
 EXAMPLE = """\
-# An example: is a tumour malignant? Put your own public rows, classes and algorithm in its place, then invite.
+# An example: is a tumour malignant? Replace its public rows, classes and algorithm by your own, then invite parties.
 seed = 0
 deadline = 600.0           # seconds that each request waits for answers
 quorum = 2                 # fewest parties that must answer
 
 [data]
-public = "public.npz"      # rows that every party is given too; CSV and Parquet need `label` as well
+public = "public.npz"      # every party gets these rows too; CSV and Parquet also need `label`
 classes = ["0", "1"]
-test = "test.npz"          # the coordinator's own, to see how good the model is; may be left out
+test = "test.npz"          # optional: the coordinator's own rows, to measure the model
 
 [model]                    # of the final model
 name = "random-forest"
@@ -46,7 +46,17 @@ privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }
 
 
 class ServerSettings(Table):
-    """`server.toml`"""
+    """The file `server.toml`.
+
+    Parameters
+    ----------
+    names : list of str
+        Host names in the certificate; parties connect to the first.
+    host : str
+        Address to listen on.
+    port : int
+        Port to listen on.
+    """
 
     names: list[str] = Field(min_length=1)
     host: str = "0.0.0.0"
@@ -55,7 +65,17 @@ class ServerSettings(Table):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An organisation: its number, and its public key once it is admitted."""
+    """An invited organisation.
+
+    Parameters
+    ----------
+    name : str
+        Name of the party.
+    index : int
+        Number of the party.
+    key : str, optional
+        Public key, once the party is admitted.
+    """
 
     name: str
     index: int
@@ -63,7 +83,13 @@ class Member:
 
 
 class ServerFolder:
-    """A folder that `limbeck server init` made."""
+    """The server's folder.
+
+    Parameters
+    ----------
+    path : Path
+        A folder that `limbeck server init` made.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,25 +99,27 @@ class ServerFolder:
 
     @property
     def address(self) -> str:
-        """Where parties dial."""
+        """Host and port that parties connect to."""
         return f"{self.settings.names[0]}:{self.settings.port}"
 
     @property
     def own_address(self) -> str:
-        """Where the coordinator dials, on the same machine."""
+        """Host and port that the coordinator connects to, on the same machine."""
         host = self.settings.host
         return f"{'127.0.0.1' if host in EVERYWHERE else host}:{self.settings.port}"
 
     def control(self) -> Control:
+        """Connect to the SuperLink with the coordinator's rights."""
         return Control(self.own_address, self.path)
 
     @property
     def members(self) -> dict[str, Member]:
+        """All invited parties, by name."""
         return {each["name"]: Member(**each) for each in self._read()["members"]}
 
     @property
     def removed(self) -> list[str]:
-        """Keys that were let in once: never again."""
+        """Keys that were admitted once and are rejected now."""
         return list(self._read()["removed"])
 
     def _read(self) -> dict[str, Any]:
@@ -105,16 +133,29 @@ class ServerFolder:
                     raise ValueError(f"{each['name']}, {each['index']}")
             return {"members": table["members"], "removed": list(table["removed"])}
         except (ValueError, TypeError, KeyError) as error:
-            raise LimbeckError(f"{path} does not say who takes part: {error}") from error
+            raise LimbeckError(f"{path} is not a list of parties: {error}") from error
 
     def _changing(self) -> AbstractContextManager[None]:
-        """Programs that change who takes part do so one after the other."""
+        """Context manager: programs change the list of parties one after the other."""
         return locked(self.path / ".parties.lock", "", wait=True)
 
     def invite(self, name: str, file: Path | None = None) -> Path:
-        """Write a party's join file; a party that was invited before keeps its number."""
+        """Write a party's join file; a party that was invited before keeps its number.
+
+        Parameters
+        ----------
+        name : str
+            Name of the party.
+        file : Path, optional
+            Experiment to invite it to; by default experiment.toml in the folder.
+
+        Returns
+        -------
+        Path
+            The join file.
+        """
         if not NAME.fullmatch(name):
-            raise LimbeckError(f"{name!r} is no name for a party: letters, digits, dots, dashes, up to 64")
+            raise LimbeckError(f"{name!r} cannot be the name of a party: use up to 64 letters, digits, dots and dashes")
         plan = prepare_run(file or self.path / "experiment.toml")
         target = self.path / "invitations" / f"{name}.json"
         with self._changing():
@@ -126,12 +167,23 @@ class ServerFolder:
         return target
 
     def admit(self, public_key: Path) -> str:
-        """Register the key that a party made, in the file PARTY.pub; a new key takes the place of its old one."""
+        """Register a party's key; a new key replaces its old one.
+
+        Parameters
+        ----------
+        public_key : Path
+            The file PARTY.pub that the party sent.
+
+        Returns
+        -------
+        str
+            Name of the party.
+        """
         name = public_key.stem
         with self._changing():
             members = self.members
             if name not in members:
-                raise LimbeckError(f"{name} was not invited: limbeck server invite {self.path} {name}")
+                raise LimbeckError(f"{name} was not invited: use limbeck server invite {self.path} {name}")
             key, old = read_public_key(public_key).decode(), members[name].key
             owner = next((m.name for m in members.values() if m.key == key and m.name != name), None)
             if owner:
@@ -145,11 +197,11 @@ class ServerFolder:
         return name
 
     def remove(self, name: str) -> None:
-        """Let a party no longer in; its number is not given to anybody else."""
+        """Remove a party: it can no longer connect. No other party gets its number."""
         with self._changing():
             members = self.members
             if name not in members or members[name].key is None:
-                raise LimbeckError(f"{name} is not admitted; admitted: {', '.join(self.admitted) or 'nobody'}")
+                raise LimbeckError(f"{name} is not admitted; admitted: {', '.join(self.admitted) or 'none'}")
             self._write({**members, name: replace(members[name], key=None)}, [str(members[name].key)])
             self._notify_superlink()
 
@@ -159,10 +211,11 @@ class ServerFolder:
 
     @property
     def admitted(self) -> dict[str, Member]:
+        """Admitted parties, by name."""
         return {name: member for name, member in self.members.items() if member.key}
 
     def sync(self, control: Control) -> None:
-        """Let the SuperLink know who is admitted, and nobody else."""
+        """Register all admitted parties on the SuperLink, and no others."""
         admitted = {str(member.key).encode(): name for name, member in self.admitted.items()}
         known = {presence.key: presence.node for presence in control.presences()}
         for key in known.keys() - admitted.keys():
@@ -191,10 +244,22 @@ class ServerFolder:
 
 
 def init(path: Path, names: list[str], host: str, port: int) -> None:
-    """A server's folder: who signs, what it signed, the coordinator's secret, and an example to begin with."""
+    """Make a server's folder: authority, certificate, the coordinator's secret, and an example experiment.
+
+    Parameters
+    ----------
+    path : Path
+        A new folder.
+    names : list of str
+        Host names and addresses for the certificate; parties connect to the first.
+    host : str
+        Address to listen on.
+    port : int
+        Port to listen on.
+    """
     for name in [*names, host]:
         if not HOST.fullmatch(name):
-            raise LimbeckError(f"--name {name}: a host name or an address, such as limbeck.example.org")
+            raise LimbeckError(f"--name {name}: use a host name or an address, such as limbeck.example.org")
     new_folder(path)
     write_authority(path)
     own = [] if host in EVERYWHERE else [host]
@@ -202,7 +267,7 @@ def init(path: Path, names: list[str], host: str, port: int) -> None:
     read_or_create_secret(path / "secret")
     _write_example(path)
     lines = [
-        f"names = {json.dumps(names)}   # in the certificate; parties dial the first",
+        f"names = {json.dumps(names)}   # in the certificate; parties connect to the first",
         f"host = {json.dumps(host)}",
     ]
     (path / "server.toml").write_text("\n".join([*lines, f"port = {port}", ""]), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The server kept up: Flower's SuperLink in a process of its own, started again whenever it dies."""
+"""The server's supervisor: runs Flower's SuperLink in a child process, and restarts it when it crashes."""
 
 import os
 import signal
@@ -21,23 +21,31 @@ Log = Callable[[str], None]
 
 
 def supervise(path: Path, log: Log) -> None:
-    """Until interrupted."""
+    """Run the server until it is interrupted.
+
+    Parameters
+    ----------
+    path : Path
+        The server's folder.
+    log : callable
+        Gets a line about each event.
+    """
     from limbeck.engines.flower.superlink import check_free
 
     folder, wait = ServerFolder(path), 1.0
     host, port = folder.settings.host, folder.settings.port
     check_certificate(folder)
-    with locked(path / ".serving.lock", f"{path}: another program serves this folder already"):
+    with locked(path / ".serving.lock", f"{path}: another program serves this folder already; stop it first"):
         check_free(host, port)
         while True:
             child = subprocess.Popen([sys.executable, "-m", __name__, str(path)])
             try:
                 began = time.monotonic()
                 _ready(folder, child)
-                log(f"listening on {host}:{port}; parties dial {folder.address}")
+                log(f"listening on {host}:{port}; parties connect to {folder.address}")
                 child.wait()
                 wait = 1.0 if time.monotonic() - began > START_TIMEOUT else min(2 * wait, MAX_WAIT)
-                log(f"the SuperLink died (exit {child.returncode}); starting it again")
+                log(f"the SuperLink crashed (exit {child.returncode}); restarting it")
                 time.sleep(wait)
             finally:
                 child.terminate()
@@ -45,15 +53,16 @@ def supervise(path: Path, log: Log) -> None:
 
 
 def check_certificate(folder: ServerFolder) -> None:
+    """Raise if a certificate of the folder has expired."""
     for name in ("ca.pem", "server.pem"):
         if (ends := expires(folder.path / name)) < datetime.now(UTC):
             raise LimbeckError(
-                f"{folder.path / name} ended on {ends:%Y-%m-%d}: docs/deploy.md tells how to make a new one"
+                f"{folder.path / name} expired on {ends:%Y-%m-%d}: docs/deploy.md explains how to make a new one"
             )
 
 
 def _ready(folder: ServerFolder, child: "subprocess.Popen[bytes]") -> None:
-    """Wait until the SuperLink answers, and tell it who is admitted."""
+    """Wait until the SuperLink answers, and register the admitted parties."""
     control = folder.control()
     until = time.monotonic() + START_TIMEOUT
     while True:
@@ -70,10 +79,10 @@ def _ready(folder: ServerFolder, child: "subprocess.Popen[bytes]") -> None:
 
 
 def main(path: str) -> None:
-    """In the child: serve until terminated."""
+    """In the child: serve until terminated; the argument is the server's folder."""
     from limbeck.engines.flower.superlink import serve
 
-    os.umask(0o077)  # answers pass through the SuperLink's own files
+    os.umask(0o077)  # the SuperLink stores answers in its own files
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = ServerFolder(Path(path))
     try:

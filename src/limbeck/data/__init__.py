@@ -1,1 +1,1 @@
-"""Named data sets, their split among parties, and the public and test rows."""
+"""Data sets, their split among parties, and the public and test rows."""

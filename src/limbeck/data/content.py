@@ -1,4 +1,4 @@
-"""What a data set or a file holds, in a few characters: two that hold the same have the same."""
+"""Content digests of data sets and files: equal content gives an equal digest."""
 
 import hashlib
 from functools import lru_cache
@@ -10,7 +10,23 @@ from limbeck.errors import LimbeckError, reading
 
 
 def content_of_set(name: str) -> str:
-    """Of a named data set; the embedded ones never change."""
+    """Content digest of a named data set.
+
+    Parameters
+    ----------
+    name : str
+        Name of a data set.
+
+    Returns
+    -------
+    str
+        Digest of the stored file; of an embedded set, which never changes, its name.
+
+    Examples
+    --------
+    >>> content_of_set("iris")
+    'scikit-learn iris'
+    """
     if name in EMBEDDED:
         return f"scikit-learn {name}"
     if name in VIEWS:
@@ -19,7 +35,18 @@ def content_of_set(name: str) -> str:
 
 
 def content_of_file(path: Path) -> str:
-    """Of an NPZ file by the checksums of its arrays, however they were compressed; else of the bytes."""
+    """Content digest of a file.
+
+    Parameters
+    ----------
+    path : Path
+        Any file. For an NPZ file only the checksums of its arrays count, not their compression.
+
+    Returns
+    -------
+    str
+        SHA-256, 64 hexadecimal digits.
+    """
     try:
         with reading(path):
             state = path.stat()

@@ -1,4 +1,4 @@
-"""Data sets from their public homes, checked and turned into NAME.npz in the data folder."""
+"""Downloads of public data sets: fetch, check, and convert to NAME.npz in the data folder."""
 
 import gzip
 import tarfile
@@ -19,31 +19,80 @@ SECONDS_OF_SILENCE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """Files below one address with their MD5 sums (None where no sum is published), and what becomes of them."""
+    """Source of a data set.
+
+    Parameters
+    ----------
+    home : str
+        Base URL of all files.
+    files : mapping of str to str or None
+        MD5 sum of each file; None if no sum is published.
+    convert : callable
+        Function from the downloaded files to the arrays of the NPZ file.
+    rows : mapping of str to int
+        Expected rows of each part, as a check if no MD5 sum is published.
+    """
 
     home: str
     files: Mapping[str, str | None]
     convert: Convert
-    rows: Mapping[str, int] = field(default_factory=dict)  # by part, where no sum is published
+    rows: Mapping[str, int] = field(default_factory=dict)
 
 
 def get(name: str, mirror: str | None = None) -> Path:
-    """Fetch a data set by name into the data folder; `mirror` is another address with the same files."""
+    """Download a data set into the folder that LIMBECK_DATA names.
+
+    Parameters
+    ----------
+    name : str
+        A key of `DOWNLOADS`, for example "mnist".
+    mirror : str, optional
+        Another base URL that has the same files.
+
+    Returns
+    -------
+    Path
+        The file NAME.npz.
+
+    Raises
+    ------
+    LimbeckError
+        If the name is unknown, LIMBECK_DATA is not set, or the download fails a check.
+    """
     if name not in DOWNLOADS:
-        raise LimbeckError(f"no public home is known for {name!r}; {did_you_mean(name, DOWNLOADS)}")
+        raise LimbeckError(f"no download is known for {name!r}; {did_you_mean(name, DOWNLOADS)}")
     folder = data_folder()
     if folder is None:
-        raise LimbeckError("LIMBECK_DATA is not set: name the folder that data sets go to")
+        raise LimbeckError("LIMBECK_DATA is not set: set it to the folder for data sets")
     return fetch(name, DOWNLOADS[name], folder, mirror)
 
 
 def fetch(
     name: str, download: Download, folder: Path, mirror: str | None = None, timeout: float = SECONDS_OF_SILENCE
 ) -> Path:
-    """Download, check and convert; the file appears whole or not at all."""
+    """Download a data set, check it, and convert it. The final file is written atomically.
+
+    Parameters
+    ----------
+    name : str
+        Stem of the final file.
+    download : Download
+        Where the files are, and how to convert them.
+    folder : Path
+        Folder of the final file.
+    mirror : str, optional
+        Another base URL that has the same files.
+    timeout : float
+        Seconds without data after which the download fails.
+
+    Returns
+    -------
+    Path
+        The file NAME.npz in `folder`.
+    """
     home = (mirror or download.home).rstrip("/") + "/"
     if not home.startswith(("http://", "https://")):
-        raise LimbeckError(f"{home} is not an address: write http://... or https://...")
+        raise LimbeckError(f"{home} is not a URL: write http://... or https://...")
     try:
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as temporary:
             files = {file: _fetched(home, file, md5, Path(temporary), timeout) for file, md5 in download.files.items()}
@@ -58,10 +107,10 @@ def _converted(name: str, download: Download, files: Mapping[str, Path], home: s
     try:
         arrays = download.convert(files)
     except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:
-        raise LimbeckError(f"{name}: what {home} sent is not the data set: {error}") from error
+        raise LimbeckError(f"{name}: the files from {home} cannot be read as this data set: {error}") from error
     for part, count in download.rows.items():
         if (found := len(arrays[f"x_{part}"])) != count:
-            raise LimbeckError(f"{name}: {home} sent {found} {part} rows, the data set has {count}")
+            raise LimbeckError(f"{name}: {found} {part} rows came from {home}; the data set has {count}")
     return arrays
 
 
@@ -80,7 +129,7 @@ def _fetched(home: str, file: str, md5: str | None, folder: Path, timeout: float
         reason = " ".join(str(error).split())[:200]
         raise LimbeckError(f"cannot fetch {home}{file}: {reason}") from error
     except ValueError as error:
-        raise LimbeckError(f"{home}{file} is not what it should be (MD5 {md5}): corrupt or truncated") from error
+        raise LimbeckError(f"{home}{file} is corrupt or truncated: its MD5 sum is not {md5}") from error
 
 
 def _mnist(files: Mapping[str, Path]) -> dict[str, Array]:
@@ -108,7 +157,7 @@ def _svmlight(train: str, test: str, features: int) -> Convert:
 
 
 def _cifar(archive: str, train: list[str], test: str, labels: tuple[str, ...]) -> Convert:
-    """The binary version: a record is its labels and then 3 x 32 x 32 bytes. The last label is the class."""
+    """Reader of the binary version: each record has its labels, then 3 x 32 x 32 bytes. The last label is the class."""
 
     def convert(files: Mapping[str, Path]) -> dict[str, Array]:
         with tarfile.open(files[archive]) as tar:

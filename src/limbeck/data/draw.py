@@ -1,4 +1,4 @@
-"""Which rows are private, public and test: always disjoint, drawn by the seed."""
+"""Drawing public, test and private rows from data sets: always disjoint, determined by the seed."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,17 +15,31 @@ Part = Literal["train", "test"]
 
 @dataclass(frozen=True, slots=True)
 class FromFile:
-    """All rows of a file of the user's own."""
+    """All rows of one of the user's files.
+
+    Parameters
+    ----------
+    path : str
+        Path of the file, relative to the experiment's file.
+    """
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How many rows (a whole number, or a fraction as a share) from which part of which data set.
+    """A number of rows to draw from one part of a data set.
 
-    `name` None means the experiment's own data set. Public rows of another set come with `labels` where that says
-    what their classes are: `shared` with the private rows, or `own` ones beside them in one space of outputs.
+    Parameters
+    ----------
+    amount : int or float
+        Number of rows (int), or share of the part's rows (float in (0, 1]).
+    part : {"train", "test"}
+        Training rows, or official test rows.
+    name : str, optional
+        Data set to draw from; by default the experiment's own.
+    labels : {"shared", "own"}, optional
+        Classes of public rows of another set: those of the private rows (shared), or additional ones (own).
     """
 
     amount: int | float
@@ -36,9 +50,18 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class DrawnParts:
-    """A data set cut in three; `private` are row numbers, still to be dealt to parties.
+    """Private, public and test rows of a data set.
 
-    Labels of private rows are numbers into the data set's own classes, the others' into `classes`.
+    Parameters
+    ----------
+    private : array of shape (rows,)
+        Indices of the private rows. They are not yet split among parties.
+    public : Rows or None
+        Public rows, labelled by `classes`.
+    test : Rows or None
+        Test rows, labelled by `classes`.
+    classes : tuple of str
+        All classes. Labels of private rows are indices into the data set's own classes instead.
     """
 
     private: Array
@@ -48,7 +71,7 @@ class DrawnParts:
 
 
 class _Pool:
-    """The rows of one part of one data set, handed out once each in a random order."""
+    """Rows of one part of one data set, in random order; each is taken at most once."""
 
     def __init__(self, data: DataSet, part: Part, seed: int) -> None:
         self.data, self.part = data, part
@@ -58,11 +81,11 @@ class _Pool:
     def take(self, amount: int | float, key: str) -> Rows:
         count = count_of(amount, self.size)
         if not len(self.remaining):
-            raise LimbeckError(f"data.{key}: no {self.part} rows of {self.data.name} are free")
+            raise LimbeckError(f"data.{key}: no {self.part} rows of {self.data.name} are left")
         if not 1 <= count <= len(self.remaining):
             raise LimbeckError(
                 f"data.{key} = {amount} is {count} rows: {self.data.name} has {self.size} {self.part} rows, "
-                f"{len(self.remaining)} of them free; choose from 1 to {len(self.remaining)}, or a share"
+                f"{len(self.remaining)} of them left; use 1 to {len(self.remaining)}, or a share"
             )
         taken, self.remaining = np.split(self.remaining, [count])
         return self.rows(taken)
@@ -75,32 +98,93 @@ class _Pool:
 
 
 def order(size: int, name: str, part: Part, seed: int) -> Array:
-    """The order in which the rows of a part are handed out: public rows first."""
+    """Random order in which the rows of a part are drawn.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows.
+    name : str
+        Name of the data set.
+    part : {"train", "test"}
+        Part of the data set.
+    seed : int
+        Seed of the experiment.
+
+    Returns
+    -------
+    array of shape (rows,)
+        A permutation of the row indices; public rows are drawn first.
+    """
     return stream(seed, "draw", name, part).permutation(size)
 
 
 def count_of(amount: int | float, size: int) -> int:
-    """How many rows a number or a share of them is; 0 for a share that is none."""
+    """Number of rows that an amount means.
+
+    Parameters
+    ----------
+    amount : int or float
+        Number of rows (int), or share of them (float).
+    size : int
+        Number of rows there are.
+
+    Returns
+    -------
+    int
+        Number of rows; 0 for a float outside (0, 1].
+
+    Examples
+    --------
+    >>> count_of(20, 50), count_of(0.5, 50), count_of(2.0, 50)
+    (20, 25, 0)
+    """
     if isinstance(amount, int):
         return amount
     return int(amount * size) if 0 < amount <= 1 else 0
 
 
 def draw_parts(data: DataSet, public: Draw | None, test: Draw | None, seed: int) -> DrawnParts:
-    """Public rows first, then test rows, then the rest is private; without `test` the official test rows serve."""
+    """Draw public rows, then test rows; the remaining training rows are private.
+
+    Parameters
+    ----------
+    data : DataSet
+        The experiment's data set.
+    public : Draw or None
+        Which rows are public.
+    test : Draw or None
+        Which rows are test rows; by default the remaining official test rows.
+    seed : int
+        Seed of the experiment.
+
+    Returns
+    -------
+    DrawnParts
+        The three parts, without common rows.
+
+    Examples
+    --------
+    >>> from limbeck.data.sets import load
+    >>> parts = draw_parts(load("iris"), Draw(30), Draw(0.2), seed=0)
+    >>> len(parts.public), len(parts.test), len(parts.private)
+    (30, 30, 90)
+    """
     pools: dict[tuple[str, Part], _Pool] = {}
 
     def pool(draw: Draw, key: str) -> _Pool:
         source = data if draw.name in (None, data.name) else _fitting(load(str(draw.name)), data, key)
         if draw.labels == "shared":
-            source = source.numbered(data.classes, f', which {data.name} does not: say data.{key}.labels = "own"')
+            source = source.numbered(data.classes, f', which {data.name} does not; use data.{key}.labels = "own"')
         return pools.setdefault((source.name, draw.part), _Pool(source, draw.part, seed))
 
     public_rows = pool(public, "public").take(public.amount, "public") if public else None
     test_rows = pool(test, "test").take(test.amount, "test") if test else pool(Draw(0, "test"), "test").rest()
     private = pool(Draw(0), "private").remaining
     if not len(private):
-        raise LimbeckError(f"data.public and data.test take all {len(data.x)} rows of {data.name}; none is private")
+        raise LimbeckError(
+            f"data.public and data.test take all {len(data.x)} rows of {data.name}; leave some for the parties"
+        )
     classes = data.classes
     if public and public.labels == "own":
         other = pool(public, "public").data
@@ -111,7 +195,9 @@ def draw_parts(data: DataSet, public: Draw | None, test: Draw | None, seed: int)
 
 def _fitting(other: DataSet, data: DataSet, key: str) -> DataSet:
     if other.shares_rows_with(data):
-        raise LimbeckError(f"data.{key}: rows of {other.name} are rows of {data.name} too: private ones would be shown")
+        raise LimbeckError(
+            f"data.{key}: rows of {other.name} are rows of {data.name} too: private rows would be disclosed"
+        )
     if other.x.shape[1:] != data.x.shape[1:]:
         raise LimbeckError(
             f"data.{key}: rows of {other.name} have the shape {other.x.shape[1:]}, "

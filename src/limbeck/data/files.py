@@ -1,6 +1,6 @@
-"""A user's own files: CSV and Parquet as tables of named columns.
+"""CSV and Parquet files as tables of named columns.
 
-The text of a CSV file stays text: what it means is for the schema to say, which all parties share.
+Values of a CSV file stay text. The schema, which all parties share, turns them into numbers.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,20 @@ from limbeck.protocol.rows import Array
 SUFFIXES = (".csv", ".parquet")
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL"})
 
-TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # as Parquet's truth values are written
+TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # Parquet's Booleans become true, false
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns by name: objects that are text or None, or float64 with NaN for what is missing."""
+    """Table of named columns.
+
+    Parameters
+    ----------
+    where : str
+        The file, for error messages.
+    columns : mapping of str to array of shape (rows,)
+        Text columns of dtype object (None for a missing value), or numbers as float64 (NaN for a missing value).
+    """
 
     where: str
     columns: Mapping[str, Array]
@@ -30,26 +38,45 @@ class Table:
         return len(next(iter(self.columns.values())))
 
     def column(self, name: str) -> Array:
+        """Column of a name, or an error that lists similar names."""
         if name not in self.columns:
             raise LimbeckError(f"{self.where} has no column {name!r}; {did_you_mean(name, self.columns)}")
         return self.columns[name]
 
     def without(self, *names: str) -> "Table":
+        """Copy without some columns; a name that is not there is ignored."""
         return Table(self.where, {key: value for key, value in self.columns.items() if key not in names})
 
     def renamed(self, old: str, new: str) -> "Table":
-        """The same with another name for one column, which must be there."""
+        """Copy with another name for one column, which must exist."""
         self.column(old)
         return Table(self.where, {new if key == old else key: value for key, value in self.columns.items()})
 
     def take(self, index: Array) -> "Table":
+        """Copy with the rows of these indices."""
         return Table(self.where, {key: value[index] for key, value in self.columns.items()})
 
 
 def read_table(path: Path) -> Table:
-    """The table in a CSV or Parquet file."""
+    """Read a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+        A file whose name ends in .csv or .parquet.
+
+    Returns
+    -------
+    Table
+        All columns. Values of a CSV file are text.
+
+    Raises
+    ------
+    LimbeckError
+        If the file cannot be read, has no rows, repeats a column, or has values that are neither numbers nor text.
+    """
     if path.suffix.lower() not in SUFFIXES:
-        raise LimbeckError(f"{path}: not a file of a known kind; known: {', '.join(SUFFIXES)}")
+        raise LimbeckError(f"{path}: unknown kind of file; known: {', '.join(SUFFIXES)}")
     try:
         import pyarrow
         from pyarrow import parquet
@@ -63,7 +90,7 @@ def read_table(path: Path) -> Table:
         raise LimbeckError(f"{path} is not readable: {str(error).splitlines()[0]}") from error
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
-        raise LimbeckError(f"{path}: the column {repeated[0]!r} stands twice")
+        raise LimbeckError(f"{path}: the column {repeated[0]!r} occurs twice; rename one")
     if not arrow.num_rows:
         raise LimbeckError(f"{path} has no rows")
     return Table(str(path), {name: _plain(path, name, arrow.column(name)) for name in names})
@@ -80,7 +107,7 @@ def _read_csv(path: Path) -> Any:
 
 
 def _plain(path: Path, name: str, column: Any) -> Array:
-    """Numbers as float64; text and truth values as objects."""
+    """Numbers as float64; text and Booleans as objects."""
     import pyarrow as pa
     from pyarrow import types
 

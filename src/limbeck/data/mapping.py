@@ -1,4 +1,4 @@
-"""Large arrays as files that processes share instead of copying."""
+"""Large arrays as memory-mapped files, which processes share instead of copying."""
 
 import hashlib
 import os
@@ -16,7 +16,20 @@ LARGE = 64 * 2**20
 
 
 def mapped(x: Array, cache: Path) -> Array:
-    """The array itself when small; else the same values in a file of the cache, named by their content."""
+    """Memory-mapped copy of a large array.
+
+    Parameters
+    ----------
+    x : array
+        Any array.
+    cache : Path
+        Folder for the file, whose name is the content hash.
+
+    Returns
+    -------
+    array
+        `x` itself if it has fewer than `LARGE` bytes or is mapped already; else the same values, mapped from the file.
+    """
     if getattr(x, "_mmap", None) is not None or x.nbytes < LARGE:
         return x
     file = cache / f"{content_hash(x)}.npy"
@@ -28,7 +41,22 @@ def mapped(x: Array, cache: Path) -> Array:
 
 
 def unpacked(archive: Path, key: str, cache: Path) -> Array | None:
-    """A large array of an NPZ file, unpacked once into the cache; None when it is small."""
+    """Memory-mapped array of an NPZ file, unpacked once into the cache.
+
+    Parameters
+    ----------
+    archive : Path
+        An NPZ file.
+    key : str
+        Name of the array.
+    cache : Path
+        Folder for the unpacked file.
+
+    Returns
+    -------
+    array or None
+        The mapped array; None if it has fewer than `LARGE` bytes.
+    """
     with zipfile.ZipFile(archive) as members:
         member = members.getinfo(f"{key}.npy")
         if member.file_size < LARGE:
@@ -43,5 +71,5 @@ def unpacked(archive: Path, key: str, cache: Path) -> Array | None:
 
 
 def cache_of(folder: Path | None) -> Path:
-    """The cache beside the data sets, or a temporary one where there is no data folder."""
+    """Cache folder: `.cache` in the data folder, or a temporary folder of the user if there is none."""
     return folder / ".cache" if folder else Path(tempfile.gettempdir()) / f"limbeck-cache-{os.getuid()}"

@@ -1,7 +1,7 @@
-"""Rows from users' own files: one file that is split among parties, or one file a party.
+"""Rows from the user's own files: one file that is split among the parties, or one file for each party.
 
-Tables (CSV, Parquet) become numbers by a schema, which comes from the public rows or a file; NPZ files hold numbers
-already, as `x_train` and `y_train`; an NPY file holds public rows.
+A schema turns tables (CSV, Parquet) into numbers. It comes from the public rows or from a file. NPZ files have numbers
+already, as `x_train` and `y_train`. An NPY file has public rows.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,23 @@ UNNAMED = ", which data.classes does not name"
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where the rows lie, and how to read them: the key of the label, and a schema file where there is one."""
+    """Paths of the user's files, and how to read them.
+
+    Parameters
+    ----------
+    private : sequence of Path
+        Files of private rows.
+    label : str, optional
+        Column of tables that has the classes.
+    classes : tuple of str, optional
+        All classes, in order; by default those of the private and test rows.
+    schema : Path, optional
+        Schema file; by default the schema comes from the public rows.
+    public : Path, optional
+        File of public rows.
+    test : Path, optional
+        File of test rows.
+    """
 
     private: Sequence[Path]
     label: str | None = None
@@ -34,27 +50,61 @@ class Files:
 
     @property
     def are_arrays(self) -> bool:
+        """Whether all files are NPZ or NPY files; an error if only some are."""
         kinds = {path.suffix.lower() in ARRAYS for path in (*self.private, self.public, self.test) if path}
         if len(kinds) > 1:
-            raise LimbeckError("data: NPZ files and tables cannot be mixed in one federation")
+            raise LimbeckError("data: NPZ files and tables cannot be mixed in one experiment; use one kind")
         return kinds == {True}
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionedRows:
-    """Who holds what: each party's rows, the public rows and the test rows; and the schema of tables."""
+    """All rows of an experiment: those of each party, the public rows and the test rows.
+
+    Parameters
+    ----------
+    classes : tuple of str
+        All classes; labels are indices into them.
+    private : list of Rows
+        Private rows of each party.
+    public : Rows or None
+        Public rows; their labels are 0 where they are unknown.
+    test : Rows or None
+        Test rows.
+    schema : Schema, optional
+        Schema, if the rows come from tables.
+    classes_are_private : bool
+        Whether the classes were read from the labels of private rows.
+    public_is_labelled : bool
+        Whether the labels of the public rows are known.
+    """
 
     classes: tuple[str, ...]
     private: list[Rows]
     public: Rows | None
     test: Rows | None
     schema: Schema | None = None
-    classes_are_private: bool = False  # read off the labels of private rows
+    classes_are_private: bool = False
     public_is_labelled: bool = False
 
 
 def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> PartitionedRows:
-    """All rows as numbers; `public` says which rows of a single private file will be public."""
+    """Read all files and turn their rows into numbers.
+
+    Parameters
+    ----------
+    files : Files
+        Paths, and how to read them.
+    public : Draw, optional
+        Rows of a single private file that will become public; they give the schema if there is no public file.
+    seed : int
+        Seed of the experiment.
+
+    Returns
+    -------
+    PartitionedRows
+        One element of `private` for each file.
+    """
     return _arrays(files) if files.are_arrays else _tables(files, public, seed)
 
 
@@ -62,7 +112,7 @@ def _tables(files: Files, public: Draw | None, seed: int) -> PartitionedRows:
     schema = read_schema(files.schema) if files.schema else None
     label = files.label or (schema.label if schema else None)
     if label is None:
-        raise LimbeckError("data.label is missing: name the column that holds the classes")
+        raise LimbeckError("data.label is missing: name the column that has the classes")
     private = [read_table(path) for path in files.private]
     test = read_table(files.test) if files.test else None
     whole = test if public and public.part == "test" else private[0]
@@ -85,9 +135,11 @@ def _tables(files: Files, public: Draw | None, seed: int) -> PartitionedRows:
 
 
 def _drawn(table: Table | None, own_name: str, public: Draw | None, seed: int) -> Table | None:
-    """The rows of a file that `cut` will hand out as public; the private file's name is the data set's."""
+    """The rows of a table that `draw_parts` will draw as public; the data set has the name of the private file."""
     if public is not None and public.name is not None:
-        raise LimbeckError(f"data.public: rows of the data set {public.name!r} cannot join a table")
+        raise LimbeckError(
+            f"data.public: the private rows are a table, so public rows cannot come from the data set {public.name!r}"
+        )
     if public is None or table is None:
         return None
     count = count_of(public.amount, len(table))
@@ -97,22 +149,52 @@ def _drawn(table: Table | None, own_name: str, public: Draw | None, seed: int) -
 
 
 def public_rows(path: Path, schema: Schema | None) -> Rows:
-    """A file of public rows; NPZ files may bring labels, which count where everybody agreed on that."""
+    """Read a file of public rows.
+
+    Parameters
+    ----------
+    path : Path
+        A table, or an NPZ or NPY file.
+    schema : Schema or None
+        Schema of a table; None for arrays.
+
+    Returns
+    -------
+    Rows
+        Public rows. Labels of an NPZ file are used only if all parties agreed to that; without labels they are 0.
+    """
     if schema is not None:
         return _unlabelled(read_table(path), schema)
     if path.suffix.lower() not in ARRAYS:
-        raise LimbeckError(f"{path} is a table, but no schema was agreed on")
+        raise LimbeckError(f"{path} is a table, but the consortium has no schema; use an NPZ or NPY file")
     data = load_file(path)
     return Rows(as_float(data.x), data.y)
 
 
 def private_rows(path: Path, classes: Sequence[str], schema: Schema | None, label: str | None = None) -> Rows:
-    """A party's own file, its classes numbered as the consortium has them; `label` is its own name of their column."""
+    """Read a party's private rows.
+
+    Parameters
+    ----------
+    path : Path
+        A table or an NPZ file.
+    classes : sequence of str
+        Classes of the consortium, in order.
+    schema : Schema or None
+        Schema of a table; None for arrays.
+    label : str, optional
+        The party's own name of the label column, if it differs from the schema's.
+
+    Returns
+    -------
+    Rows
+        Rows with class numbers of the consortium.
+    """
     if schema is not None:
         table = read_table(path)
         return _labelled(table.renamed(label, schema.label) if label else table, schema)
     if path.suffix.lower() != ".npz":
-        raise LimbeckError(f"{path}: the consortium's rows are arrays: give an NPZ file with x_train and y_train")
+        raise LimbeckError(f"{path}: the consortium uses arrays: give an NPZ file with x_train and y_train")
     return load_file(path).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
 
 
@@ -145,6 +227,6 @@ def _arrays(files: Files) -> PartitionedRows:
 
 
 def _by_number(name: str) -> tuple[bool, float, str]:
-    """Numbers by size, then text by letters."""
+    """Sort key: numbers by value, then text alphabetically."""
     number = name.lstrip("-").isdigit()
     return (not number, float(name) if number else 0.0, name)

@@ -1,8 +1,8 @@
-"""The schema: how rows of a table become numbers, by one rule that all parties share.
+"""The schema: one rule, shared by all parties, that turns the rows of a table into numbers.
 
-A column whose public values are all numbers is a number; a missing one becomes the median of the public rows. Any other
-column is a category: one column of 0 and 1 for each value that the public rows (or a schema file) hold; other values
-and missing ones are zeros.
+A column whose public values are all numbers is numeric. A missing number becomes the median of the public rows. Any
+other column is categorical. It becomes one column of 0 and 1 for each value of the public rows (or of a schema file).
+Other values and missing values are all zeros.
 """
 
 import json
@@ -26,32 +26,56 @@ MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A column of numbers; `missing` stands where there is none."""
+    """Numeric column.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    missing : float
+        Replacement for missing numbers.
+    kind : "number"
+        Kind of the column in a schema file.
+    """
 
     name: str
     missing: Annotated[float, Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32, allow_inf_nan=False)]
     kind: Literal["number"] = "number"
 
     def encode(self, table: Table) -> Array:
+        """Numbers of the column as an array of shape (rows, 1)."""
         values = _numbers(table.column(self.name))
         if isinstance(values, str):
             raise LimbeckError(f"{table.where}: the column {self.name!r} holds text ({values!r}), not numbers")
         wild = np.abs(values) > MAX_FLOAT32
         if wild.any():
             row = wild.argmax()
-            raise LimbeckError(f"{table.where}: the column {self.name!r} holds {values[row]} in row {row}: too large")
+            raise LimbeckError(
+                f"{table.where}: the column {self.name!r} holds {values[row]} in row {row}: too large for float32"
+            )
         return np.where(np.isnan(values), self.missing, values)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """A column of text; `values` are the categories that count."""
+    """Categorical column.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    values : tuple of str
+        Known categories.
+    kind : "category"
+        Kind of the column in a schema file.
+    """
 
     name: str
     values: tuple[str, ...]
     kind: Literal["category"] = "category"
 
     def encode(self, table: Table) -> Array:
+        """One-hot encoding of the column, of shape (rows, categories); unknown values are all zeros."""
         text = _text(table.column(self.name))
         position = {value: i for i, value in enumerate(self.values)}
         encoded = np.zeros((len(text), len(self.values)))
@@ -62,7 +86,26 @@ class Category:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The columns in order, the label's name and its classes in order."""
+    """Rule that turns the rows of a table into numbers.
+
+    Parameters
+    ----------
+    columns : tuple of Number or Category
+        Feature columns, in order.
+    label : str
+        Name of the label column.
+    classes : tuple of str
+        Classes, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = Table("a.csv", {"age": np.array([20.0, np.nan]), "job": np.array(["nurse", "cook"], object)})
+    >>> schema = Schema((Number("age", 35.0), Category("job", ("cook", "nurse"))), "income", ("low", "high"))
+    >>> schema.encode(table)
+    array([[20.,  0.,  1.],
+           [35.,  1.,  0.]], dtype=float32)
+    """
 
     columns: tuple[Annotated[Number | Category, Field(discriminator="kind")], ...]
     label: str
@@ -75,10 +118,26 @@ class Schema:
             if repeated := [name for name, times in Counter(given).items() if times > 1]:
                 raise LimbeckError(f"the schema's {kind} hold {repeated[0]!r} twice")
         if not names:
-            raise LimbeckError(f"the schema has no column beside the label {self.label!r}")
+            raise LimbeckError(f"the schema has no column other than the label {self.label!r}")
 
     def encode(self, table: Table) -> Array:
-        """[rows, features] float32; other columns than the schema's are an error that names file and column."""
+        """Features of a table.
+
+        Parameters
+        ----------
+        table : Table
+            A table with all columns of the schema, with or without the label.
+
+        Returns
+        -------
+        float32 array of shape (rows, features)
+            Encoded columns, in the order of the schema.
+
+        Raises
+        ------
+        LimbeckError
+            If a column is missing, is not in the schema, or has text instead of numbers.
+        """
         rows = table.without(self.label)
         known = {column.name for column in self.columns}
         extra = [name for name in rows.columns if name not in known]
@@ -87,7 +146,20 @@ class Schema:
         return np.concatenate([column.encode(rows) for column in self.columns], axis=1).astype(np.float32)
 
     def numbers_of(self, labels: Array, where: str) -> Array:
-        """Labels as class numbers; 1 and 1.0 are one class."""
+        """Class numbers of labels; 1 and 1.0 are the same class.
+
+        Parameters
+        ----------
+        labels : array of shape (rows,)
+            Labels as text.
+        where : str
+            The file, for error messages.
+
+        Returns
+        -------
+        int64 array of shape (rows,)
+            Indices into `classes`.
+        """
         number: dict[str, int] = {name: i for i, name in enumerate(self.classes)}
         if _are_numbers(np.array(self.classes, object)) and _are_numbers(labels):
             value = {float(name): i for name, i in number.items()}
@@ -99,11 +171,13 @@ class Schema:
         return np.array([number[name] for name in labels], np.int64)
 
     def to_json(self) -> str:
+        """Text of a schema file."""
         columns = [{"kind": column.kind, **asdict(column)} for column in self.columns]
         return json.dumps({"label": self.label, "classes": self.classes, "columns": columns}, indent=1)
 
     @staticmethod
     def from_json(text: str, where: str) -> "Schema":
+        """Schema from the text of a schema file; `where` names the file in error messages."""
         try:
             return TypeAdapter(Schema).validate_json(text)
         except ValidationError as error:
@@ -111,13 +185,41 @@ class Schema:
 
 
 def schema_of(public: Table, label: str, classes: Sequence[str]) -> Schema:
-    """The schema that the public rows give."""
+    """Schema from the public rows.
+
+    Parameters
+    ----------
+    public : Table
+        Public rows, with or without the label column.
+    label : str
+        Name of the label column.
+    classes : sequence of str
+        Classes, in order.
+
+    Returns
+    -------
+    Schema
+        Rule for all tables of the same columns.
+    """
     columns = public.without(label).columns
     return Schema(tuple(_learned(public.where, *column) for column in columns.items()), label, tuple(classes))
 
 
 def labels_of(table: Table, label: str) -> Array:
-    """The labels as text; a row without one is an error."""
+    """Labels of a table as text.
+
+    Parameters
+    ----------
+    table : Table
+        A table.
+    label : str
+        Name of the label column.
+
+    Returns
+    -------
+    object array of shape (rows,)
+        Labels. A row without a label is an error.
+    """
     values = _text(table.column(label))
     missing = np.array([value is None for value in values])
     if missing.any():
@@ -126,7 +228,26 @@ def labels_of(table: Table, label: str) -> Array:
 
 
 def classes_of(tables: Sequence[Table], label: str) -> tuple[str, ...]:
-    """All classes in order, numbers by size; text in one file and numbers in another is an error."""
+    """Classes of several tables, sorted.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        Tables with labels. They must agree on whether labels are numbers or text.
+    label : str
+        Name of the label column.
+
+    Returns
+    -------
+    tuple of str
+        Classes; numbers are sorted by value, text alphabetically.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> classes_of([Table("a.csv", {"y": np.array(["10", "2", "2.0"], object)})], "y")
+    ('2', '10')
+    """
     kinds = {table.where: _are_numbers(labels_of(table, label)) for table in tables}
     first = tables[0].where
     for where, numbers in kinds.items():
@@ -143,6 +264,7 @@ def classes_of(tables: Sequence[Table], label: str) -> tuple[str, ...]:
 
 
 def read_schema(path: Path) -> Schema:
+    """Read a schema file (JSON)."""
     with reading(path):
         return Schema.from_json(path.read_text(encoding="utf-8"), str(path))
 
@@ -154,12 +276,15 @@ def _learned(where: str, name: str, values: Array) -> Number | Category:
         return Number(name, float(np.median(known)) if len(known) else 0.0)
     categories = sorted({value for value in values if value is not None})
     if len(categories) > MAX_CATEGORIES:
-        raise LimbeckError(f"{where}: the column {name!r} holds {len(categories)} different texts; is it a category?")
+        raise LimbeckError(
+            f"{where}: the column {name!r} holds {len(categories)} different texts; "
+            f"a category has at most {MAX_CATEGORIES}"
+        )
     return Category(name, tuple(categories))
 
 
 def _numbers(values: Array) -> Array | str:
-    """Values as float64 with NaN for what is missing; or the first text that is no number."""
+    """Values as float64, NaN where one is missing; or the first text that is not a number."""
     if values.dtype != object:
         return values
     numbers = np.full(len(values), np.nan)
@@ -177,7 +302,7 @@ def _are_numbers(labels: Array) -> bool:
 
 
 def _text(values: Array) -> Array:
-    """Values as text: whole numbers without a point; nothing stays None."""
+    """Values as text: whole numbers without a decimal point, None where one is missing."""
     if values.dtype == object:
         return values
     return np.array([f"{value:.15g}" if value == value else None for value in values], dtype=object)

@@ -1,4 +1,4 @@
-"""Named data sets: scikit-learn's own, and NAME.npz files in the folder LIMBECK_DATA."""
+"""Named data sets: those of scikit-learn, and NAME.npz files in the folder that LIMBECK_DATA names."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,30 @@ Labels = Literal["own", "shared"]
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Training rows, official test rows where there are any, and groups such as each row's writer.
+    """A data set with its classes and groups.
 
-    `x` stays as stored; `rows` makes float32 of it. `y` holds numbers into `classes`.
+    Parameters
+    ----------
+    name : str
+        Name of the set.
+    x : array of shape (rows, ...)
+        Training rows as stored; the method `rows` converts them to float32.
+    y : array of shape (rows,)
+        Labels, as indices into `classes`.
+    classes : tuple of str
+        All classes.
+    test_x : array of shape (test rows, ...), optional
+        Official test rows.
+    test_y : array of shape (test rows,), optional
+        Labels of the official test rows.
+    groups : mapping of str to array of shape (rows,)
+        Groups of the training rows, for example the writer of each row.
+    whole : str
+        The stored set that the rows belong to.
+    parts : frozenset of str, optional
+        Classes of the stored set that the rows belong to; by default all.
+    joined : tuple of DataSet
+        The sets that this one joins, if there are several.
     """
 
     name: str
@@ -38,12 +59,12 @@ class DataSet:
     test_x: Array | None = None
     test_y: Array | None = None
     groups: Mapping[str, Array] = field(default_factory=dict)
-    whole: str = ""  # the stored set that these are rows of
-    parts: frozenset[str] | None = None  # the stored classes of it; None for all
-    joined: tuple["DataSet", ...] = ()  # the sets that these are the rows of, where there are several
+    whole: str = ""
+    parts: frozenset[str] | None = None
+    joined: tuple["DataSet", ...] = ()
 
     def shares_rows_with(self, other: "DataSet") -> bool:
-        """Whether a stored row may be in both."""
+        """Whether both sets may contain the same stored row."""
         if self.joined:
             return any(part.shares_rows_with(other) for part in self.joined)
         if other.joined:
@@ -53,7 +74,20 @@ class DataSet:
         return self.parts is None or other.parts is None or bool(self.parts & other.parts)
 
     def numbered(self, classes: Sequence[str], lack: str = "") -> "DataSet":
-        """The same rows, numbered by classes that hold their own; where they do not, `lack` ends the complaint."""
+        """Copy whose labels are indices into other classes.
+
+        Parameters
+        ----------
+        classes : sequence of str
+            New classes; they must include those of the set.
+        lack : str
+            End of the error message if they do not.
+
+        Returns
+        -------
+        DataSet
+            The same rows with new labels.
+        """
         for name in self.classes:
             if name not in classes:
                 raise LimbeckError(f"{self.name} holds the class {name!r}{lack}")
@@ -62,24 +96,35 @@ class DataSet:
         return replace(self, classes=tuple(classes), y=numbers[self.y], test_y=test_y)
 
     def rows(self, index: Any = ...) -> Rows:
+        """Training rows of these indices as float32; by default all."""
         return Rows(as_float(self.x[index]), self.y[index])
 
     def test_rows(self, index: Any = ...) -> Rows:
+        """Official test rows of these indices as float32; by default all."""
         assert self.test_x is not None
         assert self.test_y is not None
         return Rows(as_float(self.test_x[index]), self.test_y[index])
 
     @property
     def official_test(self) -> int:
-        """How many official test rows there are."""
+        """Number of official test rows."""
         return 0 if self.test_x is None else len(self.test_x)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Some classes of a stored set, each made of one stored class or of several; bytes inverted where told.
+    """Some classes of a stored set, each made of one or several stored classes.
 
-    FEMNIST's ink and paper are exchanged against MNIST's. The stored classes remain as the group `subclass`.
+    The stored classes remain available as the group `subclass`.
+
+    Parameters
+    ----------
+    whole : str
+        Name of the stored set.
+    classes : mapping of str to tuple of str
+        Stored classes of each class of the view.
+    inverted : bool
+        Invert byte images. Ink and paper are the other way round in FEMNIST than in MNIST.
     """
 
     whole: str
@@ -87,6 +132,7 @@ class View:
     inverted: bool = False
 
     def of(self, data: DataSet) -> DataSet:
+        """Rows of a stored set that belong to the view, with the view's classes."""
         names = [name for name, parts in self.classes.items() if set(parts) & set(data.classes)]
         number = {stored: position for position, name in enumerate(names) for stored in self.classes[name]}
         renumbered = np.array([number.get(stored, -1) for stored in data.classes])
@@ -129,7 +175,23 @@ VIEWS = {
 
 
 def as_float(x: Array) -> Array:
-    """Rows as float32; images of bytes are scaled to [0, 1]."""
+    """Rows as float32; byte images are scaled to [0, 1].
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        Rows as stored.
+
+    Returns
+    -------
+    float32 array of shape (rows, ...)
+        The same rows. Bytes with more than one dimension per row count as images.
+
+    Examples
+    --------
+    >>> as_float(np.array([[[0, 51, 255]]], np.uint8))
+    array([[[0. , 0.2, 1. ]]], dtype=float32)
+    """
     if x.dtype == np.float32:
         return x
     rows = np.asarray(x, np.float32)
@@ -137,25 +199,42 @@ def as_float(x: Array) -> Array:
 
 
 def data_folder() -> Path | None:
-    """The folder that LIMBECK_DATA names, or None when it is not set."""
+    """Folder that the environment variable LIMBECK_DATA names; None if it is not set."""
     named = os.environ.get("LIMBECK_DATA")
     if not named:
         return None
     folder = Path(named)
     if not folder.is_dir():
-        raise LimbeckError(f"LIMBECK_DATA names {named!r}, which is not a folder")
+        raise LimbeckError(f"LIMBECK_DATA is {named!r}, which is not a folder")
     return folder
 
 
 def names() -> list[str]:
-    """Every data set that `load` knows here and now: the embedded ones first."""
+    """Names of all data sets that `load` can load now, embedded sets first."""
     folder = data_folder()
     stored = sorted(path.stem for path in folder.glob("*.npz")) if folder else []
     return [*EMBEDDED, *stored, *(view for view in VIEWS if VIEWS[view].whole in stored)]
 
 
 def load(name: str) -> DataSet:
-    """The named data set, checked: matching lengths, whole-number labels, no NaN and no infinity."""
+    """Load a data set by name, and check it.
+
+    Parameters
+    ----------
+    name : str
+        An embedded set, a stored set, or a view of one.
+
+    Returns
+    -------
+    DataSet
+        A set whose rows and labels have matching lengths and no NaN or infinity.
+
+    Examples
+    --------
+    >>> iris = load("iris")
+    >>> iris.x.shape, iris.classes
+    ((150, 4), ('setosa', 'versicolor', 'virginica'))
+    """
     if name in EMBEDDED:
         return _embedded(name)
     if name in VIEWS:
@@ -165,16 +244,26 @@ def load(name: str) -> DataSet:
 
 
 def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
-    """Several sets as one; the group `domain` tells which set a row is of.
+    """Join several data sets into one, with a group `domain` for the set of each row.
 
-    Classes of one name are one class (`shared`), or every set's are its `own`.
+    Parameters
+    ----------
+    sets : sequence of DataSet
+        Sets of the same row shape, without common rows.
+    labels : {"shared", "own"}
+        Classes of one name are one class (shared), or every set has its own classes (own).
+
+    Returns
+    -------
+    DataSet
+        All rows.
     """
     for one, other in combinations(sets, 2):
         if one.x.shape[1:] != other.x.shape[1:]:
             shapes = f"have the shape {other.x.shape[1:]}, those of {one.name} {one.x.shape[1:]}"
             raise LimbeckError(f"data.name: rows of {other.name} {shapes}")
         if other.shares_rows_with(one):
-            raise LimbeckError(f"data.name: rows of {other.name} are rows of {one.name} too")
+            raise LimbeckError(f"data.name: rows of {other.name} are rows of {one.name} too; name only one of them")
     if labels == "own":
         sets = [replace(data, classes=tuple(f"{data.name} {name}" for name in data.classes)) for data in sets]
     classes = tuple(dict.fromkeys(name for data in sets for name in data.classes))
@@ -193,7 +282,7 @@ def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
 
 
 def path_of(name: str) -> Path:
-    """The file of a stored data set."""
+    """Path of the file of a stored data set; an error if there is none."""
     folder = data_folder()
     path = folder / f"{name}.npz" if folder else None
     if path is None or not path.is_file() or path.parent != folder:
@@ -203,7 +292,7 @@ def path_of(name: str) -> Path:
 
 
 def rows_in(path: Path) -> Array:
-    """The rows of an NPY or NPZ file (its `x`, `x_train` or `x_test`), labels or not."""
+    """Rows of an NPY file, or of `x`, `x_train` or `x_test` of an NPZ file; labels are not needed."""
     if path.suffix.lower() != ".npz":
         return load_file(path).x
     if not path.is_file():
@@ -218,7 +307,18 @@ def rows_in(path: Path) -> Array:
 
 
 def load_file(path: Path) -> DataSet:
-    """The data set in an NPZ file, wherever it lies; an NPY file is rows without labels, read where it lies."""
+    """Read a data set from a file of arrays.
+
+    Parameters
+    ----------
+    path : Path
+        An NPZ file with `x_train` and `y_train`, or an NPY file of rows without labels.
+
+    Returns
+    -------
+    DataSet
+        The set. Rows of an NPY file are memory-mapped and have the class "unlabelled".
+    """
     if not path.is_file():
         raise LimbeckError(f"cannot read {path}: no such file")
     if path.suffix.lower() == ".npz":
@@ -228,7 +328,7 @@ def load_file(path: Path) -> DataSet:
     except (OSError, ValueError) as error:
         raise LimbeckError(f"{path} is not an NPY file of plain numbers") from error
     if not x.ndim:
-        raise LimbeckError(f"{path} holds a single value, not rows")
+        raise LimbeckError(f"{path} has a single value, not rows")
     arrays = {"x_train": x, "y_train": np.zeros(len(x), np.int64)}
     _check(path, "train", arrays)
     return DataSet(str(path), x, arrays["y_train"], ("unlabelled",))
@@ -246,7 +346,7 @@ def _read(path: Path) -> dict[str, Array]:
     try:
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise LimbeckError(f"{path} is one array, not an NPZ file of several")
+            raise LimbeckError(f"{path} is one array, not an NPZ file of several arrays")
         with archive:
             cache = cache_of(data_folder())
             large = {key: unpacked(path, key, cache) for key in archive.files}
@@ -293,7 +393,15 @@ def _check(path: Path, part: str, arrays: dict[str, Array]) -> None:
 
 
 def check_finite(x: Array, where: str) -> None:
-    """Refuse NaN and infinity, naming the first row that has one."""
+    """Raise if a row has NaN or infinity.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        Rows.
+    where : str
+        File and array, for the error message, which also names the first such row.
+    """
     if x.dtype.kind != "f":
         return
     parts = np.array_split(flat(x), max(1, x.nbytes // LARGE))

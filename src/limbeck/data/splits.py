@@ -1,4 +1,7 @@
-"""Splits: which party holds which rows. Seeded and disjoint; complete, but where a split says otherwise."""
+"""Splits: which party holds which rows.
+
+A split is determined by the seed. The parties' rows are disjoint. Every row has a party unless a split says otherwise.
+"""
 
 import math
 from collections.abc import Mapping
@@ -15,16 +18,38 @@ MAX_DRAWS = 1000
 
 
 class Split(Protocol):
-    """Deals rows to parties."""
+    """Rule that assigns rows to parties."""
 
     kind: ClassVar[str]
 
     def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
-        """The row numbers of each party; `y` and `groups` speak of the rows to be dealt."""
+        """Assign rows to parties.
+
+        Parameters
+        ----------
+        y : array of shape (rows,)
+            Labels of the rows.
+        groups : mapping of str to array of shape (rows,)
+            Groups of the rows, for example the writer of each row.
+        parties : int
+            Number of parties.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        list of array
+            Row indices of each party.
+
+        Raises
+        ------
+        LimbeckError
+            If there are not enough rows, classes or groups for so many parties.
+        """
 
 
 class _Checked:
-    """Checks the parameters of a split that is made in Python as those of a table are checked."""
+    """Checks the parameters of a split that is made in Python like those of a TOML table."""
 
     __slots__ = ()
 
@@ -34,18 +59,47 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True)
 class Iid:
-    """Every party gets an equal share, drawn at random."""
+    """Equal shares, drawn at random.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> [len(rows) for rows in Iid().partition(np.zeros(10), {}, 3, rng)]
+    [4, 3, 3]
+    """
 
     kind: ClassVar[str] = "iid"
 
     def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.partition`."""
         _check_enough(len(y), parties, 1)
         return np.array_split(rng.permutation(len(y)), parties)
 
 
 @dataclass(frozen=True, slots=True)
 class Dirichlet(_Checked):
-    """Each class is shared out by proportions from Dir(beta); drawn again until everyone has `min_rows` rows."""
+    """Shares of each class drawn from a Dirichlet distribution.
+
+    The split is drawn again until every party has `min_rows` rows.
+
+    Parameters
+    ----------
+    beta : float
+        Concentration: the smaller, the more the class distributions of the parties differ.
+    min_rows : int
+        Fewest rows of a party.
+
+    Notes
+    -----
+    For each class c, the parties get the shares p_c ~ Dir(beta, ..., beta) of its rows.
+
+    Examples
+    --------
+    >>> y = np.repeat([0, 1], 50)
+    >>> held = Dirichlet(beta=0.5).partition(y, {}, 3, np.random.default_rng(0))
+    >>> sum(len(rows) for rows in held)
+    100
+    """
 
     kind: ClassVar[str] = "dirichlet"
 
@@ -53,6 +107,7 @@ class Dirichlet(_Checked):
     min_rows: Positive = 10
 
     def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.partition`."""
         _check_enough(len(y), parties, self.min_rows)
         best = 0
         for _ in range(MAX_DRAWS):
@@ -63,7 +118,7 @@ class Dirichlet(_Checked):
             best = max(best, fewest)
         raise LimbeckError(
             f"data.split: in {MAX_DRAWS} draws the smallest of {parties} parties never had more than {best} of "
-            f"{len(y)} rows, and min_rows = {self.min_rows}; lower min_rows, raise beta, or have fewer parties"
+            f"{len(y)} rows, fewer than min_rows = {self.min_rows}; lower min_rows, raise beta, or use fewer parties"
         )
 
     def _draw(self, y: Array, parties: int, rng: np.random.Generator) -> Array:
@@ -78,19 +133,33 @@ class Dirichlet(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class ByClass(_Checked):
-    """Each party holds `classes` of the classes; by default just enough that every class has a holder."""
+    """Rows of some classes only.
+
+    Parameters
+    ----------
+    classes : int, optional
+        Number of classes of a party; by default the fewest with which every class has a party.
+
+    Examples
+    --------
+    >>> y = np.array([0, 1, 2, 0, 1, 2])
+    >>> held = ByClass(1).partition(y, {}, 3, np.random.default_rng(0))
+    >>> [y[rows].tolist() for rows in held]
+    [[2, 2], [0, 0], [1, 1]]
+    """
 
     kind: ClassVar[str] = "by-class"
 
     classes: Positive | None = None
 
     def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.partition`."""
         present = rng.permutation(np.unique(y))
         held = self.classes or math.ceil(len(present) / parties)
         if held > len(present) or held * parties < len(present):
             raise LimbeckError(
-                f"data.split.classes = {held}: {parties} parties of {held} classes cannot hold the "
-                f"{len(present)} classes once each or more; {math.ceil(len(present) / parties)} would do"
+                f"data.split.classes = {held} does not suit {parties} parties and {len(present)} classes; "
+                f"use {math.ceil(len(present) / parties)} to {len(present)}"
             )
         owner = np.empty(len(y), np.int64)
         for position, label in enumerate(present):
@@ -103,9 +172,21 @@ class ByClass(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class ByGroup(_Checked):
-    """Whole groups (all rows of a writer, say) go to one party; parties get equally many groups.
+    """Whole groups, for example all rows of a writer; every party gets the same number of groups.
 
-    With `groups_per_party` a party gets so many groups, the largest ones, and the other groups are nobody's.
+    Parameters
+    ----------
+    group : str
+        Name of the grouping.
+    groups_per_party : int, optional
+        Number of groups of a party. Only the largest groups are used; by default all are.
+
+    Examples
+    --------
+    >>> groups = {"writer": np.array([0, 0, 1, 1, 2, 3])}
+    >>> held = ByGroup("writer").partition(np.zeros(6), groups, 2, np.random.default_rng(0))
+    >>> [groups["writer"][rows].tolist() for rows in held]
+    [[0, 0, 1, 1], [2, 3]]
     """
 
     kind: ClassVar[str] = "by-group"
@@ -114,6 +195,7 @@ class ByGroup(_Checked):
     groups_per_party: Positive | None = None
 
     def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.partition`."""
         members, member, sizes = np.unique(_group(groups, self.group), return_inverse=True, return_counts=True)
         each = self.groups_per_party
         if len(members) < parties * (each or 1):
@@ -127,10 +209,22 @@ class ByGroup(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class PerClass(_Checked):
-    """Every party gets `rows` rows of every class at random; the rest is nobody's.
+    """The same number of rows of every class for each party; other rows are not used.
 
-    With `group` (a class's subclasses, say) a party's rows of a class are all of one group, in turn from party to
-    party: who has seen wolves only is asked about lions.
+    Parameters
+    ----------
+    rows : int
+        Rows of each class for a party.
+    group : str, optional
+        Name of a grouping, for example the subclasses. A party's rows of a class then come from one group. Parties
+        take turns, so that they know different subclasses.
+
+    Examples
+    --------
+    >>> y = np.repeat([0, 1], 10)
+    >>> held = PerClass(rows=3).partition(y, {}, 2, np.random.default_rng(0))
+    >>> [y[rows].tolist() for rows in held]
+    [[0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1]]
     """
 
     kind: ClassVar[str] = "per-class"
@@ -139,6 +233,7 @@ class PerClass(_Checked):
     group: str | None = None
 
     def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.partition`."""
         member = np.zeros(len(y), np.int64) if self.group is None else _group(groups, self.group)
         owner = np.full(len(y), -1)
         for label in np.unique(y):
@@ -149,7 +244,7 @@ class PerClass(_Checked):
                 if len(rows) < self.rows * len(holders):
                     raise LimbeckError(
                         f"data.split: {len(rows)} rows of class number {label} cannot give {len(holders)} parties "
-                        f"{self.rows} each; rows = {len(rows) // max(1, len(holders))} would fit"
+                        f"{self.rows} each, at most {len(rows) // max(1, len(holders))}"
                     )
                 owner[rows[: self.rows * len(holders)]] = np.repeat(holders, self.rows)
         return _by_owner(owner, parties)
@@ -157,7 +252,24 @@ class PerClass(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Each group (a domain, say) is dealt among parties of its own, as many to every group as can be."""
+    """Separate parties for each group, for example for each data set of several.
+
+    Every group gets the same number of parties, as far as possible.
+
+    Parameters
+    ----------
+    split : Split
+        How the rows of a group are assigned to its parties.
+    group : str
+        Name of the grouping, for example "domain".
+
+    Examples
+    --------
+    >>> groups = {"domain": np.array([0, 0, 0, 0, 1, 1])}
+    >>> held = Within(Iid(), "domain").partition(np.zeros(6), groups, 3, np.random.default_rng(0))
+    >>> [groups["domain"][rows].tolist() for rows in held]
+    [[0, 0], [0, 0], [1, 1]]
+    """
 
     kind: ClassVar[str] = "within"
 
@@ -165,9 +277,12 @@ class Within:
     group: str
 
     def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.partition`."""
         members, member = np.unique(_group(groups, self.group, "within"), return_inverse=True)
         if len(members) > parties:
-            raise LimbeckError(f"data.split.within: {len(members)} groups {self.group!r} need as many parties or more")
+            raise LimbeckError(
+                f"data.split.within: {len(members)} groups {self.group!r} need at least as many parties, not {parties}"
+            )
         held: list[Array] = []
         for position, share in enumerate(np.array_split(np.arange(parties), len(members))):
             rows = np.flatnonzero(member == position)
@@ -189,7 +304,7 @@ def _group(groups: Mapping[str, Array], name: str, key: str = "group") -> Array:
 
 def _check_enough(rows: int, parties: int, min_rows: int) -> None:
     if rows < parties * min_rows:
-        fits = f"min_rows = {rows // parties} would fit" if rows >= parties else f"have at most {rows} parties"
+        fits = f"use min_rows = {rows // parties}" if rows >= parties else f"use at most {rows} parties"
         raise LimbeckError(f"data.split: {rows} private rows cannot give {parties} parties {min_rows} each; {fits}")
 
 
@@ -197,5 +312,5 @@ def _by_owner(owner: Array, parties: int) -> list[Array]:
     held = [np.flatnonzero(owner == party) for party in range(parties)]
     for party, rows in enumerate(held):
         if not len(rows):
-            raise LimbeckError(f"data.split leaves party {party} without rows; have fewer parties")
+            raise LimbeckError(f"data.split leaves party {party} without rows; use fewer parties")
     return held

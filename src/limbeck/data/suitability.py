@@ -1,6 +1,7 @@
-"""How well public rows suit private ones: knowledge about the public rows must be knowledge about the private.
+"""How well public rows suit private rows.
 
-A party computes this for itself, on its own rows, and sends nothing.
+Knowledge about public rows helps only if private rows are similar. A party computes this on its own rows and sends
+nothing.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array, flat
 
 MAX_PUBLIC_ROWS, MIN_ROWS = 1000, 4
-COMMON_DISTANCE = 0.95  # quantile of the distances between public rows that still counts as near
+COMMON_DISTANCE = 0.95  # quantile of the distances between public rows; up to it a row counts as near
 GOOD_COVERAGE, PERFECT_COVERAGE, PERFECT_AUC = 0.5, 0.9, 0.6
 
 Assessment = Literal["perfect", "good", "poor"]
@@ -24,9 +25,25 @@ Assessment = Literal["perfect", "good", "poor"]
 
 @dataclass(frozen=True, slots=True)
 class Suitability:
-    """`auc`: how well a classifier tells public from private rows (0.5: not at all). `coverage`: the share of private
-    rows that have a public neighbour as near as public rows have. `constant_columns`: columns that vary only in
-    private rows. The distances behind the coverage are to the nearest public row."""
+    """How well public rows suit private rows.
+
+    Parameters
+    ----------
+    auc : float
+        ROC AUC of a classifier that distinguishes public from private rows; 0.5 means that it cannot.
+    coverage : float
+        Share of private rows whose nearest public row is as near as for public rows.
+    constant_columns : int
+        Number of columns that vary only in private rows.
+    features : int
+        Number of columns.
+    public_distances : array of shape (public rows,)
+        Distances of public rows to the nearest other public row.
+    private_distances : array of shape (private rows,)
+        Distances of private rows to the nearest public row.
+    near : float
+        Largest distance that counts as near.
+    """
 
     auc: float
     coverage: float
@@ -38,13 +55,35 @@ class Suitability:
 
     @property
     def assessment(self) -> Assessment:
+        """Overall assessment, from the coverage and the AUC."""
         if self.coverage < GOOD_COVERAGE:
             return "poor"
         return "perfect" if self.auc <= PERFECT_AUC and self.coverage >= PERFECT_COVERAGE else "good"
 
 
 def suitability(public: Array, private: Array, seed: int = 0) -> Suitability:
-    """Judged on at most 2000 public and 1000 private rows, drawn by the seed; columns weigh by their spread."""
+    """Measure how well public rows suit private rows, on at most 2000 public and 1000 private rows.
+
+    Parameters
+    ----------
+    public : array of shape (public rows, ...)
+        Public rows.
+    private : array of shape (private rows, ...)
+        Private rows of one party.
+    seed : int
+        Seed of the samples and the classifier.
+
+    Returns
+    -------
+    Suitability
+        The measurements. Columns are scaled by their standard deviation before distances are computed.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(80, 2))
+    >>> suitability(rows[:40], rows[40:] + 100).assessment
+    'poor'
+    """
     open_rows, own = _sample(public, 2 * MAX_PUBLIC_ROWS, seed), _sample(private, MAX_PUBLIC_ROWS, seed)
     public_distances, private_distances = _distances(open_rows, own)
     near, coverage = _coverage(public_distances, private_distances)
@@ -60,13 +99,49 @@ def suitability(public: Array, private: Array, seed: int = 0) -> Suitability:
 
 
 def coverage(public: Array, private: Array, seed: int = 0) -> float:
-    """The share of private rows with a public row near them: the quick part of `suitability`."""
+    """Share of private rows that have a near public row: the fast part of `suitability`.
+
+    Parameters
+    ----------
+    public : array of shape (public rows, ...)
+        Public rows.
+    private : array of shape (private rows, ...)
+        Private rows of one party.
+    seed : int
+        Seed of the samples.
+
+    Returns
+    -------
+    float
+        Share between 0 and 1.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(80, 2))
+    >>> coverage(rows[:40], rows[40:] + 100)
+    0.0
+    """
     distances = _distances(_sample(public, 2 * MAX_PUBLIC_ROWS, seed), _sample(private, MAX_PUBLIC_ROWS, seed))
     return _coverage(*distances)[1]
 
 
 def two_sides(public: str, private: str, label: str | None = None) -> tuple[Array, Array]:
-    """Public and private rows by data set names or files; one name for both means two halves of its rows."""
+    """Load public and private rows to compare.
+
+    Parameters
+    ----------
+    public : str
+        A data set's name, or a file.
+    private : str
+        A data set's name, or a file. The same as `public` means two random halves of its rows.
+    label : str, optional
+        Column of tables that has the classes; it is not compared.
+
+    Returns
+    -------
+    tuple of array
+        Public and private rows, of shape (rows, ...).
+    """
     if Path(public).suffix.lower() in SUFFIXES:
         tables = [read_table(Path(side)).without(label or "") for side in (public, private)]
         schema = schema_of(tables[0], label or "", ())
@@ -84,12 +159,12 @@ def _array(side: str) -> Array:
 
 def _sample(rows: Array, most: int, seed: int) -> Array:
     if len(rows) < MIN_ROWS:
-        raise LimbeckError(f"at least {MIN_ROWS} public and private rows are needed, not {len(rows)}")
+        raise LimbeckError(f"at least {MIN_ROWS} public and {MIN_ROWS} private rows are needed, not {len(rows)}")
     return flat(rows)[np.random.default_rng(seed).permutation(len(rows))[:most]]
 
 
 def _distances(public: Array, private: Array) -> tuple[Array, Array]:
-    """Of one half of the public rows, and of the private rows, to the nearest row of the other public half."""
+    """Distances of one half of the public rows, and of the private rows, to the nearest row of the other half."""
     from sklearn.neighbors import NearestNeighbors
 
     if public.shape[1] != private.shape[1]:
@@ -108,7 +183,7 @@ def _coverage(public_distances: Array, private_distances: Array) -> tuple[float,
 
 
 def _discriminator_auc(public: Array, private: Array, seed: int) -> float:
-    """The AUC of a forest that guesses which rows are private, in folds."""
+    """Cross-validated AUC of a random forest that predicts which rows are private."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import cross_val_predict

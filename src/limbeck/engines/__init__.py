@@ -1,1 +1,1 @@
-"""Who carries the messages."""
+"""Engines: how messages travel between the server and the parties."""

@@ -1,4 +1,4 @@
-"""A barrier for jobs: those of all parties meet here, so that one trainer sees them at once."""
+"""A barrier for training jobs: one trainer gets the jobs of all parties at once."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class AbandonedError(LimbeckError):
-    """Another party's fit failed, or the run was stopped, while this one waited."""
+    """Raised in a waiting thread when another party's fit failed or the run was stopped."""
 
 
 @dataclass(slots=True)
@@ -26,10 +26,15 @@ class _Order:
 
 
 class JobBarrier:
-    """A trainer for many threads: it runs what they hand in when every one of them waits here or has ended.
+    """A trainer for several threads: it runs their jobs when every thread waits here or has ended.
 
-    The jobs run in the thread that called `together`. Which thread came first changes nothing: each job depends
-    on its own seed alone.
+    The jobs run in the thread that called `together`. The order of the threads does not matter, because each job
+    depends only on its own seed.
+
+    Parameters
+    ----------
+    trainer : Trainer
+        Runs the jobs.
     """
 
     def __init__(self, trainer: Trainer) -> None:
@@ -41,6 +46,7 @@ class JobBarrier:
 
     @property
     def description(self) -> Mapping[str, Any]:
+        """Description of the trainer."""
         return self._trainer.description
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
@@ -52,9 +58,19 @@ class JobBarrier:
         return order.results.result()
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """Run each task in a thread of its own, and their fits here; what a task raised stands in its place.
+        """Run each task in its own thread, and their training jobs in this one.
 
-        When a task fails, fits that have not begun are abandoned: nobody trains for nothing.
+        If a task fails, jobs that have not started are abandoned.
+
+        Parameters
+        ----------
+        tasks : sequence of callable
+            One task for each party.
+
+        Returns
+        -------
+        list
+            Result of each task, or the exception that it raised.
         """
         results: list[T | Exception] = [AbandonedError("not run")] * len(tasks)
 
@@ -104,7 +120,7 @@ class JobBarrier:
             _stop(orders)
 
     def _abandon(self) -> None:
-        """Wake whoever still waits: from now on nothing is trained."""
+        """Wake the threads that still wait; nothing is trained from now on."""
         with self._news:
             while self._busy:
                 _stop(self._orders)
@@ -113,7 +129,7 @@ class JobBarrier:
 
 
 def _stop(orders: Sequence[_Order]) -> None:
-    """Give up those orders that have no results."""
+    """Abandon orders without results."""
     for order in orders:
         if not order.results.done():
             order.results.set_exception(AbandonedError("the run was stopped"))

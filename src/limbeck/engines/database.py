@@ -1,4 +1,4 @@
-"""A small SQLite file that only its owner may read: what was written is on the disk."""
+"""A small SQLite file that only its owner may read; every commit is on disk."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -11,7 +11,13 @@ from limbeck.errors import LimbeckError
 
 
 class Database:
-    """A file with the tables of `schema`; each statement is a transaction, except within `at_once`."""
+    """SQLite file with the tables of `schema`; each statement is a transaction, except within `at_once`.
+
+    Parameters
+    ----------
+    path : Path
+        The file, created if it does not exist.
+    """
 
     schema: ClassVar[str]
 
@@ -26,7 +32,7 @@ class Database:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """What is written within stands there all of it, or none."""
+        """Context manager for one transaction: all statements in it are committed, or none."""
         if self._connection.in_transaction:
             yield
             return
@@ -35,10 +41,11 @@ class Database:
             yield
             self._rows("COMMIT")
         except BaseException:
-            self._connection.rollback()  # where SQLite has not done so itself, as it does on a full disk
+            self._connection.rollback()  # no effect if SQLite has rolled back already, for example on a full disk
             raise
 
     def end(self) -> None:
+        """Close the file."""
         self._connection.close()
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
@@ -48,7 +55,7 @@ class Database:
 
 @contextmanager
 def one_error(path: Path) -> Iterator[None]:
-    """A full disk or a damaged file is one error of ours, whatever SQLite raises."""
+    """Context manager that turns errors of SQLite and of the disk into a `LimbeckError` that names the file."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:

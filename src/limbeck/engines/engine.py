@@ -1,4 +1,4 @@
-"""What all engines share: a request goes to every party, its replies come back, and every message is weighed."""
+"""Base class of engines: send a request to parties, check their replies, and count the bytes of all messages."""
 
 import time
 from abc import ABC, abstractmethod
@@ -20,7 +20,19 @@ R = TypeVar("R", bound=Reply)
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request on its way: what it says, its bytes, and who is asked."""
+    """A request that is sent to parties.
+
+    Parameters
+    ----------
+    request : Request
+        The request.
+    header : Header
+        Its turn, and the hash of the public rows.
+    data : bytes
+        Its encoding.
+    to : collection of int
+        Parties that are asked.
+    """
 
     request: Request[Any]
     header: Header
@@ -30,7 +42,17 @@ class PendingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A reply that arrived, and its bytes on the wire; or the `problem` with one that cannot be sent or read."""
+    """A reply that has arrived.
+
+    Parameters
+    ----------
+    reply : Reply or None
+        The reply; None if it cannot be sent or read.
+    bytes : int
+        Bytes on the wire.
+    problem : str, optional
+        Why the reply cannot be sent or read.
+    """
 
     reply: Reply | None
     bytes: int
@@ -38,7 +60,28 @@ class Delivered:
 
 
 class Engine(ABC):
-    """Runs an algorithm; how letters travel is all that engines differ in. `watch` is called after every exchange."""
+    """Runs an algorithm. Engines differ only in how messages travel.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm to run.
+    server : Site
+        The server.
+    silos : sequence of Silo
+        Parties in this program; empty if they are elsewhere.
+
+    Attributes
+    ----------
+    traffic : Traffic
+        All exchanges so far.
+    rejected : dict of int to str
+        Invalid replies to the last request: the problem of each party.
+    rejections : list of str
+        Invalid replies to all requests.
+    watch : callable
+        Called with the engine after each exchange.
+    """
 
     name: ClassVar[str]
 
@@ -50,22 +93,25 @@ class Engine(ABC):
             site.parties = len(self.silos) or site.parties
             site.declare = algorithm.disclosures
         self.traffic = Traffic()
-        self.rejected: dict[int, str] = {}  # replies to the last request that were not valid, and why
-        self.rejections: list[str] = []  # the same of all requests
+        self.rejected: dict[int, str] = {}
+        self.rejections: list[str] = []
         self.watch: Callable[[Engine], None] = lambda engine: None
 
     @abstractmethod
     def deliver(self, pending: PendingRequest) -> Mapping[int, Delivered]:
-        """The replies of those asked, by party; a party that is not there fell silent."""
+        """Send a request; returns the replies by party, without silent parties."""
 
     def run(self) -> Outcome:
+        """Run the algorithm from start to end."""
         return self.algorithm.lead(self, self.server)
 
     @property
     def everyone(self) -> list[int]:
+        """Numbers of all parties."""
         return [silo.party for silo in self.silos]
 
     def ask(self, request: Request[R], of: Sequence[int] | None = None) -> Replies[R]:
+        """Send a request to parties, by default to all, and return their valid replies; see `Parties.ask`."""
         started = time.perf_counter()
         self.server.check_released(request)
         header = Header(len(self.traffic.exchanges), self.server.public.hash)
@@ -91,7 +137,7 @@ class Engine(ABC):
         return Replies({p: cast(R, arrived.reply) for p, arrived in delivered.items()}, missing, dict(self.rejected))
 
     def _valid(self, delivered: Mapping[int, Delivered], request: Request[Any]) -> dict[int, Delivered]:
-        """The replies that pass every check; `rejected` says what is wrong with the others."""
+        """Replies that pass every check; `rejected` gets the problems of the others."""
         found = {}
         for party, arrived in delivered.items():
             try:
@@ -99,14 +145,20 @@ class Engine(ABC):
                     raise LimbeckError(arrived.problem)
                 check_reply(arrived.reply, arrived.bytes, request, self.server, self.algorithm)
                 found[party] = arrived
-            except Exception as error:  # a strange reply may bring about anything
+            except Exception as error:  # a malformed reply may cause any exception
                 name = "" if isinstance(error, LimbeckError) else f"{type(error).__name__}: "
                 self.rejected[party] = name + " ".join(str(error).split())
         return found
 
 
 def raise_refusal(refusals: Sequence[tuple[Silo, Exception]]) -> None:
-    """Raise what the smallest refusing party said, if any: what suits it suits the others."""
+    """Raise the refusal of the party with the fewest rows, if there is one.
+
+    Parameters
+    ----------
+    refusals : sequence of tuple of Silo and Exception
+        Parties that refused, with their errors. Parameters that suit the smallest party suit the others.
+    """
     if refusals:
         _, error = min(refusals, key=lambda refusal: (len(refusal[0].private), refusal[0].party))
         if not isinstance(error, LimbeckError):

@@ -1,4 +1,4 @@
-"""A fresh process for a piece of work, without the seconds that imports take: forked off one that has done them."""
+"""Fresh processes that start fast: they are forked from a process that has imported everything already."""
 
 import atexit
 import json
@@ -17,7 +17,7 @@ from typing import ClassVar
 
 
 class ForkServer:
-    """A process that forks a child for each folder that it is told of, and says when the child has ended."""
+    """Process that forks one child for each task, and reports when the child has ended."""
 
     idle: ClassVar[list["ForkServer"]] = []
 
@@ -30,31 +30,52 @@ class ForkServer:
         atexit.register(self.close)
 
     def spawn(self, task: str, home: Path, needs: str) -> None:
-        """Return when the child has done the task or died; `needs` is a module of ours to import before the fork."""
+        """Run a task in a child; return when the child has ended, also if it crashed.
+
+        Parameters
+        ----------
+        task : str
+            The task, as `module:function`.
+        home : Path
+            Folder that the function gets.
+        needs : str
+            Module to import before the fork, if it belongs to Limbeck.
+        """
         job = {"task": task, "home": str(home), "needs": needs, "path": sys.path, "here": str(Path.cwd())}
         self.line.send_bytes(json.dumps({**job, "program": os.getpid()}).encode())
         self.line.recv_bytes()
 
     def close(self) -> None:
+        """Stop the process."""
         self.line.close()
         self.process.wait()
 
 
 def in_a_fresh_process(task: str, home: Path, needs: str = "") -> None:
-    """Call `module:function` with a folder in a child process, so that a crash does not end the caller."""
+    """Call a function in a child process, so that a crash does not end the caller.
+
+    Parameters
+    ----------
+    task : str
+        The function, as `module:function`.
+    home : Path
+        Folder that the function gets.
+    needs : str
+        Module to import before the fork, if it belongs to Limbeck.
+    """
     try:
         server = ForkServer.idle.pop()
     except IndexError:
         server = ForkServer()
-    if server.process.poll() is not None:  # it died while it was idle
+    if server.process.poll() is not None:  # it crashed while it was idle
         server = ForkServer()
-    with suppress(EOFError, ConnectionError):  # it died, and its child with it
+    with suppress(EOFError, ConnectionError):  # it crashed, and its child has ended too
         server.spawn(task, home.resolve(), needs)
         ForkServer.idle.append(server)
 
 
 def serve() -> None:
-    """In the fork server: fork a child for each folder, until the program closes the pipe."""
+    """Main loop of the fork server: fork a child for each task, until the program closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     line = Connection(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -81,7 +102,7 @@ def serve() -> None:
 
 
 def _end_with(parent: int, program: int) -> None:
-    """In the child: end when the program, or the fork server, has ended."""
+    """In the child: exit when the program or the fork server has ended."""
     while os.getppid() == parent:
         try:
             os.kill(program, 0)

@@ -1,8 +1,8 @@
-"""A fresh process for every party and request, as between organisations: nothing lives in memory in between.
+"""A fresh process for every party and request, as between organisations; nothing stays in memory between requests.
 
-A party's folder holds what it knows: `site.json`, `private.npz`, `public.npz`, `memory.safetensors`. The child
-reads `request` and leaves `reply` or `refusal`, its memory, and the ledger's new rows. Children are forked off a
-process that has done nothing but its imports.
+A party's folder has its data: `site.json`, `private.npz`, `public.npz`, `memory.safetensors`. The child reads `request`
+and writes `reply` or `refusal`, its memory, and the new rows of the ledger. Children are forked from a process that has
+done nothing but imports.
 """
 
 import json
@@ -36,7 +36,19 @@ AT_ONCE = 2  # children that run at the same time
 
 
 class FreshProcess(Engine):
-    """Starts a child per party and request; a child that dies without a word counts as silent."""
+    """Engine that starts one child for each party and request; a child that crashes counts as silent.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm to run.
+    server : Site
+        The server.
+    silos : sequence of Silo
+        The parties.
+    folder : Path
+        Folder for the parties' folders.
+    """
 
     name = "fresh-process"
 
@@ -75,7 +87,7 @@ class FreshProcess(Engine):
 
 
 def answer_once(home: Path) -> None:
-    """In the child: answer the request that lies in the party's folder."""
+    """In the child: answer the request in the party's folder."""
     try:
         algorithm, silo = _read_run(home)
         request, header = decode((home / "request").read_bytes())
@@ -85,7 +97,7 @@ def answer_once(home: Path) -> None:
         return
     try:
         data = encode(reply, header)
-    except Exception:  # a reply may hold anything; what is sent then is no message
+    except Exception:  # a reply may contain anything; an empty message is sent instead
         data = b""
     (home / "memory.safetensors").write_bytes(pack_memory(silo.memory))
     (home / "ledger.json").write_text(json.dumps([asdict(row) for row in silo.ledger.rows]))

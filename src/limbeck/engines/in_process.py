@@ -1,4 +1,4 @@
-"""All parties in one process: for experiments. Their training jobs meet at one barrier."""
+"""All parties in one process, for simulations. One trainer gets the jobs of all parties."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,21 @@ from limbeck.protocol.site import Silo, Site
 
 
 class InProcess(Engine):
-    """Carries messages between a server and silos in this process; `silent` parties never answer."""
+    """Engine for a server and parties in this process.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm to run.
+    server : Site
+        The server.
+    silos : sequence of Silo
+        The parties.
+    trainer : Trainer
+        Runs the training jobs of all parties.
+    silent : iterable of int
+        Parties that never answer.
+    """
 
     name = "in-process"
 
@@ -42,19 +56,20 @@ class InProcess(Engine):
         return {silo.party: cast(Delivered, a) for silo, a in zip(asked, answers, strict=True)}
 
     def answer(self, pending: PendingRequest, silo: Silo) -> Delivered:
+        """Answer of one party to a request."""
         reply = respond(self.algorithm, pending.request, pending.header, silo)
         try:
             return Delivered(*self.sent(reply, pending.header))
-        except Exception as error:  # a reply may hold anything
+        except Exception as error:  # a reply may contain anything
             return Delivered(None, 0, f"a reply that cannot be sent: {' '.join(str(error).split())}")
 
     def sent(self, reply: Reply, header: Header) -> tuple[Reply, int]:
-        """What the server gets, and its bytes on the wire."""
+        """Reply as the server gets it, and its bytes on the wire."""
         return reply, len(encode(reply, header))
 
 
 class ThroughBytes(InProcess):
-    """The same, but everybody works with what came off the wire; the outcome must not change."""
+    """As `InProcess`, but every message is encoded and decoded; the result must be the same."""
 
     name = "through-bytes"
 

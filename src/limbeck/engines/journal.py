@@ -1,4 +1,4 @@
-"""The journal: an append-only file of what was asked and answered. A run that dies goes on from it."""
+"""The journal: an append-only file of requests and answers, from which an interrupted run resumes."""
 
 import json
 import sqlite3
@@ -32,7 +32,19 @@ for _table in ("about", "questions", "answers", "closed", "events"):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that went otherwise than planned: who, at which turn, and what."""
+    """Something unexpected in a run.
+
+    Parameters
+    ----------
+    at : str
+        Time (UTC, ISO 8601).
+    turn : int
+        Turn of the run.
+    party : int
+        The party; -1 for the server.
+    what : str
+        Description.
+    """
 
     at: str
     turn: int
@@ -41,7 +53,15 @@ class Event:
 
 
 class Journal(Database):
-    """One run's journal. A turn is open until it is closed; only what is open may still be answered."""
+    """Journal of one run. A turn is open until it is closed; parties may only answer an open turn.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    new : bool
+        Whether to create it if it does not exist.
+    """
 
     schema = SCHEMA
 
@@ -51,7 +71,13 @@ class Journal(Database):
         super().__init__(path)
 
     def begin(self, about: Mapping[str, Any]) -> None:
-        """What the run is; where it was begun before, the same must be said again."""
+        """Record the settings of the run; if the run resumes, they must be the same.
+
+        Parameters
+        ----------
+        about : mapping
+            Settings, as JSON.
+        """
         with self.at_once():
             for key, value in about.items():
                 text = json.dumps(value, sort_keys=True)
@@ -59,52 +85,68 @@ class Journal(Database):
                 if not known:
                     self._rows("INSERT INTO about VALUES (?, ?)", key, text)
                 elif known[0][0] != text:
-                    raise LimbeckError(f"{self.path}: this run began with another {key}; start a new one")
+                    raise LimbeckError(f"{self.path}: this run began with another {key}; start a new run")
 
     def about(self) -> dict[str, Any]:
-        """What the run is; an error where it never began, for its program died first."""
+        """Settings of the run; an error if the program ended before it recorded them."""
         known = self._rows("SELECT key, value FROM about")
         if not known:
             raise LimbeckError(f"{self.path}: this run never began; its folder can be deleted")
         return {key: json.loads(value) for key, value in known}
 
     def ask(self, turn: int, request: bytes, asked: Sequence[int]) -> None:
-        """Write down what is asked; a run that goes on must ask the same."""
+        """Record a request; a run that resumes must send the same.
+
+        Parameters
+        ----------
+        turn : int
+            Turn of the run.
+        request : bytes
+            Encoded request.
+        asked : sequence of int
+            Parties that are asked.
+        """
         known = self._rows("SELECT request, asked FROM questions WHERE turn = ?", turn)
         if not known:
             self._rows("INSERT INTO questions VALUES (?, ?, ?)", turn, request, json.dumps(list(asked)))
         elif known[0] != (request, json.dumps(list(asked))):
             raise LimbeckError(
-                f"{self.path}: at turn {turn} something else was asked before (other data, versions or settings?); "
-                "start a new run"
+                f"{self.path}: the request at turn {turn} differs from the recorded one (other data, versions or "
+                "settings?); start a new run"
             )
 
     def answer(self, turn: int, party: int, data: bytes) -> None:
+        """Record the answer of a party."""
         self._rows("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", turn, party, _now(), data)
 
     def answers(self, turn: int) -> dict[int, bytes]:
+        """Recorded answers of a turn, by party."""
         return dict(self._rows("SELECT party, envelope FROM answers WHERE turn = ? ORDER BY party", turn))
 
     def close(self, turn: int) -> None:
+        """Close a turn."""
         self._rows("INSERT OR IGNORE INTO closed VALUES (?, ?)", turn, _now())
 
     def is_closed(self, turn: int) -> bool:
+        """Whether a turn is closed."""
         return bool(self._rows("SELECT 1 FROM closed WHERE turn = ?", turn))
 
     def note(self, turn: int, party: int, what: str) -> None:
+        """Record an event."""
         self._rows("INSERT INTO events VALUES (?, ?, ?, ?)", _now(), turn, party, what)
 
     def events(self) -> list[Event]:
+        """All events, in order."""
         return [Event(*row) for row in self._rows("SELECT * FROM events ORDER BY rowid")]
 
     def questions(self) -> dict[int, tuple[bytes, list[int]]]:
-        """What was asked of whom, by turn."""
+        """Recorded requests by turn: the encoded request, and the parties that were asked."""
         found = self._rows("SELECT turn, request, asked FROM questions ORDER BY turn")
         return {turn: (request, json.loads(asked)) for turn, request, asked in found}
 
 
 def was_begun(path: Path) -> bool:
-    """Whether there is a run: a program may have died before it wrote anything down."""
+    """Whether the run of a journal began; a program may have ended before it recorded anything."""
     if not path.exists():
         return False
     with one_error(path), closing(sqlite3.connect(path, timeout=60.0)) as connection:

@@ -1,4 +1,4 @@
-"""What happens at a party when a request arrives, the same under every engine."""
+"""How a party answers a request, the same under every engine."""
 
 from typing import Any
 
@@ -10,14 +10,35 @@ from limbeck.protocol.site import Silo
 
 
 def respond(algorithm: Algorithm, request: Request[Any], header: Header, silo: Silo) -> Reply:
-    """The party's reply: it refuses to speak of other public rows, and lets nothing out that is not declared.
+    """Answer a request.
 
-    Where the algorithm protects something, a training that fails gives a substitute: no reply, refusal or shape depends
-    on private rows but through a mechanism.
+    At a private level, a training that fails gives a substitute. No reply, refusal or shape then depends on private
+    rows except through a mechanism.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm.
+    request : Request
+        The request.
+    header : Header
+        Its turn, and the hash of the public rows.
+    silo : Silo
+        The party.
+
+    Returns
+    -------
+    Reply
+        The party's reply. It contains nothing private that was not disclosed.
+
+    Raises
+    ------
+    LimbeckError
+        If the party has other public rows than the server, or the request is invalid.
     """
     if header.public != silo.public.hash:
         raise LimbeckError(
-            f"{silo.name} knows other public rows ({silo.public.hash[:12]}) than the server ({header.public[:12]})"
+            f"{silo.name} has other public rows ({silo.public.hash[:12]}) than the server ({header.public[:12]})"
         )
     silo.private_level = silo.private_level or algorithm.is_private
     silo.declare = algorithm.disclosures

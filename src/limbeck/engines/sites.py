@@ -1,4 +1,4 @@
-"""The sites of a run: one builder for simulations and for real organisations."""
+"""Construction of the sites of a run, for simulations and for organisations."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,25 @@ from limbeck.protocol.site import Silo, Site
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What all sites of a run have in common; `name` is the run's identifier."""
+    """What all sites of a run have in common.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm.
+    public : PublicRows
+        Public rows.
+    classes : int
+        Number of classes.
+    seed : int
+        Seed of the run.
+    parties : int
+        Number of parties.
+    noise : {"secure", "simulated"}
+        Noise of private releases.
+    name : str
+        Identifier of the run.
+    """
 
     algorithm: Algorithm
     public: PublicRows
@@ -23,6 +41,7 @@ class RunContext:
     name: str = ""
 
     def server(self, model: Model, trainer: Trainer, ledger: Ledger, secret: bytes | None = None) -> Site:
+        """Make the server; a secret is only used with secure noise."""
         return Site(**self._shared(model, trainer, ledger, secret))
 
     def party(
@@ -38,7 +57,34 @@ class RunContext:
         memory: dict[str, Any] | None = None,
         private_level: bool = False,
     ) -> Silo:
-        """`private_level`: nothing unpaid may be revealed, whatever the algorithm protects."""
+        """Make a party.
+
+        Parameters
+        ----------
+        number : int
+            Number of the party, from 0.
+        rows : Rows
+            Private rows.
+        model : Model
+            Model of the party.
+        trainer : Trainer
+            Trains the models.
+        ledger : Ledger
+            Records the releases.
+        secret : bytes, optional
+            Random bytes that determine, with secure noise, how rows are partitioned.
+        title : str, optional
+            Name of the party in the ledger.
+        memory : dict, optional
+            What the algorithm remembers between requests.
+        private_level : bool
+            Treat the run as private even if the algorithm protects nothing: errors then reveal nothing about the rows.
+
+        Returns
+        -------
+        Silo
+            The party.
+        """
         shared = self._shared(model, trainer, ledger, secret)
         shared["private_level"] |= private_level
         return Silo(party=number, private=rows, title=title, memory={} if memory is None else memory, **shared)

@@ -1,4 +1,4 @@
-"""Replies are checked here, before an algorithm sees them; one that fails counts as silence."""
+"""Checks of replies before an algorithm gets them; an invalid reply counts as silence."""
 
 from typing import Any
 
@@ -11,12 +11,26 @@ from limbeck.protocol.site import Site
 
 
 def check_reply(reply: Any, size: int, request: Request[Any], site: Site, algorithm: Algorithm) -> None:
-    """Raise unless a reply has the kind, size, shapes and ranges that the request asks for."""
+    """Raise unless a reply has the type, size, shapes and ranges that the request asks for.
+
+    Parameters
+    ----------
+    reply : Any
+        What a party sent.
+    size : int
+        Bytes on the wire.
+    request : Request
+        The request.
+    site : Site
+        The server.
+    algorithm : Algorithm
+        The algorithm.
+    """
     wanted = request.reply()
     if type(reply) is not wanted:
         raise LimbeckError(f"{type(reply).__name__} in reply to {type(request).__name__}, not {wanted.__name__}")
     if size > wanted.max_bytes:
-        raise LimbeckError(f"a reply of {size} bytes, of which {wanted.max_bytes} are allowed")
+        raise LimbeckError(f"a reply of {size} bytes; at most {wanted.max_bytes} are allowed")
     check_values(reply)
     reply.check(request, site, algorithm)
 
@@ -29,13 +43,43 @@ def read_reply(
     algorithm: Algorithm,
     limits: Limits = Limits(),  # noqa: B008
 ) -> Reply:
-    """The valid reply in bytes that come from elsewhere; models in it are first tried in a limited process."""
+    """Decode and check a reply from another organisation.
+
+    Models in the reply are first tried in a process with limited memory and time.
+
+    Parameters
+    ----------
+    data : bytes
+        Encoded reply.
+    request : Request
+        The request.
+    header : Header
+        Its turn, and the hash of the public rows.
+    site : Site
+        The server.
+    algorithm : Algorithm
+        The algorithm.
+    limits : Limits
+        Limits of the process that tries models.
+
+    Returns
+    -------
+    Reply
+        A valid reply.
+
+    Raises
+    ------
+    LimbeckError
+        If the reply is invalid.
+    """
     wanted = request.reply()
     if len(data) > wanted.max_bytes:
-        raise LimbeckError(f"a reply of {len(data)} bytes, of which {wanted.max_bytes} are allowed")
+        raise LimbeckError(f"a reply of {len(data)} bytes; at most {wanted.max_bytes} are allowed")
     message, found = decode(data, wanted.max_bytes)
     if found != header:
-        raise LimbeckError(f"a reply to another request (turn {found.turn}, not {header.turn}) or of other public rows")
+        raise LimbeckError(
+            f"a reply to another request (turn {found.turn}, not {header.turn}) or about other public rows"
+        )
     if isinstance(message, Reply) and (models := message.models_within()):
         try_out(models, site.public.x, site.classes, limits)
     check_reply(message, len(data), request, site, algorithm)

@@ -1,1 +1,1 @@
-"""From a TOML file to a run record."""
+"""Experiments: from a TOML file to a run record."""

@@ -1,4 +1,4 @@
-"""A cell: one configuration at one seed, known by its content, and what came of it."""
+"""Cached runs of a comparison: one configuration at one seed, identified by its content, and the result."""
 
 import hashlib
 import json
@@ -22,12 +22,22 @@ from limbeck.imports import code_beside, is_own, name_of, source_of
 from limbeck.protocol.learning import Model
 from limbeck.tables import default_of
 
-FORMAT = 4  # of cached results: raised when the same configuration would give another result
+FORMAT = 4  # of cached results: increased when the same configuration gives a different result
 
 
 @dataclass(frozen=True)
 class CachedRun:
-    """An experiment to be run; `base` is where its paths start."""
+    """An experiment of a comparison.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The checked experiment.
+    table : mapping
+        The TOML table that it comes from.
+    base : Path
+        Folder that the experiment's paths are relative to.
+    """
 
     experiment: Experiment
     table: Mapping[str, Any]
@@ -35,7 +45,7 @@ class CachedRun:
 
     @cached_property
     def configuration(self) -> dict[str, Any]:
-        """All that decides the result. Parameters at their defaults are left out: they may be written or not."""
+        """Everything that determines the result, as JSON. Parameters with default values are left out."""
         experiment = self.experiment
         models = [experiment.model_of(party) for party in range(experiment.parties)]
         others = {str(party): model for party, model in enumerate(models) if model != experiment.model}
@@ -57,11 +67,12 @@ class CachedRun:
 
     @cached_property
     def key(self) -> str:
+        """Content key of the run."""
         return key_of(self.configuration)
 
     @property
     def rows_key(self) -> str:
-        """Equal for cells whose parties hold the same rows."""
+        """Key that is equal for runs whose parties hold the same rows."""
         return json.dumps([self.configuration["seed"], self.configuration["data"]], sort_keys=True)
 
     def _data(self) -> dict[str, Any]:
@@ -85,7 +96,7 @@ class CachedRun:
         return draw and {**asdict(draw), "content": content_of_set(draw.name) if draw.name else None}
 
     def _own_code(self, models: list[Model]) -> dict[str, str]:
-        """The user's own models and algorithm by what stands in the Python files of their folders."""
+        """Digests of the Python files in the folders of the user's own models and algorithm."""
         names = {model.name for model in models} | {name_of(type(self.experiment.algorithm))}
         own = sorted(name for name in names if is_own(name) and not name.startswith("python:limbeck."))
         return {name: code_beside(source_of(name)) for name in own}
@@ -93,7 +104,35 @@ class CachedRun:
 
 @dataclass(frozen=True, slots=True)
 class CachedResult:
-    """What came of a cell. `seconds` are its fits' on one core, whether it did them or shared another cell's."""
+    """Result of a cached run.
+
+    Parameters
+    ----------
+    configuration : mapping
+        Everything that determines the result.
+    metrics : Metrics or None
+        Metrics of the final model, or the parties' mean.
+    constant : float or None
+        Accuracy of the constant predictor.
+    rounds : int
+        Number of rounds.
+    up : int
+        Bytes from the parties to the server.
+    down : int
+        Bytes from the server to the parties.
+    epsilon : mapping of str to float or None
+        Epsilon towards each observer; None if it is infinite.
+    delta : float
+        Delta of epsilon.
+    seconds : float
+        Training time on one core, including fits whose results came from another run of the comparison.
+    missing : list of int
+        Parties that were silent at least once.
+    versions : mapping of str to str
+        Versions of the libraries.
+    curve : list of float
+        Accuracy after each round, the mean over parties.
+    """
 
     configuration: Mapping[str, Any]
     metrics: Metrics | None
@@ -101,31 +140,48 @@ class CachedResult:
     rounds: int
     up: int
     down: int
-    epsilon: Mapping[str, float | None]  # towards each observer; None is infinite
+    epsilon: Mapping[str, float | None]
     delta: float
     seconds: float
     missing: list[int]
     versions: Mapping[str, str]
-    curve: list[float] = field(default_factory=list)  # accuracy round by round, of all parties on average
+    curve: list[float] = field(default_factory=list)
 
     @property
     def key(self) -> str:
+        """Content key of the run."""
         return key_of(self.configuration)
 
     def to_json(self) -> str:
+        """Text of the result's file."""
         return json.dumps({"key": self.key, **asdict(self)}, indent=1, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, key: str, where: str) -> "CachedResult":
-        """What stands in a file; `key` is the file's name."""
+        """Result from the text of its file.
+
+        Parameters
+        ----------
+        text : str
+            Text of the file.
+        key : str
+            Stem of the file's name, which must be the key of the result.
+        where : str
+            Path of the file, for error messages.
+
+        Returns
+        -------
+        CachedResult
+            The result.
+        """
         try:
             table = json.loads(text)
             stored_key = table.pop("key")
             result = _adapter().validate_json(json.dumps(table), strict=True, extra="forbid")
         except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise LimbeckError(f"{where} is not a kept result; delete it, and its cell is run again") from error
+            raise LimbeckError(f"{where} is not a cached result; delete it, and the run is repeated") from error
         if not stored_key == key == result.key:
-            raise LimbeckError(f"{where} holds another configuration than its name says; delete it")
+            raise LimbeckError(f"{where} holds a different configuration than its name says; delete it")
         return result
 
 
@@ -135,6 +191,7 @@ def _adapter() -> TypeAdapter[CachedResult]:
 
 
 def cached_result(cached: CachedRun, record: RunRecord, seconds: float) -> CachedResult:
+    """Result of a finished run; `seconds` is its training time."""
     return CachedResult(
         configuration=cached.configuration,
         metrics=record.metrics,
@@ -152,7 +209,7 @@ def cached_result(cached: CachedRun, record: RunRecord, seconds: float) -> Cache
 
 
 def _curve(record: RunRecord) -> list[float]:
-    """Accuracy round by round: of the network that all train, or the parties' mean; none where it is but one."""
+    """Accuracy after each round: of the global model, or the parties' mean; empty if there is only one point."""
     heights = []
     for point in record.curve:
         values = [point["server"]] if "server" in point else [each for each in point["accuracy"] if each is not None]
@@ -161,12 +218,28 @@ def _curve(record: RunRecord) -> list[float]:
 
 
 def key_of(configuration: Mapping[str, Any]) -> str:
-    """The content key of a cell."""
+    """Content key of a configuration.
+
+    Parameters
+    ----------
+    configuration : mapping
+        Everything that determines a result, as JSON.
+
+    Returns
+    -------
+    str
+        SHA-256, 64 hexadecimal digits; the order of the keys does not matter.
+
+    Examples
+    --------
+    >>> key_of({"seed": 0, "data": "digits"}) == key_of({"data": "digits", "seed": 0})
+    True
+    """
     return hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()
 
 
 def _chosen(parameters: Any) -> dict[str, Any]:
-    """The fields of a dataclass that differ from their defaults."""
+    """Fields of a dataclass that differ from their defaults."""
     values = {part: getattr(parameters, part.name) for part in fields(parameters)}
     chosen = {part.name: value for part, value in values.items() if value != default_of(part)}
     return {name: _chosen(value) if is_dataclass(value) else value for name, value in chosen.items()}

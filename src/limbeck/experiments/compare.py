@@ -1,4 +1,4 @@
-"""Run what is missing of a plan, keep it, and make one table of all."""
+"""Comparisons: run what is missing of a plan, cache the results, and summarize them."""
 
 import os
 import warnings
@@ -18,7 +18,7 @@ from limbeck.experiments.cached_runs import CachedResult, CachedRun, cached_resu
 from limbeck.experiments.config import Experiment, check_table
 from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.plan import ComparedMethod, ComparisonPlan
-from limbeck.experiments.results import Results
+from limbeck.experiments.results_folder import Results
 from limbeck.experiments.run import federation_of
 from limbeck.models.caching import CachingTrainer, JobCache
 from limbeck.models.pool import PoolTrainer, Watch, end_with, unwatched
@@ -31,7 +31,15 @@ COSTS = ("constant", "rounds", "up", "down", "seconds")
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A figure over seeds; the deviation is the sample's, and None for one seed."""
+    """Mean of a figure over seeds.
+
+    Parameters
+    ----------
+    mean : float
+        Mean.
+    deviation : float or None
+        Sample standard deviation; None for one seed.
+    """
 
     mean: float
     deviation: float | None
@@ -39,20 +47,46 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A line of the table. `note` says why cells have no result."""
+    """One line of a comparison: a method with swept values, over seeds.
+
+    Parameters
+    ----------
+    method : str
+        The method, with its parameters.
+    swept : mapping
+        Value of each swept key.
+    seeds : sequence of int
+        Seeds that have a result.
+    figures : mapping of str to Spread
+        Every figure that all of these runs have.
+    epsilon : mapping of str to float or None
+        Largest epsilon over seeds towards each observer; None if it is infinite.
+    curve : sequence of float
+        Accuracy after each round, the mean over seeds.
+    note : str
+        Why runs have no result.
+    """
 
     method: str
     swept: Mapping[str, Any]
     seeds: Sequence[int]
     figures: Mapping[str, Spread]
-    epsilon: Mapping[str, float | None]  # towards each observer, the largest over seeds; None is infinite
-    curve: Sequence[float] = ()  # accuracy round by round, the mean over seeds
+    epsilon: Mapping[str, float | None]
+    curve: Sequence[float] = ()
     note: str = ""
 
 
 @dataclass(slots=True)
 class Ran:
-    """What became of a cell: why it could not run, and what it warned of."""
+    """Errors and warnings of runs.
+
+    Parameters
+    ----------
+    refused : dict of str to str
+        Error message by the key of each run that failed.
+    warned : list of str
+        Warnings.
+    """
 
     refused: dict[str, str] = field(default_factory=dict)
     warned: list[str] = field(default_factory=list)
@@ -61,7 +95,24 @@ class Ran:
 def compare(
     plan: ComparisonPlan, results: Results, processes: int | None = None, watch: Watch = unwatched
 ) -> list[Summary]:
-    """The summary of every line; cells that are kept already are not run."""
+    """Run a comparison; cached runs are not repeated.
+
+    Parameters
+    ----------
+    plan : ComparisonPlan
+        What to compare.
+    results : Results
+        Folder of cached runs.
+    processes : int, optional
+        Training processes; by default one per core.
+    watch : callable
+        Shows progress.
+
+    Returns
+    -------
+    list of Summary
+        One summary for each line of the plan.
+    """
     with results.alone():
         missing = [cached for key, cached in plan.runs.items() if results.find(key) is None]
         same_rows = attrgetter("rows_key")
@@ -75,9 +126,10 @@ def compare(
 
 
 def _ran(groups: list[list[CachedRun]], results: Results, processes: int | None) -> Iterator[Ran]:
-    """One item a cell. Whole groups side by side where there are enough of them, else fits side by side.
+    """Run all groups; yields one item for each run.
 
-    Where networks share a device, all groups take turns here.
+    Whole groups run in parallel if there are at least as many as processes, else fits run in parallel. Groups whose
+    networks share a device run one after the other in this process.
     """
     width = processes or cpu_count()
     trainers = _Trainers(processes)
@@ -105,7 +157,7 @@ def _in_pool(runs: Sequence[tuple[Mapping[str, Any], Path]], folder: Path, progr
 
 
 class _Trainers:
-    """A trainer for every way of training that cells ask for; its programs serve all cells."""
+    """One trainer for each way of training; all runs share its processes."""
 
     def __init__(self, processes: int | None) -> None:
         self._processes = processes
@@ -125,12 +177,12 @@ class _Trainers:
     def are_of_this_process(self, cached: CachedRun) -> bool:
         try:
             return not isinstance(self.of(cached), PoolTrainer)
-        except LimbeckError:  # the run's own reason, reported when its turn comes
+        except LimbeckError:  # reported when the run itself fails
             return False
 
 
 def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> Iterator[Ran]:
-    """Cells whose parties hold the same rows: the rows are dealt once, and fits that cells have in common done once."""
+    """Runs whose parties hold the same rows: rows are partitioned once, and common fits are done once."""
     cache: JobCache = {}
     smoke_tested: set[str] = set()
     try:
@@ -150,14 +202,14 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
                 results.keep(cached_result(cached, result.record, shared.seconds))
             except LimbeckError as error:
                 ran.refused[cached.key] = str(error)
-            except Exception as error:  # a user's own algorithm may raise anything; the other methods go on
+            except Exception as error:  # a user's own algorithm may raise anything; the other methods continue
                 ran.refused[cached.key] = f"{type(error).__name__}: {' '.join(str(error).split())}"
         ran.warned = [str(w.message) for w in caught if issubclass(w.category, LimbeckWarning)]
         yield ran
 
 
 def _read_only(partitioned: PartitionedRows) -> PartitionedRows:
-    """Rows that many cells share are nobody's to change."""
+    """Make rows that several runs share read-only."""
     for rows in (*partitioned.private, partitioned.public, partitioned.test):
         for array in (rows.x, rows.y) if rows else ():
             array.setflags(write=False)
@@ -183,7 +235,7 @@ def _summary(line: ComparedMethod, results: Results, refused: Mapping[str, str])
 
 
 def _note(reasons: Mapping[str, list[int]], all_seeds: int) -> str:
-    """The first reason, and which seeds it or another stopped."""
+    """First reason, and the seeds that failed for it or for another reason."""
     if not reasons:
         return ""
     [(reason, stopped), *others] = reasons.items()
@@ -195,7 +247,7 @@ def _note(reasons: Mapping[str, list[int]], all_seeds: int) -> str:
 
 
 def _figures(stored: Sequence[CachedResult]) -> dict[str, Spread]:
-    """Every figure that all cells have."""
+    """Figures that all runs have."""
     columns = {
         **{name: [k.metrics and getattr(k.metrics, name) for k in stored] for name in METRICS},
         **{name: [getattr(k, name) for k in stored] for name in COSTS},

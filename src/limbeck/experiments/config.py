@@ -1,4 +1,7 @@
-"""An experiment as a TOML file says it; unknown keys are refused with the nearest right one named."""
+"""Experiment files: the tables of a TOML file, checked.
+
+An unknown key is an error that suggests the most similar known key.
+"""
 
 import tomllib
 from collections.abc import Mapping
@@ -34,7 +37,7 @@ T = TypeVar("T", bound="Table")
 
 
 class Table(BaseModel):
-    """A table of the file: it knows its keys."""
+    """Base class of the tables of a file; rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True, populate_by_name=True)
 
@@ -47,7 +50,17 @@ class Table(BaseModel):
 
 
 class FromTest(Table):
-    """Some of the official test rows."""
+    """The table `{ from = "test", share = 0.5 }`: some of the official test rows.
+
+    Parameters
+    ----------
+    part : "test"
+        The key `from`.
+    share : float, optional
+        Share of the official test rows.
+    rows : int, optional
+        Number of rows, instead of a share.
+    """
 
     part: Literal["test"] = Field(alias="from")
     share: StrictFloat | None = None
@@ -55,7 +68,19 @@ class FromTest(Table):
 
 
 class FromOther(Table):
-    """Some rows of another data set."""
+    """The table `{ name = "other", rows = 5000 }`: some training rows of another data set.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    share : float, optional
+        Share of its training rows.
+    rows : int, optional
+        Number of rows, instead of a share.
+    labels : {"shared", "own"}, optional
+        Whether its classes are those of the private rows, or additional ones.
+    """
 
     name: str
     share: StrictFloat | None = None
@@ -76,11 +101,28 @@ def _draw(value: Any) -> Draw | FromFile:
     form = FromTest.model_validate(value) if "from" in value else FromOther.model_validate(value)
     amount = form.rows if form.share is None else form.share
     if amount is None or (form.share is not None and form.rows is not None):
-        raise LimbeckError("give either share or rows")
+        raise LimbeckError("give either share or rows, not both")
     return Draw(amount, "test") if isinstance(form, FromTest) else Draw(amount, "train", form.name, form.labels)
 
 
 def split_in(value: Any) -> Split:
+    """Split that a table describes.
+
+    Parameters
+    ----------
+    value : dict
+        Table with a `kind`, the parameters of this split, and optionally `within`.
+
+    Returns
+    -------
+    Split
+        The split.
+
+    Examples
+    --------
+    >>> split_in({"kind": "dirichlet", "beta": 0.1})
+    Dirichlet(beta=0.1, min_rows=10)
+    """
     kind, parameters = _name_and_parameters(value, "kind", 'split = { kind = "dirichlet", beta = 0.5 }')
     if kind not in SPLITS:
         raise LimbeckError(f"unknown kind {kind!r}; {did_you_mean(kind, SPLITS)}")
@@ -94,45 +136,92 @@ def split_in(value: Any) -> Split:
 def _names(value: Any) -> str | list[str] | None:
     several = isinstance(value, list) and len(value) > 1 and all(isinstance(name, str) for name in value)
     if several and len(set(value)) < len(value):
-        raise LimbeckError("a data set stands twice")
+        raise LimbeckError("a data set is named twice")
     if not several and not isinstance(value, str | None):
-        raise LimbeckError("write the name of a data set, or a list of two or more")
+        raise LimbeckError("write the name of a data set, or a list of two or more names")
     names: str | list[str] | None = value
     return names
 
 
 def model_in(value: Any) -> Model:
+    """Model that a table with a `name` and its parameters describes."""
     _name_and_parameters(value, "name", '{ name = "random-forest", max_depth = 6 }')
     return model_from(value)
 
 
 def algorithm_in(value: Any) -> Algorithm:
+    """Algorithm that a table with a `name` and its parameters describes.
+
+    Parameters
+    ----------
+    value : dict
+        Table `[algorithm]`.
+
+    Returns
+    -------
+    Algorithm
+        The algorithm.
+
+    Examples
+    --------
+    >>> algorithm_in({"name": "fedkt", "partitions": 1}).partitions
+    1
+    """
     name, parameters = _name_and_parameters(value, "name", 'name = "fedkt"')
-    return from_table(algorithm_named(name), parameters)
+    return from_table(algorithm_named(name, parameters), parameters)
 
 
 def budget_in(value: Any) -> Budget:
+    """Budget that a table with `epsilon`, `delta`, `observer` and `unit` describes."""
     if not isinstance(value, dict):
         raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, observer = "public", unit = "example" }')
     return from_table(Budget, value)
 
 
 def training_in(value: Any) -> Training:
+    """Training options that a table with `device`, `trainer` and so on describes."""
     if not isinstance(value, dict):
         raise LimbeckError('write training = { device = "auto", trainer = "auto" }')
     return from_table(Training, value)
 
 
 class Data(Table):
-    """`[data]`"""
+    """Table `[data]`.
+
+    Parameters
+    ----------
+    name : str or list of str, optional
+        Name of a data set, or of several.
+    labels : {"shared", "own"}, optional
+        With several data sets: whether classes of one name are one class, or every set has its own classes.
+    path : str, optional
+        One file of private rows, which is split among the parties.
+    label : str, optional
+        Column of tables that has the classes.
+    classes : list of str, optional
+        All classes, in order.
+    schema_file : str, optional
+        Schema file (the key `schema`).
+    parties : int
+        Number of parties.
+    split : Split
+        How rows are assigned to parties.
+    public : Draw or FromFile, optional
+        Public rows.
+    test : Draw or FromFile, optional
+        Test rows.
+    """
 
     @model_validator(mode="after")
     def _labels_are_for_public_rows(self) -> "Data":
         if isinstance(self.test, Draw) and self.test.labels:
-            raise LimbeckError("test.labels: test rows have the private rows' classes; labels is for public rows")
+            raise LimbeckError(
+                "test.labels: test rows have the classes of the private rows; labels is for public rows only"
+            )
         if isinstance(self.name, list) != (self.labels is not None):
             raise LimbeckError(
-                'several names go with labels = "shared" (one name, one class) or "own" (every set has its own classes)'
+                'several names need labels = "shared" (classes of one name are one class) '
+                'or "own" (every set has its own classes)'
             )
         return self
 
@@ -149,9 +238,18 @@ class Data(Table):
 
 
 class Party(Table):
-    """`[[party]]`: what one party has that the others have not.
+    """Table `[[party]]`: settings of one party.
 
-    `name` is how a ledger that several runs share knows the party, whatever its number.
+    Parameters
+    ----------
+    index : int
+        Number of the party, from 0.
+    name : str, optional
+        Name of the party in a ledger that several runs share.
+    model : Model, optional
+        Model of the party; by default `[model]`.
+    data : str, optional
+        File of its private rows.
     """
 
     index: StrictInt = Field(ge=0)
@@ -161,13 +259,29 @@ class Party(Table):
 
 
 class Server(Table):
-    """`[server]`"""
+    """Table `[server]`.
+
+    Parameters
+    ----------
+    model : Model
+        Model of the server; by default `[model]`.
+    """
 
     model: Annotated[Model, PlainValidator(model_in)]
 
 
 class Source(Table):
-    """Where rows come from: the part of a file that `limbeck data split` needs."""
+    """Source of the rows: the part of a file that `limbeck data split` needs.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of all randomness.
+    data : Data
+        Table `[data]`.
+    party : list of Party
+        Tables `[[party]]`.
+    """
 
     seed: StrictInt = Field(0, ge=0)
     data: Data
@@ -180,7 +294,7 @@ class Source(Table):
             if index >= self.parties:
                 raise LimbeckError(f"[[party]] index = {index}, but there are {self.parties} parties, numbered from 0")
             if indices.count(index) > 1:
-                raise LimbeckError(f"[[party]] index = {index} stands twice")
+                raise LimbeckError(f"[[party]] index = {index} occurs twice; number the parties from 0")
         try:
             check_site_names([party.name for party in self.party if party.name is not None])
         except LimbeckError as error:
@@ -192,34 +306,57 @@ class Source(Table):
         sources = {"data.name": self.data.name, "data.path": self.data.path, "[[party]] data": self.files or None}
         given = [key for key, value in sources.items() if value is not None]
         if self.data.name and self.data.classes:
-            raise LimbeckError("data.classes is for files of your own: a named data set has its classes")
+            raise LimbeckError("data.classes is only for your own files: a named data set has its classes")
         if self.data.schema_file and self.data.classes:
-            raise LimbeckError("data.classes and data.schema: the schema names the classes already")
+            raise LimbeckError(
+                "data.classes and data.schema: the schema names the classes already; remove data.classes"
+            )
         if len(given) != 1:
             raise LimbeckError(f"rows come from one of {', '.join(sources)}; given: {', '.join(given) or 'none'}")
         if self.files and len(self.files) != len(self.party):
             lacking = next(party.index for party in self.party if party.data is None)
-            raise LimbeckError(f"[[party]] index = {lacking} names no data, but others do")
+            raise LimbeckError(f"[[party]] index = {lacking} has no data, but others have; give every party a file")
         return self
 
     @property
     def files(self) -> list[str]:
-        """The parties' own files in party order; none where rows are split among them."""
+        """Files of the parties in party order; empty if rows are split among the parties."""
         return [party.data for party in sorted(self.party, key=lambda party: party.index) if party.data]
 
     @property
     def parties(self) -> int:
+        """Number of parties."""
         return len(self.files) or self.data.parties
 
     @property
     def names(self) -> list[str] | None:
-        """What a ledger calls the parties; None where none of them has a name."""
+        """Names of the parties in a ledger; None if no party has a name."""
         known = {party.index: party.name for party in self.party if party.name is not None}
         return [known.get(index, f"party {index}") for index in range(self.parties)] if known else None
 
 
 class Experiment(Source):
-    """A whole file, checked."""
+    """A whole experiment file.
+
+    Parameters
+    ----------
+    noise : {"secure", "simulated"}, optional
+        Noise of private releases; by default secure for the user's own files, simulated for named data sets.
+    budget : Budget, optional
+        Largest epsilon that all runs of the ledger may spend.
+    ledger : str, optional
+        Ledger file that several runs share.
+    bounds : bool
+        Whether to measure what each party's model would reach with the rows of all parties; only in simulations.
+    model : Model
+        Table `[model]`.
+    server : Server, optional
+        Table `[server]`.
+    training : Training
+        Table `[training]`.
+    algorithm : Algorithm
+        Table `[algorithm]`.
+    """
 
     noise: Noise | None = None
     budget: Annotated[Budget | None, PlainValidator(budget_in)] = None
@@ -232,27 +369,30 @@ class Experiment(Source):
 
     @property
     def noise_source(self) -> Noise:
-        """Real rows get real noise: files of the user's own, unless told otherwise."""
+        """Noise of private releases: as in the file, else secure for the user's own files."""
         return self.noise or ("secure" if self.files or self.data.path else "simulated")
 
     def takes_from_private(self, part: Draw | FromFile | None) -> bool:
-        """Whether public or test rows are taken out of the user's own private file."""
+        """Whether public or test rows are drawn from the user's own private file."""
         return self.data.path is not None and isinstance(part, Draw) and part.name is None
 
     @property
     def server_model(self) -> Model:
+        """Model of the server."""
         return self.server.model if self.server else self.model
 
     @property
     def models(self) -> list[Model]:
-        """Every party's and the server's."""
+        """Models of all parties, then that of the server."""
         return [*(self.model_of(party) for party in range(self.parties)), self.server_model]
 
     def model_of(self, party: int) -> Model:
+        """Model of a party."""
         return {entry.index: entry.model for entry in self.party}.get(party) or self.model
 
 
 def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; an error names the file."""
     with reading(path):
         text = path.read_text(encoding="utf-8")
     try:
@@ -260,11 +400,31 @@ def read_toml(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise LimbeckError(f"{path} is not TOML: {error}") from error
     except RecursionError as error:
-        raise LimbeckError(f"{path} is not TOML: it nests too deeply") from error
+        raise LimbeckError(f"{path} is not TOML: its tables are nested too deeply") from error
 
 
 def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
-    """The checked table, or one line: where, which key, what is wrong with it."""
+    """Check a table of a file.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the table, for example `Experiment`.
+    table : mapping
+        The table.
+    where : str
+        The file, for error messages.
+
+    Returns
+    -------
+    Table
+        Instance of `kind`.
+
+    Raises
+    ------
+    LimbeckError
+        With the file, the key and the first problem.
+    """
     try:
         return kind.model_validate(dict(table))
     except ValidationError as error:
@@ -272,7 +432,7 @@ def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
 
 
 def _name_and_parameters(value: Any, key: str, example: str) -> tuple[str, dict[str, Any]]:
-    """A table's name or kind, and its other keys."""
+    """Name or kind of a table, and its other keys."""
     if not isinstance(value, dict) or not isinstance(value.get(key), str):
         raise LimbeckError(f"needs a table with a {key}, such as {example}")
     return value[key], {other: v for other, v in value.items() if other != key}

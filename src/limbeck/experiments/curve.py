@@ -1,4 +1,4 @@
-"""Learning curves: how good every party's own model, or the one that all train, is after each exchange."""
+"""Learning curves: accuracy of each party's own model, or of the global model, after each exchange."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -15,7 +15,13 @@ from limbeck.protocol.site import Site
 
 
 class Curve:
-    """Scores models on test rows as they come; the same model is scored once."""
+    """Learning curve of a run, on test rows.
+
+    Parameters
+    ----------
+    test : Rows
+        Test rows. Each model is evaluated on them once.
+    """
 
     def __init__(self, test: Rows) -> None:
         self.test = test
@@ -25,14 +31,14 @@ class Curve:
         self._progress: bytes | None = None
 
     def look(self, engine: Engine) -> None:
-        """After an exchange: a point of the curve, where there is another model than before."""
+        """Add a point after an exchange, if a model changed."""
         if engine.server.progress != self._progress:
             self._look_at_server(engine.server)
         if engine.server.progress is None:
             self._look_at_parties(engine)
 
     def _look_at_server(self, server: Site) -> None:
-        """The network that all train, as it was before the exchange; asked where it is trained."""
+        """Evaluate the global model as it was before the exchange, on the device that trains it."""
         self._progress = server.progress
         ask = ForwardPass(cast(Any, server.model), cast(bytes, server.progress), self.test.x)
         [logits] = server.trainer.run([ask], server.classes, [0])
@@ -51,7 +57,7 @@ class Curve:
         self.points.append({"exchange": exchange, "accuracy": [accuracy.get(party) for party in range(len(models))]})
 
     def _asked(self, engine: Engine) -> dict[int, float]:
-        """By party that has a network: where those are trained, they answer far sooner than packed ones do."""
+        """Accuracy of each party that has a network, on the device that trains it: much faster than ONNX models."""
         asks = {
             silo.party: ForwardPass(cast(Any, silo.model), cast(bytes, silo.memory[WEIGHTS]), self.test.x)
             for silo in engine.silos
@@ -70,4 +76,5 @@ class Curve:
         return {party: self._known[model].accuracy for party, model in models.items()}
 
     def metrics(self, model: bytes) -> Metrics:
+        """Metrics of a model (ONNX) on the test rows."""
         return self._known.get(model) or score(PackedModel(model), self.test)

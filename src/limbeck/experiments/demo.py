@@ -1,4 +1,4 @@
-"""The demonstration: one experiment on embedded data, beside what each party and one big pool would reach."""
+"""The demonstration: one experiment on an embedded data set, compared with training alone and on pooled rows."""
 
 from pathlib import Path
 
@@ -13,11 +13,25 @@ METHODS = ("solo", "fedvote", "centralized")
 
 
 def demo_file() -> Path:
+    """Path of the demonstration's experiment file."""
     return Path(__file__).with_name("demo.toml")
 
 
 def run_demo(processes: int | None, watch: Watch) -> tuple[list[RunRecord], Path]:
-    """The records of all methods, and the folder of the federation's run."""
+    """Run the demonstration.
+
+    Parameters
+    ----------
+    processes : int or None
+        Training processes; by default one per core.
+    watch : callable
+        Shows progress.
+
+    Returns
+    -------
+    tuple of list of RunRecord and Path
+        Records of all methods, and the folder of the run of `fedvote`.
+    """
     where = free_folder("demo")
     with RunFolder(where) as folder:
         results = []

@@ -1,4 +1,4 @@
-"""A federation, ready to run: who holds what, and who learns with what."""
+"""A federation that is ready to run: the rows and the models of all parties and of the server."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -34,10 +34,49 @@ from limbeck.protocol.site import Silo, Site
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Federation:
-    """Rows and models by party; `classes` are the names behind the class numbers.
+    """A federation that is ready to run in this process.
 
-    `names` are the parties' names, by which a ledger that several runs share knows them whatever their order; without
-    names they are party 0, party 1 and so on.
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm.
+    seed : int
+        The seed of all random numbers, except secure noise.
+    classes : array of shape (classes,)
+        The class names, in the order of the class numbers.
+    private : sequence of Rows
+        The private rows of each party.
+    models : sequence of Model
+        The model of each party.
+    server_model : Model
+        The model of the server.
+    public : Rows or None
+        The public rows.
+    test : Rows or None
+        The test rows.
+    schema : Schema or None
+        The columns of the tables that rows come from.
+    public_is_from_same_source : bool
+        Whether public and private rows are drawn at random from the same rows.
+    public_is_labelled : bool
+        Whether the labels of the public rows are known.
+    classes_are_private : bool
+        Whether the classes were read from the labels of private rows.
+    tests_private_rows : bool
+        Whether the test rows were taken from a user's private file.
+    config : mapping
+        The configuration, for the record.
+    noise : {"simulated", "secure"}
+        Where noise comes from.
+    ledger_store : LedgerStore
+        The store of the ledger.
+    names : sequence of str or None
+        The parties' names, by which a ledger that several runs share knows them; None means party 0, party 1 and so on.
+
+    Raises
+    ------
+    LimbeckError
+        If rows, models, names or classes do not suit the algorithm.
     """
 
     algorithm: Algorithm
@@ -49,10 +88,10 @@ class Federation:
     public: Rows | None = None
     test: Rows | None = None
     schema: Schema | None = None
-    public_is_from_same_source: bool = False  # drawn at random from the same rows as the private ones
+    public_is_from_same_source: bool = False
     public_is_labelled: bool = False
-    classes_are_private: bool = False  # read off the labels of private rows
-    tests_private_rows: bool = False  # the test rows are taken out of a user's own private file
+    classes_are_private: bool = False
+    tests_private_rows: bool = False
     config: Mapping[str, Any]
     noise: Noise = "simulated"
     ledger_store: LedgerStore = field(default_factory=LedgerStore)
@@ -71,8 +110,8 @@ class Federation:
             check_one_network(self.algorithm.name, self.models, self.server_model)
         if self.is_real and self.classes_are_private:
             raise LimbeckError(
-                "the names of the classes would be read off private rows and stand in the model: name them with "
-                "data.classes or data.schema (Python: classes=[...])"
+                "the class names would be read from private labels and stored in the model: give them by data.classes "
+                "or data.schema (Python: classes=[...])"
             )
         if self.algorithm.needs_public_labels and not self.public_is_labelled:
             raise LimbeckError(
@@ -82,12 +121,12 @@ class Federation:
 
     @property
     def is_real(self) -> bool:
-        """Whether private rows are protected, and not in a simulation: then the record is fit to be passed on."""
+        """Whether the run is private and its noise secure, so that its record has only public and released facts."""
         return self.algorithm.is_private and self.noise == "secure"
 
     @property
     def titles(self) -> list[str]:
-        """What the ledger calls the parties."""
+        """The parties' names in the ledger."""
         return list(self.names) if self.names else self._numbered
 
     @property
@@ -95,7 +134,18 @@ class Federation:
         return [f"party {party}" for party in range(len(self.private))]
 
     def sites(self, trainer: Trainer) -> tuple[Site, list[Silo]]:
-        """The server and the silos; labels of public rows go only to an algorithm that needs them."""
+        """Make the server's site and the silos; public labels go only to algorithms that need them.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The trainer of all sites.
+
+        Returns
+        -------
+        (Site, list of Silo)
+            The server, and the silo of each party.
+        """
         run = RunContext(
             algorithm=self.algorithm,
             public=self._public_rows(),
@@ -113,7 +163,7 @@ class Federation:
         return run.server(self.server_model, trainer, self.ledger_store.of(SERVER), secret), silos
 
     def check_plan(self) -> None:
-        """Refuse, before anyone trains, noise that cannot be had and a run that cannot fit into its budget."""
+        """Raise before any training if the noise cannot be calibrated or the run would exceed its budget."""
         public = len(self.public) if self.public else 0
         facts = Facts(public, len(self.classes), len(self.private), self.noise)
         rows = None if self.noise == "secure" else [len(rows) for rows in self.private]
@@ -123,27 +173,28 @@ class Federation:
         self.ledger_store.check_plan([replace(row, site=known.get(row.site, row.site)) for row in releases])
         self._warn_of_few_rows()
         if self.ledger_store.budgets and not self.algorithm.is_private:
-            warnings.warn("there is a budget, but nothing is noised: see privacy.md", LimbeckWarning, stacklevel=2)
+            warnings.warn("there is a budget, but nothing gets noise: see privacy.md", LimbeckWarning, stacklevel=2)
 
     def _warn_of_few_rows(self) -> None:
-        """At a private level too few rows are no reason to refuse, for refusing would tell how many there are."""
-        subsets = getattr(self.algorithm, "subsets", None)
-        if subsets is None or not self.algorithm.is_private:
-            return
+        """Warn at a private level, where an error would reveal how many rows there are."""
+        subsets = self.algorithm.min_rows
         few = [(len(rows), title) for rows, title in zip(self.private, self.titles, strict=True) if len(rows) < subsets]
-        if few:
+        if few and self.algorithm.is_private:
             rows, title = min(few)
             warnings.warn(
-                f"algorithm.subsets: {title} has {rows} rows, fewer than {subsets} subsets, so that some of its "
-                f"teachers vote for a fixed class; at most {rows} subsets would suit it",
+                f"algorithm.subsets: {title} has {rows} rows, fewer than {subsets} subsets: some of its teachers "
+                f"vote for a fixed class; use at most {rows} subsets",
                 LimbeckWarning,
                 stacklevel=3,
             )
 
     def smoke_test(self, known: set[str] | None = None) -> None:
-        """Refuse models that cannot be fitted or packed, before anyone trains.
+        """Raise before any training if a model cannot be fitted or packed.
 
-        `known` are descriptions of models that were rehearsed on such rows before; it grows.
+        Parameters
+        ----------
+        known : set of str or None
+            Descriptions of models that were tested on such rows before; those tested now are added.
         """
         known = set() if known is None else known
         for model in {id(model): model for model in [*self.models, self.server_model]}.values():
@@ -152,7 +203,7 @@ class Federation:
                 known.add(repr(model.description))
 
     def warn_of_strange_public_rows(self) -> None:
-        """Each party looks for itself whether the public rows lie near its own."""
+        """Warn if most private rows of a party have no public row near them."""
         if self.public is None or self.public_is_from_same_source or len(self.public) < MIN_ROWS:
             return
         large = [(party, rows) for party, rows in enumerate(self.private) if len(rows) >= MIN_ROWS]
@@ -160,13 +211,28 @@ class Federation:
         if poor:
             warnings.warn(
                 f"the public rows suit {len(poor)} of {len(self.private)} parties poorly (the first: party {poor[0]}): "
-                "most of their rows have no public row near them; `limbeck data fit` tells more",
+                "most of their rows have no public row near them; `limbeck data fit` shows details",
                 LimbeckWarning,
                 stacklevel=2,
             )
 
     def run(self, trainer: Trainer, clock: Clock | None = None, smoke_tested: set[str] | None = None) -> Result:
-        """Run in this process; the trainer decides on how many cores."""
+        """Run in this process.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The trainer of all sites.
+        clock : Clock or None
+            Measures the time of each phase; None means a new clock.
+        smoke_tested : set of str or None
+            Descriptions of models that need no smoke test.
+
+        Returns
+        -------
+        Result
+            The models and the record.
+        """
         clock = clock or Clock()
         with clock.phase("smoke test"):
             self.check_plan()
@@ -176,7 +242,20 @@ class Federation:
         return self.finish(engine, clock)
 
     def finish(self, engine: Engine, clock: Clock) -> Result:
-        """Run under any engine, score what came of it and write it down."""
+        """Run under any engine, measure the models, and make the record.
+
+        Parameters
+        ----------
+        engine : Engine
+            The engine, with the sites of this federation.
+        clock : Clock
+            Measures the time of each phase.
+
+        Returns
+        -------
+        Result
+            The models and the record.
+        """
         curve = Curve(self.test) if self.test else None
         if curve:
             engine.watch = curve.look
@@ -196,16 +275,27 @@ class Federation:
         return Result(model, models, published(whole, self.tests_private_rows), owner_part(whole, engine.rejections))
 
     def check_bounds(self) -> Algorithm:
-        """The algorithm that gives the bound, or why there is none."""
+        """The algorithm that gives the upper bound; raises if there is none."""
         bound = self.algorithm.upper_bound()
         if bound is None or self.test is None:
-            raise LimbeckError(f"bounds = true: {self.algorithm.name} has no bound to compare with, or no test rows")
+            raise LimbeckError(f"bounds = true: {self.algorithm.name} has no upper bound, or there are no test rows")
         if self.noise == "secure":
-            raise LimbeckError('bounds = true pools all private rows: it is for simulations, noise = "simulated"')
+            raise LimbeckError('bounds = true pools all private rows: it needs noise = "simulated"')
         return bound
 
     def bounds(self, trainer: Trainer) -> dict[str, list[float | None]]:
-        """What the parties' models would reach if all rows were everybody's: the accuracy of each."""
+        """The accuracy that each party's model would reach with the rows of all parties.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The trainer of all sites.
+
+        Returns
+        -------
+        dict of str to list
+            By the name of the bound's algorithm, the accuracy of each party's model, or None.
+        """
         record = replace(self, algorithm=self.check_bounds(), ledger_store=LedgerStore()).run(trainer).record
         return {record.algorithm: [party.metrics.accuracy if party.metrics else None for party in record.parties]}
 
@@ -273,13 +363,28 @@ class Federation:
 
 
 def check_one_network(algorithm: str, models: Sequence[Any], server_model: Any) -> None:
-    """Refuse, for an algorithm that hands out weights, models that have none or others than the server's."""
+    """Raise unless all models are the server's network, for an algorithm that sends weights.
+
+    Parameters
+    ----------
+    algorithm : str
+        The name of the algorithm.
+    models : sequence of Model
+        The parties' models.
+    server_model : Model
+        The server's model.
+
+    Raises
+    ------
+    LimbeckError
+        If a model is not a network, or not the same as the server's.
+    """
     if not is_gradient_trained(server_model):
-        raise LimbeckError(f"{algorithm} hands out the weights of a network: a {server_model.name} has none")
+        raise LimbeckError(f"{algorithm} sends the weights of a network, but a {server_model.name} has none")
     for party, model in enumerate(models):
         if not is_gradient_trained(model) or model.architecture != server_model.architecture:
             raise LimbeckError(
-                f"{algorithm} hands out weights: party {party} has another network ({_model_text(model)}) than the "
+                f"{algorithm} sends weights, but party {party} has another network ({_model_text(model)}) than the "
                 f"server ({_model_text(server_model)})"
             )
 

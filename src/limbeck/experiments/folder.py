@@ -1,4 +1,4 @@
-"""A run's folder: the place is tried before anyone trains, and the folder appears whole or not at all."""
+"""Run folders: write access is checked before any training, and the folder is written atomically."""
 
 import errno
 import os
@@ -14,13 +14,24 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.ledger import files_of, read_ledger
 
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
-LEDGER = "ledger.sqlite"  # in a run's folder; only its owner may read it, whatever the rest is
+LEDGER = "ledger.sqlite"  # in a run's folder; always readable by its owner only
 
 
 class RunFolder:
-    """`with RunFolder(path) as folder: ... folder.write(files)`; without `write` nothing stays behind.
+    """Context manager for a new run folder; nothing remains unless `write` is called.
 
-    A `private` folder, that of a real run, is readable by its owner only.
+    Parameters
+    ----------
+    path : Path
+        The folder, which must not exist.
+    private : bool
+        Whether only the owner may read it, as for a real run.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as place, RunFolder(Path(place) / "run") as folder:
+    ...     folder.write({"record.json": b"{}"}).name
+    'run'
     """
 
     def __init__(self, path: Path, private: bool = False) -> None:
@@ -39,7 +50,18 @@ class RunFolder:
         return self
 
     def write(self, files: Mapping[str, bytes]) -> Path:
-        """Where the folder is now: another run may have taken the name meanwhile, then a number is added."""
+        """Write the folder.
+
+        Parameters
+        ----------
+        files : mapping of str to bytes
+            Content of each file, by its path within the folder.
+
+        Returns
+        -------
+        Path
+            The folder. If another run has taken the name in the meantime, a number is added to it.
+        """
         try:
             for name, data in files.items():
                 target = self._temporary / name
@@ -51,13 +73,13 @@ class RunFolder:
                 self._temporary.chmod(0o755)
             return self._named()
         except OSError as error:
-            raise LimbeckError(f"cannot write {self.path}: {error.strerror}; nothing was kept") from error
+            raise LimbeckError(f"cannot write {self.path}: {error.strerror}; nothing was written") from error
 
     def _named(self) -> Path:
         for number in count(1):
             path = self.path if number == 1 else self.path.with_name(f"{self.path.name}-{number}")
             try:
-                os.rename(self._temporary, path)  # in one step: a kill leaves the name free, or the folder whole
+                os.rename(self._temporary, path)  # atomic, so a killed program leaves no incomplete folder
                 return path
             except OSError as error:
                 if error.errno not in TAKEN:
@@ -76,10 +98,22 @@ class RunFolder:
 
 @contextmanager
 def ledger_beside(folder: Path, named_ledger: Path | None) -> Iterator[Path]:
-    """Where a run's releases are written down before they leave: the ledger that the user keeps, or one of its own.
+    """Context manager for the ledger of a run.
 
-    Its own lies beside the folder until the run is whole. After a kill it stays there, and the same run goes on with
-    it; where nothing was released, nothing stays.
+    A run's own ledger is beside its folder until the run has ended. If the program is killed, the ledger remains, and
+    the same run resumes with it. It is removed if nothing was released.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+    named_ledger : Path or None
+        Ledger that several runs share, if the experiment names one.
+
+    Yields
+    ------
+    Path
+        The shared ledger, or the run's own.
     """
     path = named_ledger or folder.with_name(f"{folder.name}.{LEDGER}")
     began = path.exists()
@@ -91,7 +125,7 @@ def ledger_beside(folder: Path, named_ledger: Path | None) -> Iterator[Path]:
 
 
 def ledger_files(ledger: Path) -> dict[str, bytes]:
-    """A run's own ledger as its folder keeps it, with its head; its secret is of no more use."""
+    """Files of a run's own ledger for its folder: the ledger and its head, without the secret, which is not needed."""
     path, head, *_ = files_of(ledger)
     return {LEDGER: path.read_bytes(), head.name.replace(path.name, LEDGER): head.read_bytes()}
 
@@ -103,7 +137,7 @@ def remove_ledger(ledger: Path) -> None:
 
 
 def _holds_releases(ledger: Path) -> bool:
-    """Whether anything may have been released; a ledger that cannot be read stays where it is."""
+    """Whether anything may have been released; True if the ledger cannot be read."""
     try:
         return bool(ledger.stat().st_size and read_ledger(ledger))
     except LimbeckError:
@@ -111,5 +145,5 @@ def _holds_releases(ledger: Path) -> bool:
 
 
 def free_folder(stem: str) -> Path:
-    """The first of runs/STEM-1, runs/STEM-2, ... that is not taken."""
+    """First of the folders runs/STEM-1, runs/STEM-2, ... that does not exist."""
     return next(path for n in count(1) if not (path := Path("runs") / f"{stem}-{n}").exists())

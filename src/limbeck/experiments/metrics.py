@@ -1,4 +1,4 @@
-"""How good a model is on the test rows."""
+"""Metrics of models on test rows."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,18 @@ from limbeck.protocol.rows import Array, Rows
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Fractions; `roc_auc` is None where a model has no finite probabilities or the test rows are of one class."""
+    """Metrics of a model on test rows, as fractions.
+
+    Parameters
+    ----------
+    accuracy : float
+        Share of rows that are predicted correctly.
+    balanced_accuracy : float
+        Mean recall over the classes of the test rows.
+    roc_auc : float or None
+        Area under the ROC curve, one class against the rest. None if the model has no finite probabilities or the test
+        rows have one class only.
+    """
 
     accuracy: float
     balanced_accuracy: float
@@ -18,6 +29,20 @@ class Metrics:
 
 
 def score(model: PackedModel, test: Rows) -> Metrics:
+    """Evaluate a model.
+
+    Parameters
+    ----------
+    model : PackedModel
+        Fitted model.
+    test : Rows
+        Test rows.
+
+    Returns
+    -------
+    Metrics
+        Metrics on these rows.
+    """
     labels, scores = model.run(test.x)
     hit = labels == test.y
     recalls = [hit[test.y == label].mean() for label in np.unique(test.y)]
@@ -26,7 +51,23 @@ def score(model: PackedModel, test: Rows) -> Metrics:
 
 
 def mean_metrics(each: list[Metrics]) -> Metrics:
-    """The unweighted mean over parties."""
+    """Unweighted mean of the metrics of several parties.
+
+    Parameters
+    ----------
+    each : list of Metrics
+        Metrics of each party.
+
+    Returns
+    -------
+    Metrics
+        Their means; `roc_auc` is None if a party has none.
+
+    Examples
+    --------
+    >>> mean_metrics([Metrics(0.5, 0.5, None), Metrics(1.0, 0.75, 0.9)])
+    Metrics(accuracy=0.75, balanced_accuracy=0.625, roc_auc=None)
+    """
     aucs = [metrics.roc_auc for metrics in each if metrics.roc_auc is not None]
     return Metrics(
         accuracy=float(np.mean([metrics.accuracy for metrics in each])),
@@ -36,13 +77,34 @@ def mean_metrics(each: list[Metrics]) -> Metrics:
 
 
 def constant_accuracy(private: list[Rows], test: Rows, classes: int) -> float:
-    """What always saying the commonest private class scores: learning starts above it."""
+    """Accuracy of the constant predictor: a model that always predicts the most frequent private class.
+
+    Parameters
+    ----------
+    private : list of Rows
+        Private rows of each party.
+    test : Rows
+        Test rows.
+    classes : int
+        Number of classes.
+
+    Returns
+    -------
+    float
+        Accuracy. A method is only useful if it is better.
+
+    Examples
+    --------
+    >>> x, y = np.zeros((4, 1)), np.array([0, 1, 1, 1])
+    >>> constant_accuracy([Rows(x, y)], Rows(x, y), 2)
+    0.75
+    """
     counts = np.bincount(np.concatenate([rows.y for rows in private]), minlength=classes)
     return float((test.y == counts.argmax()).mean())
 
 
 def _roc_auc(scores: Array, y: Array) -> float | None:
-    """One class against the rest, averaged over the classes that the test rows hold."""
+    """One class against the rest, averaged over the classes of the test rows."""
     from sklearn.metrics import roc_auc_score
 
     present = np.unique(y)

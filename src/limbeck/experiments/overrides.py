@@ -1,4 +1,4 @@
-"""`--set key.path=value`: an experiment file changed from the command line."""
+"""Overrides of an experiment file from the command line: `--set key.path=value`."""
 
 import tomllib
 from collections.abc import Sequence
@@ -12,9 +12,26 @@ from limbeck.models.named import parameters_of
 
 
 def override(table: dict[str, Any], settings: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The changed table, and what was dropped from it.
+    """Change keys of a table.
 
-    Setting the `name` of an algorithm or a model drops the keys beside it that the new one lacks.
+    If the `name` of an algorithm or a model changes, keys of its table that the new one does not have are dropped.
+
+    Parameters
+    ----------
+    table : dict
+        Table of an experiment file; it stays as it is.
+    settings : sequence of str
+        Changes of the form key.path=value.
+
+    Returns
+    -------
+    tuple of dict and list of str
+        Changed table, and a message for each dropped key.
+
+    Examples
+    --------
+    >>> override({"seed": 0, "data": {"name": "iris"}}, ["seed=1", "data.parties=3"])
+    ({'seed': 1, 'data': {'name': 'iris', 'parties': 3}}, [])
     """
     changed, notes = deepcopy(table), []
     pairs = [_pair(setting) for setting in settings]
@@ -40,7 +57,23 @@ def _pair(setting: str) -> tuple[list[str], Any]:
 
 
 def value_of(text: str) -> Any:
-    """A value as TOML reads it; what is not TOML is text."""
+    """Value of a setting.
+
+    Parameters
+    ----------
+    text : str
+        The text after the equals sign.
+
+    Returns
+    -------
+    Any
+        The TOML value, or the text itself if it is not TOML.
+
+    Examples
+    --------
+    >>> value_of("0.5"), value_of("[1, 2]"), value_of("fedkt")
+    (0.5, [1, 2], 'fedkt')
+    """
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,4 +1,4 @@
-"""Who holds what: an experiment's rows, dealt to parties."""
+"""The rows of an experiment, split among its parties."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,26 @@ from limbeck.protocol.streams import stream
 
 
 def partition_rows(experiment: Source, base: Path = Path()) -> PartitionedRows:
-    """Rows from a named data set, from one file, or from a file a party; paths are relative to `base`."""
+    """Load the rows of an experiment and split them among its parties.
+
+    Parameters
+    ----------
+    experiment : Source
+        Where the rows come from: named data sets, one file, or one file for each party.
+    base : Path
+        Folder that paths are relative to.
+
+    Returns
+    -------
+    PartitionedRows
+        Rows of each party, public rows and test rows.
+
+    Examples
+    --------
+    >>> source = Source(data={"name": "iris", "parties": 3, "public": 30, "test": 0.2})
+    >>> [len(rows) for rows in partition_rows(source).private]
+    [30, 30, 30]
+    """
     config, seed = experiment.data, experiment.seed
     if isinstance(config.name, list):
         assert config.labels is not None
@@ -39,7 +58,9 @@ def partition_rows(experiment: Source, base: Path = Path()) -> PartitionedRows:
     if experiment.files:
         for key, source in (("public", config.public), ("test", config.test)):
             if isinstance(source, Draw):
-                raise LimbeckError(f'data.{key}: with a file a party it must be a file too, {{ path = "{key}.csv" }}')
+                raise LimbeckError(
+                    f'data.{key}: if each party has a file, it must be a file too: {{ path = "{key}.csv" }}'
+                )
         return own
     [rows] = own.private
     test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
@@ -50,9 +71,11 @@ def partition_rows(experiment: Source, base: Path = Path()) -> PartitionedRows:
 
 
 def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> PartitionedRows:
-    """A data set of arrays; its public rows may be a file of arrays."""
+    """Split a data set of arrays; its public rows may come from a file of arrays."""
     if isinstance(config.test, FromFile):
-        raise LimbeckError("data.test: a file goes with a table in data.path or [[party]] data, not with arrays")
+        raise LimbeckError(
+            "data.test: a test file needs tables of private rows, in data.path or [[party]] data, not arrays"
+        )
     partitioned = _split(data, config, seed)
     if not isinstance(config.public, FromFile):
         return partitioned
@@ -69,7 +92,7 @@ def _split(data: DataSet, config: Data, seed: int) -> PartitionedRows:
     parts = draw_parts(data, public, test, seed)
     groups = {name: members[parts.private] for name, members in data.groups.items()}
     held = config.split.partition(data.y[parts.private], groups, config.parties, stream(seed, "split"))
-    first = len(parts.classes) - len(data.classes)  # classes of the public rows come before those of the private ones
+    first = len(parts.classes) - len(data.classes)  # classes of the public rows come before those of the private rows
     private = [data.rows(parts.private[rows]) for rows in held]
     return PartitionedRows(
         classes=parts.classes,

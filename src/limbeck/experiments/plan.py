@@ -1,4 +1,4 @@
-"""What is compared: methods and swept values, each at every seed, as lines of cells."""
+"""Plans of comparisons: methods and swept values, each at every seed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,17 @@ OPENING, CLOSING, QUOTES = "[{", "]}", "\"'"
 
 @dataclass(frozen=True, slots=True)
 class ComparedMethod:
-    """A line of the table: one method with the swept values, one cell a seed."""
+    """One line of a comparison: a method with swept values.
+
+    Parameters
+    ----------
+    method : str
+        The method, with its parameters.
+    swept : mapping
+        Value of each swept key.
+    runs : sequence of CachedRun
+        One run for each seed.
+    """
 
     method: str
     swept: Mapping[str, Any]
@@ -25,7 +35,17 @@ class ComparedMethod:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPlan:
-    """All lines; every cell was checked, none has run."""
+    """Plan of a comparison: every run is checked, none has started.
+
+    Parameters
+    ----------
+    file : Path
+        The experiment file.
+    lines : sequence of ComparedMethod
+        Lines of the table.
+    seeds : sequence of int
+        Seeds of each line.
+    """
 
     file: Path
     lines: Sequence[ComparedMethod]
@@ -33,18 +53,38 @@ class ComparisonPlan:
 
     @property
     def runs(self) -> dict[str, CachedRun]:
-        """Each cell once, by its key."""
+        """All runs by key, each once."""
         return {cached.key: cached for line in self.lines for cached in line.runs}
 
     @property
     def swept(self) -> list[str]:
+        """Keys that are swept."""
         return list(self.lines[0].swept)
 
 
 def plan(
     file: Path, methods: Sequence[str] = (), over: Sequence[str] = (), seeds: int = 5, settings: Sequence[str] = ()
 ) -> ComparisonPlan:
-    """The file's own method and those beside it, on the same rows, for every combination of swept values."""
+    """Plan the runs of a comparison or a sweep.
+
+    Parameters
+    ----------
+    file : Path
+        The experiment file.
+    methods : sequence of str
+        Methods to compare with the file's own, for example "fedkt:partitions=1".
+    over : sequence of str
+        Swept keys with their values, for example "algorithm.partitions=1,2".
+    seeds : int
+        Number of seeds, from the file's own seed on.
+    settings : sequence of str
+        Changes of the file, of the form key.path=value.
+
+    Returns
+    -------
+    ComparisonPlan
+        One line for each method and combination of swept values.
+    """
     if seeds < 1:
         raise LimbeckError(f"--seeds {seeds}: at least one seed is needed")
     table, _ = override(read_toml(file), settings)
@@ -63,7 +103,23 @@ def plan(
 
 
 def methods_in(text: str) -> list[str]:
-    """`solo,fedkt:partitions=1:subsets=2`: methods with commas, their parameters with colons between them."""
+    """Split a list of methods at its commas.
+
+    Parameters
+    ----------
+    text : str
+        Methods separated by commas. A method is a name with parameters, separated by colons.
+
+    Returns
+    -------
+    list of str
+        The methods.
+
+    Examples
+    --------
+    >>> methods_in("solo,fedkt:partitions=1:subsets=2")
+    ['solo', 'fedkt:partitions=1:subsets=2']
+    """
     methods = [part.strip() for part in split_outside(text, ",")]
     if not all(methods):
         raise LimbeckError(f"--with {text}: write --with solo,pate,fedkt:partitions=1")
@@ -78,9 +134,11 @@ def _combinations(over: Sequence[str]) -> Iterator[dict[str, str]]:
         if not equals or not key.strip() or not all(parts):
             raise LimbeckError(f"--over {each}: write --over key.path=value,value, such as algorithm.partitions=1,2,3")
         if key.strip() == "seed":
-            raise LimbeckError("--over seed: every line is run over seeds already; say --seeds N, or --set seed=FIRST")
+            raise LimbeckError(
+                "--over seed: every line runs at several seeds already; use --seeds N, or --set seed=FIRST"
+            )
         if key.strip() in keys:
-            raise LimbeckError(f"--over {key.strip()} stands twice: put all its values into one")
+            raise LimbeckError(f"--over {key.strip()} occurs twice: put all its values into one")
         keys.append(key.strip())
         texts.append(list(dict.fromkeys(parts)))
     return (dict(zip(keys, chosen, strict=True)) for chosen in product(*texts))
@@ -95,14 +153,14 @@ def _cached_run(file: Path, table: dict[str, Any], method: str, seed: int) -> Ca
     experiment = check_table(Experiment, changed, where)
     if experiment.ledger or (experiment.noise_source == "secure" and experiment.algorithm.is_private):
         raise LimbeckError(
-            f"{where}: a comparison keeps no ledger, so that it must not touch real noise: --set noise=simulated, and "
-            "take `ledger` out of the file"
+            f"{where}: a comparison has no ledger, so it cannot use secure noise: use --set noise=simulated, and "
+            "remove `ledger` from the file"
         )
     return CachedRun(experiment, changed, file.parent)
 
 
 def _method(method: str) -> tuple[str, list[str]]:
-    """A method's name, which may hold colons of its own (`python:mine:Mine`), and its parameters."""
+    """Name of a method, which may contain colons (`python:mine:Mine`), and its parameters."""
     parts = split_outside(method, ":")
     names = [part for part in parts if "=" not in part]
     if parts[: len(names)] != names or any(part.split("=")[0] in ("", "name") for part in parts[len(names) :]):
@@ -111,7 +169,25 @@ def _method(method: str) -> tuple[str, list[str]]:
 
 
 def split_outside(text: str, mark: str) -> list[str]:
-    """Split at a mark, but not within quotes or brackets."""
+    """Split a text at a character, but not within quotes or brackets.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    mark : str
+        One character.
+
+    Returns
+    -------
+    list of str
+        The parts.
+
+    Examples
+    --------
+    >>> split_outside("[1,2],'a,b',3", ",")
+    ['[1,2]', "'a,b'", '3']
+    """
     parts, depth, quote = [""], 0, ""
     for character in text:
         if quote:

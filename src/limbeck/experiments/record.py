@@ -1,7 +1,7 @@
-"""The run record: everything that is needed to judge a run and to run it again.
+"""Run records: everything that is needed to assess a run and to repeat it.
 
-The record of a real run holds public facts, released values and what is computed from them alone, so that it can be
-passed on. Everything else stands in the owner's record, for those who hold the rows.
+The record of a real run has only public facts, released values, and what is computed from them, so it may be shared.
+Everything else is in the owner's record, for those who hold the rows.
 """
 
 import json
@@ -27,10 +27,24 @@ SERVER = "server"
 
 @dataclass(frozen=True, slots=True)
 class PartyRecord:
-    """One party: `classes` counts its rows of each class; `metrics` are there where it ends with its own model.
+    """One party in a record. What is unknown or withheld is None or empty.
 
-    `rows` and `metrics` are None, `classes` is empty and `bytes` hold None where they are unknown or withheld. Of a
-    party elsewhere the model is unknown: the party's name takes its place.
+    Parameters
+    ----------
+    index : int
+        Number of the party.
+    rows : int or None
+        Number of private rows.
+    classes : sequence of int
+        Rows of each class.
+    model : mapping
+        Description of the model; the name of the party in a run between organisations.
+    bytes : mapping
+        Bytes of its messages: "up" to the server, "down" from it.
+    metrics : Metrics or None
+        Metrics of the party's own model, if it ends with one.
+    name : str, optional
+        Name of the party.
     """
 
     index: int
@@ -44,23 +58,71 @@ class PartyRecord:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is kept of a run, as JSON."""
+    """Base class of records, which are stored as JSON."""
 
     def to_json(self) -> str:
+        """Text of the record's file."""
         return json.dumps(finite(asdict(self)), indent=2, allow_nan=False, default=str) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord(Record):
-    """A finished run. All that differs between two runs of one experiment is in `timing`.
+    """Record of a finished run. Two runs of the same experiment differ only in `timing`.
 
-    That is what depends on the clock or the machine, the run's random identifier (`run`), and the `date` on which it
-    started (UTC); a resumed run keeps both.
-
-    `curve` has the accuracy of each party's own model after each exchange that changed one, or of the network that all
-    train (`server`) before the first round and after each, `bounds` what the models would reach otherwise; `remarks`
-    are deviations from the plan, `figures` what the algorithm computed. Epsilon is for a person with at most
-    `rows_per_person` rows. Of a `real` run None stands for what is withheld.
+    Parameters
+    ----------
+    algorithm : str
+        Name of the algorithm.
+    seed : int
+        Seed of the experiment.
+    config : mapping
+        The experiment as a TOML table.
+    data : mapping
+        Classes, numbers of rows, and hash of the public rows.
+    parties : sequence of PartyRecord
+        One record for each party.
+    rounds : int
+        Number of rounds.
+    bytes : mapping
+        Total bytes "up" to the server and "down" from it.
+    exchanges : sequence of mapping
+        Request, bytes and silent parties of each exchange.
+    missing : sequence of int
+        Parties that were silent at least once.
+    ledger : sequence of mapping
+        All releases.
+    epsilon : mapping of str to float
+        Epsilon towards each observer, for a person with at most `rows_per_person` rows.
+    delta : float
+        Delta of epsilon.
+    privacy : sequence of mapping
+        All guarantees.
+    noise : {"secure", "simulated"}
+        Noise of private releases.
+    metrics : Metrics or None
+        Metrics of the final model.
+    constant : float or None
+        Accuracy of the constant predictor.
+    versions : mapping of str to str
+        Versions of Limbeck, Python and the libraries.
+    timing : mapping
+        What depends on the clock or the machine; the run's random identifier (`run`) and `date` of its start in UTC,
+        which a resumed run keeps.
+    remarks : sequence of str
+        Deviations from the plan.
+    figures : mapping of str to float
+        Figures that the algorithm computed.
+    curve : sequence of mapping
+        Accuracy of each party's own model after each exchange that changed one; or accuracy of the global model
+        (`server`) before the first round and after each round.
+    bounds : mapping
+        What each party's model would reach with the rows of all parties.
+    rows_per_person : int
+        Largest number of rows of one person.
+    real : bool
+        Whether the run is real; what is withheld is then None.
+    format : int
+        Version of the format.
     """
 
     algorithm: str
@@ -91,11 +153,11 @@ class RunRecord(Record):
 
     @property
     def worst_epsilon(self) -> float:
-        """Epsilon towards whoever sees most; 0 when nobody sees anything."""
+        """Largest epsilon towards any observer; 0 if nothing was released."""
         return max(self.epsilon.values(), default=0.0)
 
     def summary(self, folder: str | None) -> dict[str, Any]:
-        """What `--json` prints; None is what is withheld, or does not exist."""
+        """Output of `--json`; None for what is withheld or does not exist."""
         return {
             "algorithm": self.algorithm,
             "accuracy": self.metrics and self.metrics.accuracy,
@@ -124,10 +186,32 @@ class RunRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecord(Record):
-    """What a real run's record withholds: for those who hold the rows, and for nobody else.
+    """What the record of a real run withholds, only for those who hold the rows.
 
-    `private` is the number of all private rows; `parties`, `bytes`, `exchanges`, `metrics`, `constant`, `curve` and
-    `timing` are as in a record from which nothing is withheld. `remarks` are what parties wrote to the server.
+    All fields but `private` and `remarks` are as in a record from which nothing is withheld.
+
+    Parameters
+    ----------
+    private : int or None
+        Number of all private rows.
+    parties : sequence of PartyRecord
+        One record for each party.
+    bytes : mapping
+        Total bytes "up" to the server and "down" from it.
+    exchanges : sequence of mapping
+        Request, bytes and silent parties of each exchange.
+    metrics : Metrics or None
+        Metrics of the final model.
+    constant : float or None
+        Accuracy of the constant predictor.
+    curve : sequence of mapping
+        Learning curve.
+    timing : mapping
+        Duration of the run and its phases.
+    remarks : sequence of str
+        What parties wrote to the server, and what went wrong.
+    format : int
+        Version of the format.
     """
 
     private: int | None
@@ -151,9 +235,30 @@ def record_of(
     from_elsewhere: bool = False,
     **details: Any,
 ) -> RunRecord:
-    """The whole record of a run under any engine; `details` are the fields that depend on where its rows lie.
+    """Make the full record of a run under any engine.
 
-    Ledger rows that come `from_elsewhere` may not go together: then the record says so, and has no epsilon.
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm.
+    engine : Engine
+        The engine that ran it.
+    outcome : Outcome
+        Result of the algorithm.
+    releases : sequence of Release
+        All ledger rows.
+    parties : sequence of PartyRecord
+        One record for each party.
+    from_elsewhere : bool
+        Whether ledger rows come from other organisations. If they contradict each other, a remark says so, and the
+        record has no epsilon.
+    **details : Any
+        Other fields of the record, which depend on where the rows are.
+
+    Returns
+    -------
+    RunRecord
+        A record from which nothing is withheld.
     """
     traffic, is_real = engine.traffic, algorithm.is_private and (from_elsewhere or details["noise"] == "secure")
     remarks = (*outcome.remarks, *([] if is_real else engine.rejections))
@@ -185,12 +290,12 @@ def record_of(
 
 
 def delta_of(algorithm: Algorithm, releases: Sequence[Release]) -> float:
-    """The algorithm's delta, and never less than that of the subsets that parties learn from."""
+    """Delta of a run: the algorithm's, and at least that of the random subsets that parties train on."""
     return max(algorithm.effective_delta, delta_of_subsets(releases, algorithm.rows_per_person))
 
 
 def owner_part(record: RunRecord, remarks: Sequence[str] = ()) -> OwnerRecord:
-    """What `published` leaves out of a whole record."""
+    """What `published` withholds from a full record."""
     return OwnerRecord(
         private=record.data["private"],
         parties=record.parties,
@@ -205,10 +310,21 @@ def owner_part(record: RunRecord, remarks: Sequence[str] = ()) -> OwnerRecord:
 
 
 def published(record: RunRecord, tests_private_rows: bool = False) -> RunRecord:
-    """A whole record without what depends on private rows other than through a mechanism.
+    """Record without anything that depends on private rows other than through a mechanism.
 
-    The size of a message that left unprotected is withheld, and then the total is too: a sum would give it away. Where
-    the test rows are private ones, so are the metrics on them and their number.
+    The size of an unprotected message is withheld. The total is then withheld too, because it would reveal the size.
+
+    Parameters
+    ----------
+    record : RunRecord
+        Full record.
+    tests_private_rows : bool
+        Whether test rows are private; their number and the metrics are then withheld.
+
+    Returns
+    -------
+    RunRecord
+        Record that may be shared.
     """
     turns = _unprotected_turns(record.ledger, len(record.exchanges))
     hidden = {way: bool(turns[way] & set(range(len(record.exchanges)))) for way in turns}
@@ -233,9 +349,9 @@ def published(record: RunRecord, tests_private_rows: bool = False) -> RunRecord:
 
 
 def _unprotected_turns(ledger: Sequence[Mapping[str, Any]], turns: int) -> dict[str, set[int]]:
-    """The turns in which something may have left unprotected: up from a party, or down from the server.
+    """Turns in which something may have left unprotected: up from a party, or down from the server.
 
-    A party's rows are written before it trains, so that what they announce may leave in any later turn.
+    A party writes its ledger rows before it trains. The values that they announce may therefore leave in a later turn.
     """
     rows = [row for row in ledger if row["mechanism"] == "unprotected"]
     first = min((row["turn"] for row in rows if row["site"] != SERVER), default=turns)
@@ -246,7 +362,7 @@ def _unprotected_turns(ledger: Sequence[Mapping[str, Any]], turns: int) -> dict[
 
 
 def _ends_protected(record: RunRecord) -> bool:
-    """Whether the run ends with one model that is post-processing of what was released with protection."""
+    """Whether the run ends with one model that is post-processing of protected releases."""
     own = any(party.metrics for party in record.parties)
     return not own and not any(row["site"] == SERVER and row["mechanism"] == "unprotected" for row in record.ledger)
 
@@ -256,7 +372,7 @@ def _without(sizes: Mapping[str, Any], hidden: Mapping[str, bool]) -> dict[str, 
 
 
 def versions() -> dict[str, str]:
-    """Limbeck, Python and the libraries that decide results, as they are installed here."""
+    """Installed versions of Limbeck, Python and the libraries that affect results."""
     found = {"limbeck": __version__, "python": python_version()}
     for package in VERSIONED:
         try:
@@ -267,7 +383,23 @@ def versions() -> dict[str, str]:
 
 
 def finite(value: Any) -> Any:
-    """The same for JSON, which has no infinity: None stands for it."""
+    """Replace infinity and NaN by None, because JSON has neither.
+
+    Parameters
+    ----------
+    value : Any
+        A value for JSON.
+
+    Returns
+    -------
+    Any
+        A copy.
+
+    Examples
+    --------
+    >>> finite({"epsilon": math.inf, "delta": 1e-5})
+    {'epsilon': None, 'delta': 1e-05}
+    """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What a run gives back to its user."""
+"""The result of a run: fitted models that predict, and the record."""
 
 import json
 from collections.abc import Mapping
@@ -19,11 +19,23 @@ from limbeck.experiments.record import OwnerRecord, RunRecord
 from limbeck.models.onnx import PackedModel, with_metadata
 from limbeck.protocol.rows import Array
 
-CLASSES, SCHEMA, ROW = "limbeck.classes", "limbeck.schema", "limbeck.row"  # metadata keys of a model's file
+CLASSES, SCHEMA, ROW = "limbeck.classes", "limbeck.schema", "limbeck.row"  # metadata keys in a model's file
 
 
 class Classifier:
-    """A final model that speaks the users' own class names, and knows the columns of the tables it learned from."""
+    """A fitted model that predicts the users' class names.
+
+    Parameters
+    ----------
+    onnx : bytes
+        The model as ONNX, which predicts class numbers.
+    classes : array of shape (classes,)
+        The class names, in the order of the class numbers.
+    row : tuple of int
+        The shape of one row.
+    schema : Schema or None
+        The columns of the tables that the model was trained on; None for arrays.
+    """
 
     def __init__(self, onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema | None = None) -> None:
         self.classes_ = classes
@@ -33,25 +45,67 @@ class Classifier:
 
     @property
     def onnx(self) -> bytes:
+        """The model as ONNX."""
         return self.packed.data
 
     def predict_both(self, x: Any) -> tuple[Array, Array | None]:
-        """Class names and, where the model has them, probabilities: of rows or of a file of rows."""
+        """Predict class names and probabilities.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...), str or Path
+            The rows, or a file of rows.
+
+        Returns
+        -------
+        names : array of shape (rows,)
+            The class names.
+        probabilities : array of shape (rows, classes) or None
+            The probabilities; None if the model has none.
+        """
         labels, scores = self.packed.run(self._rows(x))
         return self.classes_[labels], scores if self.packed.has_probabilities else None
 
     def predict(self, x: Any) -> Array:
-        """Class names, of rows or of a file of rows."""
+        """Predict class names.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...), str or Path
+            The rows, or a file of rows.
+
+        Returns
+        -------
+        array of shape (rows,)
+            The class names.
+        """
         return self.predict_both(x)[0]
 
     def predict_proba(self, x: Any) -> Array:
-        """[rows, classes] in the order of `classes_`."""
+        """Predict probabilities.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...), str or Path
+            The rows, or a file of rows.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            The probabilities, in the order of `classes_`.
+
+        Raises
+        ------
+        LimbeckError
+            If the model has no probabilities.
+        """
         scores = self.predict_both(x)[1]
         if scores is None:
-            raise LimbeckError("this model votes, but has no probabilities")
+            raise LimbeckError("this model predicts classes by a vote and has no probabilities; use predict")
         return scores
 
     def save(self, path: str | Path) -> None:
+        """Write the model to an ONNX file, which `load` reads."""
         with AtomicFile(Path(path)) as file:
             file.write(self.onnx)
 
@@ -65,18 +119,49 @@ class Classifier:
             return self.schema.encode(read_table(path))
         rows = as_float(rows_in(path)) if path.suffix.lower() in ARRAYS else self._plain_table(path)
         if rows.shape[1:] != self.row:
-            raise LimbeckError(f"{path} has rows of shape {rows.shape[1:]}, the model takes {self.row}")
+            raise LimbeckError(f"{path} has rows of shape {rows.shape[1:]}, the model needs shape {self.row}")
         check_finite(rows, str(path))
         return rows
 
     def _plain_table(self, path: Path) -> Array:
-        """Numbers in the order of the columns, for a model that learned from arrays without names."""
+        """Read a table by the order of its columns, for a model that was trained on arrays."""
         table = read_table(path)
         return Schema(tuple(Number(name, np.nan) for name in table.columns), "", ()).encode(table)
 
 
 def load(path: str | Path) -> Classifier:
-    """The model in a file that a run wrote."""
+    """Load a model from a file that a run wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The ONNX file, for example `model.onnx` in a run's folder.
+
+    Returns
+    -------
+    Classifier
+        The model, with its class names and the columns of its tables.
+
+    Raises
+    ------
+    LimbeckError
+        If the file cannot be read, or was not written by a run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import limbeck as lb
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(60, centers=2, cluster_std=0.1, random_state=0)
+    >>> names = np.array(["no", "yes"])[y]
+    >>> model = lb.run(lb.Centralized(), [(X[:30], names[:30]), (X[30:], names[30:])], models="decision-tree").model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(Path(folder, "model.onnx"))
+    ...     loaded = lb.load(Path(folder, "model.onnx"))
+    >>> loaded.classes_.tolist(), bool((loaded.predict(X) == names).all())
+    (['no', 'yes'], True)
+    """
     with reading(Path(path)):
         onnx = Path(path).read_bytes()
     try:
@@ -84,22 +169,48 @@ def load(path: str | Path) -> Classifier:
     except LimbeckError as error:
         raise LimbeckError(f"{path}: {error}") from error
     if CLASSES not in metadata:
-        raise LimbeckError(f"{path} does not name its classes: it is not a model that a run wrote")
+        raise LimbeckError(f"{path} has no class names: it is not a model that a run wrote")
     schema = Schema.from_json(metadata[SCHEMA], str(path)) if SCHEMA in metadata else None
     return Classifier(onnx, np.array(json.loads(metadata[CLASSES])), tuple(json.loads(metadata[ROW])), schema)
 
 
 def labelled(onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema | None) -> bytes:
-    """A model that carries its class names, the shape of its rows and its schema."""
+    """Add the class names, the shape of a row and the schema to the metadata of a model.
+
+    Parameters
+    ----------
+    onnx : bytes
+        The model as ONNX.
+    classes : array of shape (classes,)
+        The class names.
+    row : tuple of int
+        The shape of one row.
+    schema : Schema or None
+        The columns of the tables that the model was trained on.
+
+    Returns
+    -------
+    bytes
+        The model as ONNX with metadata.
+    """
     metadata = {CLASSES: json.dumps(classes.tolist()), ROW: json.dumps(row)}
     return with_metadata(onnx, metadata | ({SCHEMA: schema.to_json()} if schema else {}))
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run gives: one `model`, or one in `models` for each party that has its own; and the record.
+    """The result of a run.
 
-    The record of a real run can be passed on; the rest is in `owner`, which is None for a simulation.
+    Parameters
+    ----------
+    model : Classifier or None
+        The final model; None if every party ends with a model of its own.
+    models : mapping of int to Classifier
+        The parties' own models by party number; empty if there is a final model.
+    record : RunRecord
+        The record of the run; that of a real run has only public and released facts.
+    owner : OwnerRecord or None
+        What only the owner of the rows may see; None for a simulation.
     """
 
     model: Classifier | None
@@ -109,15 +220,22 @@ class Result:
 
     @property
     def metrics(self) -> Metrics | None:
-        """For whoever holds the rows: also where the record withholds them."""
+        """The metrics on the test rows, also if the record withholds them; None without test rows."""
         return self.owner.metrics if self.owner else self.record.metrics
 
     @property
     def accuracy(self) -> float | None:
+        """The accuracy on the test rows, from 0 to 1; None without test rows."""
         return self.metrics.accuracy if self.metrics else None
 
     def files(self) -> dict[str, bytes]:
-        """The run's folder: the models as ONNX, the record, and the owner's record of a real run."""
+        """The files of the run's folder: models, record, and for a real run the owner's record.
+
+        Returns
+        -------
+        dict of str to bytes
+            The content of each file by its relative path.
+        """
         own = {f"models/party-{party}.onnx": model.onnx for party, model in self.models.items()}
         final = {"model.onnx": self.model.onnx} if self.model else own
         owner = {"owner.json": self.owner.to_json().encode()} if self.owner else {}

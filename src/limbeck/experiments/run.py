@@ -1,4 +1,4 @@
-"""Run an experiment: from a TOML table, or from arrays in Python."""
+"""Run an experiment from a TOML file, or from arrays in Python."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -36,10 +36,32 @@ def federation_of(
     partitioned: PartitionedRows,
     ledger_store: LedgerStore | None = None,
 ) -> Federation:
-    """The federation that an experiment describes, its rows dealt; `config` is what the record keeps of it."""
+    """Make the federation that an experiment describes.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The content of the TOML file.
+    config : mapping
+        The table of the file, for the record.
+    partitioned : PartitionedRows
+        The rows of the parties, and public and test rows.
+    ledger_store : LedgerStore or None
+        The store of the ledger; None means a new one in memory.
+
+    Returns
+    -------
+    Federation
+        The federation.
+
+    Raises
+    ------
+    LimbeckError
+        If a named data set has no test rows, or the number of public rows would depend on that of private rows.
+    """
     if partitioned.test is None and experiment.data.name:
         name = experiment.data.name if isinstance(experiment.data.name, str) else " and ".join(experiment.data.name)
-        raise LimbeckError(f"{name} has no official test rows: say how many to set aside with data.test")
+        raise LimbeckError(f"{name} has no official test rows: set data.test to a number or share of rows")
     _check_public_share(experiment)
     return Federation(
         algorithm=experiment.algorithm,
@@ -63,14 +85,14 @@ def federation_of(
 
 
 def _check_public_share(experiment: Experiment) -> None:
-    """How many public rows there are is known to all: a share of private rows would tell how many those are."""
+    """Raise in a real run if the number of public rows, which is known, would reveal that of private rows."""
     public = experiment.data.public
     if not experiment.algorithm.is_private or experiment.noise_source != "secure":
         return
     if experiment.takes_from_private(public) and isinstance(public, Draw) and isinstance(public.amount, float):
         raise LimbeckError(
-            f"data.public = {public.amount:g} is a share of private rows, which would tell how many there are: "
-            "write a number of rows, or name a file of public rows"
+            f"data.public = {public.amount:g} is a share of private rows, which would reveal how many there are: "
+            "give a number of rows, or a file of public rows"
         )
 
 
@@ -82,10 +104,30 @@ def run_experiment(
     base: Path = Path(),
     ledger: Path | None = None,
 ) -> Result:
-    """Deal the rows and let the parties learn; what they release stands in the file `ledger` where one is named.
+    """Split the rows of an experiment and run it.
 
-    A run that was interrupted is resumed: what it released before is not drawn again. In a ledger that the experiment
-    names, which several runs share, a run that ended is never repeated: the same experiment is a new run.
+    An interrupted run is resumed, and releases again what it released before. In a ledger that the experiment names,
+    and that several runs may share, a finished run is never repeated: the same experiment is a new run.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The content of the TOML file.
+    config : mapping
+        The table of the file, for the record.
+    processes : int or None
+        Number of processes that train; None lets the trainer choose.
+    watch : callable
+        Wraps the iterable of finished training jobs, given their number; for a progress bar.
+    base : Path
+        The folder to which the paths of the experiment are relative.
+    ledger : Path or None
+        The ledger's file; None keeps it in memory.
+
+    Returns
+    -------
+    Result
+        The models and the record.
     """
     clock = Clock()
     with closing(LedgerStore(ledger, budget=experiment.budget)) as ledger_store:
@@ -103,12 +145,12 @@ def run_experiment(
 
 
 def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, shares: bool) -> Result:
-    """Run a federation under its identifier in the ledger; `shares` marks the end, where other runs may follow."""
-    known = federation.names is not None or "data" in federation.config  # who party 0 is
+    """Run a federation under its identifier in the ledger; `shares` marks the end, so that other runs may follow."""
+    known = federation.names is not None or "data" in federation.config  # which organisation party 0 is
     if federation.ledger_store.begin(_facts(federation), resumes=known):
         warnings.warn(
             f"{federation.ledger_store.path} holds a run with the same settings that did not end: it is resumed, and "
-            "what it released is used again; for a new run use another seed or another ledger",
+            "its releases are used again; for a new run use another seed or another ledger",
             LimbeckWarning,
             stacklevel=3,
         )
@@ -119,7 +161,7 @@ def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, sha
 
 
 def _facts(federation: Federation) -> dict[str, Any]:
-    """The public facts that distinguish one run from another; nothing here is computed from private rows."""
+    """The public facts that distinguish runs; nothing here is computed from private rows."""
     algorithm, public = federation.algorithm, federation.public
     return {
         "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
@@ -136,14 +178,56 @@ def _facts(federation: Federation) -> dict[str, Any]:
 
 
 def ledger_of(experiment: Experiment, base: Path) -> Path | None:
-    """The ledger that the experiment names, which outlives its runs."""
+    """The path of the ledger that an experiment names; None if it names none."""
     return base / experiment.ledger if experiment.ledger else None
 
 
 def run_file(
     file: str | Path, settings: Sequence[str] = (), processes: int | None = None, watch: Watch = unwatched
 ) -> Result:
-    """Run an experiment's file, as `limbeck run FILE --set ...` does, and write nothing."""
+    """Run the experiment of a TOML file, as `limbeck run FILE --set ...` does, without writing a run's folder.
+
+    Parameters
+    ----------
+    file : str or Path
+        The TOML file.
+    settings : sequence of str
+        Changes of single keys, such as `"data.parties=10"`.
+    processes : int or None
+        Number of processes that train; None lets the trainer choose.
+    watch : callable
+        Wraps the iterable of finished training jobs, given their number; for a progress bar.
+
+    Returns
+    -------
+    Result
+        The models and the record.
+
+    Raises
+    ------
+    LimbeckError
+        If the file or a setting is wrong, or the run is not possible.
+
+    Notes
+    -----
+    Only a ledger that the file names is written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import limbeck as lb
+    >>> text = '''
+    ... data = { name = "iris", parties = 2, public = 0.3, test = 0.2 }
+    ... model = { name = "decision-tree" }
+    ... algorithm = { name = "fedkt", partitions = 1, subsets = 2 }
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "fedkt.toml")
+    ...     _ = file.write_text(text)
+    ...     result = lb.run_file(file, ["algorithm.subsets=3", "seed=1"])
+    >>> result.record.config["algorithm"]["subsets"], result.accuracy > 0.5
+    (3, True)
+    """
     table, _ = override(read_toml(Path(file)), settings)
     experiment = check_table(Experiment, table, str(file))
     base = Path(file).parent
@@ -166,14 +250,65 @@ def run(
     processes: int | None = None,
     watch: Watch = unwatched,
 ) -> Result:
-    """Let parties learn together in this process.
+    """Run a federated learning algorithm on arrays, with all parties in this process.
 
-    `parties` are (X, y) pairs, or a mapping of names to such pairs; y may hold any labels. `models` is a scikit-learn
-    estimator, a model's name or its table, for all parties or one for each; `server_model` is the final model's, by
-    default the first party's. `public` are rows without labels, or a pair (X, y) of labelled ones. `noise` is secure
-    where the algorithm adds any, unless told to be simulated; then the `classes` must be named, for labels are private.
-    A `ledger` is a file that several runs may share: it adds up what they release, by the parties' names, and keeps
-    every `budget` that a run brings. `training` says on what device and by which trainer networks learn.
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm with its hyper-parameters, such as `FedKT()`.
+    parties : sequence of (X, y) or mapping of str to (X, y)
+        The private rows of each party, possibly by the party's name. X has the shape (rows, ...), y any labels.
+    public : array, (X, y) or None
+        The public rows, without or with labels; None if the algorithm needs none.
+    models : estimator, str, mapping or list of these
+        What the parties train, one for all or one for each: a scikit-learn estimator, a model's name or its table.
+    server_model : estimator, str, mapping or None
+        What the server trains; None means the model of the first party.
+    test : (X, y) or None
+        The test rows, on which models are measured.
+    seed : int
+        The seed of all random numbers, except secure noise.
+    classes : sequence or None
+        All classes; None reads them from the labels, which a run with secure noise does not allow.
+    noise : {"secure", "simulated"} or None
+        Where noise comes from; None means secure if the algorithm is private.
+    budget : Budget or None
+        The largest epsilon that all runs of the ledger together may spend.
+    ledger : str, Path or None
+        The ledger's file, which several runs may share; None keeps the ledger in memory.
+    training : Training or None
+        The trainer and the device of networks; None means the default.
+    processes : int or None
+        Number of processes that train; None lets the trainer choose.
+    watch : callable
+        Wraps the iterable of finished training jobs, given their number; for a progress bar.
+
+    Returns
+    -------
+    Result
+        The final model, or one model for each party; the record; and the metrics if there are test rows.
+
+    Raises
+    ------
+    LimbeckError
+        If an argument is wrong, or the run would exceed a budget.
+
+    Notes
+    -----
+    A shared ledger adds up releases by the parties' names, and keeps every budget from its first use. Without names the
+    parties are "party 0", "party 1" and so on.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(90, centers=3, cluster_std=0.1, random_state=0)
+    >>> parties = {"north": (X[:30], y[:30]), "south": (X[30:60], y[30:60])}
+    >>> result = lb.run(lb.FedVote(), parties, public=X[60:75], models="decision-tree", test=(X[75:], y[75:]))
+    >>> result.accuracy
+    1.0
+    >>> result.model.predict(X[:2]) == y[:2]
+    array([ True,  True])
     """
     _check_numbers(parties, seed, processes)
     called, pairs = _named(parties)
@@ -219,11 +354,11 @@ def run(
 
 
 def _named(parties: Any) -> tuple[list[str] | None, list[Any]]:
-    """The parties' names, where they have any, and their pairs."""
+    """The parties' names, if they have any, and their pairs."""
     if not isinstance(parties, Mapping):
         return None, list(parties)
     if wrong := [name for name in parties if not isinstance(name, str)]:
-        raise LimbeckError(f"parties: the name of a party must be text, not {wrong[0]!r}")
+        raise LimbeckError(f"parties: the name of a party must be a string, not {wrong[0]!r}")
     try:
         check_site_names(list(parties))
     except LimbeckError as error:
@@ -235,33 +370,33 @@ def _check_numbers(parties: Any, seed: Any, processes: int | None) -> None:
     if not parties:
         raise LimbeckError("parties is empty: give at least one (X, y) pair")
     if not isinstance(seed, int | np.integer) or seed < 0:
-        raise LimbeckError(f"seed must be a whole number from 0, not {seed!r}")
+        raise LimbeckError(f"seed must be a whole number, at least 0, not {seed!r}")
     if processes is not None and processes < 1:
         raise LimbeckError(f"processes must be at least 1, not {processes}")
 
 
 def _class_names(sides: Sequence[tuple[str, Any]], classes: Sequence[Any] | None) -> Array:
-    """The classes that were named, or all that anybody's labels hold."""
+    """The given classes, or all classes of all labels."""
     labels = [(where, _labels(pair, where)) for where, pair in sides]
     if len({each.dtype.kind == "U" for _, each in labels}) > 1:
         text = next(where for where, each in labels if each.dtype.kind == "U")
-        raise LimbeckError(f"{text}: y holds text, others hold numbers")
+        raise LimbeckError(f"{text}: y has text labels, but other labels are numbers; use one type for all")
     found = np.unique(np.concatenate([each for _, each in labels]))
     names = found if classes is None else np.asarray(classes)
     if unknown := sorted(set(found.tolist()) - set(names.tolist())):
-        raise LimbeckError(f"classes does not name {unknown[0]!r}, which y holds")
+        raise LimbeckError(f"classes lacks {unknown[0]!r}, which is a label in y; list all classes")
     return names
 
 
 def _labels(pair: Any, where: str) -> Array:
-    """The labels of one (X, y) pair: one a row, none of them missing."""
+    """The labels of one (X, y) pair, one for each row."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise LimbeckError(f"{where}: give a pair (X, y)")
     labels = np.asarray(pair[1])
     if labels.ndim != 1:
         raise LimbeckError(f"{where}: y must have one dimension, not the shape {labels.shape}")
     if any(label is None or label != label for label in labels.tolist()):
-        raise LimbeckError(f"{where}: y holds None or NaN")
+        raise LimbeckError(f"{where}: y contains None or NaN; every row needs a label")
     return np.array(labels.tolist()) if labels.dtype == object else labels
 
 
@@ -279,7 +414,7 @@ def _model(given: Any) -> Model:
     if not isinstance(given, Mapping):
         return adapted(given)
     if not isinstance(given.get("name"), str):
-        raise LimbeckError(f"a model's table needs a name: {dict(given)}")
+        raise LimbeckError(f'models: a table needs the key name, such as {{"name": "svm"}}, not {dict(given)}')
     return model_from(given)
 
 

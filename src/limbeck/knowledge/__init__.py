@@ -1,1 +1,1 @@
-"""Pure arithmetic on what is transferred."""
+"""Arithmetic on votes, scores and weights, without side effects."""

@@ -1,8 +1,8 @@
-"""Encodings: how a voter's votes on public rows become the vector that leaves it, and how a sum of such is read.
+"""Encodings: how votes on public rows become vectors that get noise, and their sum becomes scores of all rows.
 
-An encoding depends on public rows alone. Without noise a vote stands for each row (`PerRow`). With noise a few
-principal components of the public rows do (`PrincipalComponents`): their columns are orthonormal, so that an encoded
-vote is no longer than the vote, and noise on so few numbers spreads over all rows.
+An encoding depends on public rows alone. Without noise there is one vote for each row (`PerRow`). With noise, voters
+vote on a few principal components of the public rows (`PrincipalComponents`). Their columns are orthonormal, so that an
+encoded vote is not longer than the vote, and the noise on a few numbers is spread over all rows.
 """
 
 from abc import ABC, abstractmethod
@@ -15,28 +15,54 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array, flat
 
 MIN_COMPONENTS, MAX_COMPONENTS = 5, 40
-LANDMARKS = 500  # rows that have a kernel around them
-ROUNDING = 1e-9  # what is weaker than that beside the strongest may be rounding
-MAX_ENTRY = 1.001  # entry of an orthonormal basis, with room for rounding
+LANDMARKS = 500  # rows of the Nystroem approximation
+ROUNDING = 1e-9  # weaker components, relative to the strongest, may come from rounding
+MAX_ENTRY = 1.001  # of an orthonormal basis, with room for rounding
 
 
 class PerRow:
-    """Votes as they are."""
+    """The identity: one vote for each public row."""
 
     basis: ClassVar[Array] = np.empty(0)
 
     def encode(self, votes: Array) -> Array:
+        """Return the votes."""
         return votes
 
     def decode(self, total: Array) -> Array:
+        """Return the sum of votes."""
         return total
 
 
 @dataclass(frozen=True, slots=True)
 class BasisEncoding(ABC):
-    """Votes centred, projected onto an orthonormal basis [rows, components], and scaled to length 1.
+    """Base class of encodings: votes centred, projected onto an orthonormal basis, and scaled to length 1.
 
-    `sensitivity` is the largest L2 distance between the encoded votes of two voters, or of one voter and none.
+    Parameters
+    ----------
+    basis : array of shape (rows, components)
+        Orthonormal columns, which depend on public rows alone.
+
+    Attributes
+    ----------
+    sensitivity : float
+        Largest L2 distance between the encoded votes of two voters, or of a voter and no voter.
+
+    Notes
+    -----
+    With votes V of shape (rows, classes) and basis B, the encoded votes are B'(V - mean of the rows of V), divided by
+    their Frobenius norm. A sum S of encoded votes becomes the scores B S.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(100, 20))
+    >>> encoding = PrincipalComponents.fit(rows, number=6)
+    >>> votes = np.eye(2)[(rows[:, 0] > 0).astype(int)]
+    >>> encoded = encoding.encode(votes)
+    >>> encoded.shape, round(float(np.linalg.norm(encoded)), 6)
+    ((6, 2), 1.0)
+    >>> encoding.decode(encoded).shape
+    (100, 2)
     """
 
     basis: Array
@@ -45,37 +71,111 @@ class BasisEncoding(ABC):
     @staticmethod
     @abstractmethod
     def columns(x: Array, number: int) -> Array:
-        """An orthonormal basis of public rows: [rows, number], or fewer columns where there are no more."""
+        """Compute an orthonormal basis from public rows; subclasses define it.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...)
+            The public rows.
+        number : int
+            Number of columns.
+
+        Returns
+        -------
+        array of shape (rows, number)
+            Orthonormal columns; fewer if there are not enough.
+        """
 
     @classmethod
     def fit(cls, x: Array, number: int) -> Self:
-        """From public rows; where the basis has fewer columns than asked for, the last ones are 0."""
-        basis = cls.columns(x, number)
+        """Make the encoding from public rows.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...)
+            The public rows.
+        number : int
+            Number of columns. If `columns` returns fewer, the last ones are 0.
+
+        Returns
+        -------
+        BasisEncoding
+            The encoding, with a basis in float32.
+
+        Raises
+        ------
+        LimbeckError
+            If all public rows are equal, or `columns` returns another shape or other entries than it should.
+        """
+        basis = np.asarray(cls.columns(x, number), np.float32)
         if not basis.any():
-            raise LimbeckError("algorithm.queries: the public rows are all alike, so that noisy votes tell nothing")
-        return cls(np.pad(basis, ((0, 0), (0, number - basis.shape[1]))).astype(np.float32))
+            raise LimbeckError(
+                "algorithm.queries: noisy votes need public rows that differ, but all are equal; use more queries"
+            )
+        if basis.ndim == 2 and basis.shape[1] < number:
+            basis = np.pad(basis, ((0, 0), (0, number - basis.shape[1])))
+        encoding = cls(basis)
+        encoding.check(len(x), number)
+        return encoding
 
     def check(self, rows: int, number: int) -> None:
-        """Raise unless the basis has this shape and entries such that every length can be computed."""
+        """Raise LimbeckError if the basis has a wrong shape or wrong entries; it may come from a hostile server.
+
+        Parameters
+        ----------
+        rows : int
+            Number of public rows that are voted on.
+        number : int
+            Number of columns.
+        """
         if self.basis.shape != (rows, number) or not (np.abs(self.basis) < MAX_ENTRY).all():
-            raise LimbeckError(f"a basis of shape {self.basis.shape}, not {(rows, number)} numbers up to 1")
+            raise LimbeckError(
+                f"a basis of shape {self.basis.shape}; it must have shape {(rows, number)} and entries from -1 to 1"
+            )
 
     def encode(self, votes: Array) -> Array:
-        """[components, classes]; 0 where all rows have the same votes."""
+        """Encode the votes of one voter.
+
+        Parameters
+        ----------
+        votes : array of shape (rows, classes)
+            Votes of one voter, for example probabilities.
+
+        Returns
+        -------
+        array of shape (components, classes)
+            A vector of length 1; 0 if all rows have the same votes.
+        """
         projected = self.basis.T @ (votes - votes.mean(axis=0))
         length = np.linalg.norm(projected)
         return np.asarray(projected / length if length > 1e-9 else np.zeros_like(projected))
 
     def decode(self, total: Array) -> Array:
+        """Compute scores of all rows from the sum of encoded votes.
+
+        Parameters
+        ----------
+        total : array of shape (components, classes)
+            Sum of encoded votes, with noise.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            Scores.
+        """
         return np.asarray(self.basis @ total)
 
 
 @dataclass(frozen=True, slots=True)
 class PrincipalComponents(BasisEncoding):
-    """Principal components of the standardised public rows.
+    """Principal components of the standardised public rows, followed by kernel principal components if they are few.
 
-    Where these are fewer than asked for, kernel principal components follow, so that classes that no plane separates
-    are told apart too.
+    Kernel principal components can separate classes that no plane separates.
+
+    Parameters
+    ----------
+    basis : array of shape (rows, components)
+        Orthonormal columns.
     """
 
     @staticmethod
@@ -86,20 +186,74 @@ class PrincipalComponents(BasisEncoding):
 
 
 def number_of_components(voters: float, mu: float, classes: int) -> int:
-    """As many as the voters' sum can carry: the more the larger it is against the noise, 2 / mu."""
+    """Choose the number of components from public facts: more if the sum of votes is large against the noise.
+
+    Parameters
+    ----------
+    voters : float
+        Number of voters.
+    mu : float
+        Sensitivity divided by the standard deviation of the noise.
+    classes : int
+        Number of classes.
+
+    Returns
+    -------
+    int
+        voters x mu / sqrt(2 classes), rounded, and from 5 to 40.
+
+    Examples
+    --------
+    >>> number_of_components(voters=100, mu=0.5, classes=2)
+    25
+    """
     return int(np.clip(round(voters * mu / np.sqrt(2 * classes)), MIN_COMPONENTS, MAX_COMPONENTS))
 
 
 def components(x: Array, number: int) -> Array:
-    """[rows, number]: the rows in their principal components, each as long as it is strong; fewer where no more are."""
+    """Compute the principal components of standardised rows.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        Rows.
+    number : int
+        Number of components.
+
+    Returns
+    -------
+    array of shape (rows, number)
+        Coordinates of the rows; the length of a column is its singular value. Fewer columns if there are not enough.
+
+    Examples
+    --------
+    >>> components(np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0]]), number=2).shape
+    (3, 1)
+    """
     return _strongest(_standardized(x), number)
 
 
 def kernel_components(x: Array, linear: Array, number: int) -> Array:
-    """[rows, number]: the strongest kernel principal components, orthogonal to the `linear` ones.
+    """Compute kernel principal components that are orthogonal to linear ones.
 
-    Schoelkopf et al. 1998, with a Gaussian kernel as wide as the mean distance of rows, by Nystroem's approximation
-    from some of the rows.
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        Rows.
+    linear : array of shape (rows, components)
+        Orthonormal linear principal components.
+    number : int
+        Number of kernel principal components.
+
+    Returns
+    -------
+    array of shape (rows, number)
+        Orthonormal columns; fewer if there are not enough.
+
+    Notes
+    -----
+    Kernel PCA (Schoelkopf et al. 1998) with a Gaussian kernel, whose width is the mean squared distance of rows, and
+    the Nystroem approximation with 500 landmarks.
     """
     values = _standardized(x)
     landmarks = values[np.linspace(0, len(values) - 1, min(len(values), LANDMARKS)).astype(int)]
@@ -116,7 +270,7 @@ def kernel_components(x: Array, linear: Array, number: int) -> Array:
 
 
 def _standardized(x: Array) -> Array:
-    """Columns of mean 0 and deviation 1; those that are constant left out."""
+    """Columns with mean 0 and standard deviation 1, without constant columns."""
     values = np.asarray(flat(x), np.float64)
     spread = values.std(axis=0)
     used = spread > 1e-9 * np.abs(values).max(initial=1.0)
@@ -124,9 +278,9 @@ def _standardized(x: Array) -> Array:
 
 
 def _strongest(values: Array, number: int, least: float = 0.0) -> Array:
-    """The principal components of columns of mean 0, each as long as it is strong.
+    """Principal components of columns with mean 0; the length of each is its singular value.
 
-    Left out are those that rounding may have made: next to nothing beside the first, or beside a strength of `least`.
+    Components that may come from rounding are left out: they are tiny relative to the first, or to `least`.
     """
     if not values.shape[1]:
         return np.zeros((len(values), 0))

@@ -1,6 +1,7 @@
-"""Matching: labels whose class mix is that of a prior, and what mix a voter believes the public rows to have.
+"""Matched labels: labels whose class shares are those of a prior, and estimates of this prior.
 
-Voters who saw other class mixes still rank rows well; where they draw the line is what their own mix bends.
+Voters that learned from rows with another class distribution still rank rows well. Only the line that they draw between
+the classes is wrong.
 """
 
 from collections.abc import Sequence
@@ -15,14 +16,36 @@ Prior = Literal["estimated", "uniform"] | list[float]
 
 SWEEPS = 50
 BAND = 2.0  # standard errors
-MIN_ROWS_PER_CLASS = 5  # rows of either class that a voter's belief is built on
+MIN_ROWS_PER_CLASS = 5  # for a voter's estimate of the prior
 
 
 def matched(scores: Array, prior: Array) -> Array:
-    """The class with the largest score plus an offset of its class, such that classes have the shares they should.
+    """Choose labels whose class shares match a prior.
 
-    Each class in turn gets the offset that is right while the others stand: coordinate ascent on the dual of the best
-    assignment of rows to classes. Rows with equal scores stay together: shares are then as near as they can be.
+    Parameters
+    ----------
+    scores : array of shape (rows, classes)
+        Scores; a larger one is more likely.
+    prior : array of shape (classes,)
+        Share of each class.
+
+    Returns
+    -------
+    array of shape (rows,)
+        Class numbers.
+
+    Notes
+    -----
+    The label of a row is the class with the largest sum of score and class offset. The offsets are found one after the
+    other, with the others fixed: coordinate ascent on the dual of the best assignment of rows to classes. Rows with
+    equal scores get the same label, so that shares may not match exactly. If the classes with the largest scores
+    already have about the prior's shares, given the number of rows, they are kept.
+
+    Examples
+    --------
+    >>> scores = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25)
+    >>> np.bincount(matched(scores, prior=np.array([0.5, 0.5]))).tolist()
+    [50, 50]
     """
     values, classes = np.asarray(scores, np.float64), scores.shape[1]
     found = values.argmax(axis=1)
@@ -42,10 +65,10 @@ def matched(scores: Array, prior: Array) -> Array:
 
 
 def _shares(found: Array, prior: Array, rows: int) -> Array:
-    """What shares classes should have: the prior's, and where those found lie near it for so few rows, as found.
+    """The shares that classes should have: between those that were found and the prior.
 
-    Of rows drawn from the prior, a share lies within `BAND` standard errors of it. One that is further off is trusted
-    the less the further: of its distance d, band^2 / d is left.
+    If rows are drawn from the prior, a share lies within `BAND` standard errors of it, and is kept. For a share at a
+    larger distance d, the distance is reduced to band^2 / d.
     """
     band = BAND * np.sqrt(prior * (1 - prior) / rows)
     off = found - prior
@@ -55,7 +78,7 @@ def _shares(found: Array, prior: Array, rows: int) -> Array:
 
 
 def _cut(lead: Array, wanted: int) -> float:
-    """What to add so that about `wanted` of the leads are above 0; equal ones are not told apart."""
+    """The offset with which about `wanted` of the leads are above 0; equal leads stay together."""
     order = np.sort(lead)[::-1]
     ends = np.concatenate([[order[0] + 1.0], order, [order[-1] - 1.0]])
     cuts = np.flatnonzero(ends[:-1] > ends[1:])  # so many leads lie above each
@@ -64,23 +87,69 @@ def _cut(lead: Array, wanted: int) -> float:
 
 
 def check_prior(prior: Prior) -> None:
-    """Raise unless these can be shares of classes: finite, not negative, and not all 0."""
+    """Raise LimbeckError if a prior is not finite, has negative shares, or is all 0.
+
+    Parameters
+    ----------
+    prior : "estimated", "uniform", or list of float
+        The parameter `prior` of an algorithm.
+    """
     if not isinstance(prior, str) and not min(prior, default=0) >= 0 < sum(prior) < np.inf:
         raise LimbeckError(f"prior must be finite, not negative, and not all be 0: {prior}")
 
 
 def shares_of(prior: Prior | Array, classes: int) -> Array:
-    """The shares of a prior that is given, or of counts, where negative ones are none; equal shares without either."""
+    """Compute class shares from a prior or from class counts.
+
+    Parameters
+    ----------
+    prior : str, list of float or array of shape (classes,)
+        Shares or counts, whose sum need not be 1. Negative ones, which noise can cause, count as 0. A string means
+        equal shares.
+    classes : int
+        Number of classes.
+
+    Returns
+    -------
+    array of shape (classes,)
+        Shares with sum 1; equal shares if all given ones are 0.
+
+    Raises
+    ------
+    LimbeckError
+        If the number of shares is not the number of classes.
+
+    Examples
+    --------
+    >>> shares_of(np.array([30.0, -2.0, 10.0]), classes=3).tolist()
+    [0.75, 0.0, 0.25]
+    >>> shares_of("uniform", classes=2).tolist()
+    [0.5, 0.5]
+    """
     given = np.ones(classes) if isinstance(prior, str) else np.maximum(prior, 0.0)
     if len(given) != classes:
-        raise LimbeckError(f"algorithm.prior has {len(given)} shares, but there are {classes} classes")
+        raise LimbeckError(
+            f"algorithm.prior has {len(given)} shares, but there are {classes} classes; give one share for each"
+        )
     return np.asarray(given / given.sum()) if given.any() else shares_of("uniform", classes)
 
 
 def estimated_shares(scores: Sequence[Array], labels: Array, subsets: Sequence[Array]) -> Array:
-    """A voter's estimate of the shares of two classes among the public rows; [0, 0] where it has none.
+    """Estimate the shares of two classes among the public rows, from the teachers of one voter.
 
-    The scores of each teacher are those of the public rows, then of all labelled rows: it has learned a subset of them.
+    Parameters
+    ----------
+    scores : sequence of array of shape (public rows + labelled rows, 2)
+        Scores of each teacher: first of the public rows, then of all labelled rows of the voter.
+    labels : array of shape (labelled rows,)
+        Classes of the labelled rows.
+    subsets : sequence of array
+        For each teacher the numbers of the labelled rows that it has learned, which are not used.
+
+    Returns
+    -------
+    array of shape (2,)
+        Shares with sum 1; [0, 0] without an estimate.
     """
     public = len(scores[0]) - len(labels)
     own = [np.delete(each[public:, 1], rows) for each, rows in zip(scores, subsets, strict=True)]
@@ -90,10 +159,32 @@ def estimated_shares(scores: Sequence[Array], labels: Array, subsets: Sequence[A
 
 
 def label_shift(own: Array, labels: Array, public: Array) -> float | None:
-    """Of two classes, a voter's estimate of the share of the second among the public rows; None where it has none.
+    """Estimate the share of the second of two classes among the public rows.
 
-    `own` are its scores for the second class on labelled rows that it has not learned from, `public` those on the
-    public rows: a mean of the former's two means, in which share (Lipton, Wang & Smola 2018).
+    Parameters
+    ----------
+    own : array of shape (labelled rows,)
+        Scores of the second class on labelled rows that the model has not learned.
+    labels : array of shape (labelled rows,)
+        Their classes, 0 or 1.
+    public : array of shape (public rows,)
+        Scores of the second class on the public rows.
+
+    Returns
+    -------
+    float or None
+        The share, from 0 to 1. None if a class has fewer than 5 rows, or does not score higher on its own rows.
+
+    Notes
+    -----
+    With the mean scores m0 and m1 of the rows of each class, and m of the public rows: (m - m0) / (m1 - m0), which is
+    black box shift estimation (Lipton, Wang & Smola 2018) with soft predictions.
+
+    Examples
+    --------
+    >>> own, labels = np.array([0.2] * 5 + [0.8] * 5), np.array([0] * 5 + [1] * 5)
+    >>> round(label_shift(own, labels, public=np.array([0.35, 0.35])), 6)
+    0.25
     """
     first, second = own[labels == 0], own[labels == 1]
     if min(len(first), len(second)) < MIN_ROWS_PER_CLASS or not second.mean() > first.mean():

@@ -1,4 +1,4 @@
-"""Quantised scores: whole levels of a public bound (FedKD, Equations 3 and 4), packed into as few bits as they need."""
+"""Quantised scores: levels within a public bound (FedKD, Equations 3 and 4), packed into as few bits as they need."""
 
 import math
 from collections.abc import Sequence
@@ -14,31 +14,130 @@ MAX_LEVELS = 2**30
 
 
 def quantized(scores: Array, bound: float, scale: int) -> Array:
-    """Levels ceil(S z / 2B) of scores clipped to (-B, B]: S of them, one more where S is odd."""
+    """Quantise scores that are clipped to (-B, B].
+
+    Parameters
+    ----------
+    scores : array
+        Scores z.
+    bound : float
+        Bound B.
+    scale : int
+        Number of levels S; there is one more if S is odd.
+
+    Returns
+    -------
+    array
+        Levels in int32, of the same shape.
+
+    Notes
+    -----
+    The level is ceil(S z / 2B): Equation 4 of FedKD (Gong et al. 2022), divided by the width of a level.
+
+    Examples
+    --------
+    >>> levels = quantized(np.array([-20.0, 0.3, 9.9]), bound=10.0, scale=4)
+    >>> levels.tolist(), scores_of(levels, bound=10.0, scale=4).tolist()
+    ([-1, 1, 2], [-5.0, 5.0, 10.0])
+    """
     levels = np.ceil(np.asarray(scores, np.float64) * (scale / (2 * bound)))
     return np.clip(levels, *ends(scale)).astype(np.int32)
 
 
 def ends(scale: int) -> tuple[int, int]:
-    """The lowest and the highest level."""
+    """Return the lowest and the highest level.
+
+    Parameters
+    ----------
+    scale : int
+        Number of levels S.
+
+    Returns
+    -------
+    tuple of int
+        The lowest and the highest level.
+
+    Examples
+    --------
+    >>> ends(200)
+    (-99, 100)
+    """
     return math.floor(-scale / 2) + 1, math.ceil(scale / 2)
 
 
 def scores_of(levels: Array, bound: float, scale: int) -> Array:
-    """Q(z): what levels stand for."""
+    """Compute the scores that levels stand for.
+
+    Parameters
+    ----------
+    levels : array
+        Levels.
+    bound : float
+        Bound B.
+    scale : int
+        Number of levels S.
+
+    Returns
+    -------
+    array
+        Scores, of the same shape.
+
+    Notes
+    -----
+    Q(z) = ceil(S z / 2B) 2B / S (FedKD, Equation 4).
+    """
     return np.asarray(levels, np.float64) * (2 * bound / scale)
 
 
 def nearest_levels(scores: Array, bound: float, scale: int) -> Array:
-    """Levels of scores that noise has moved, however far: what is beyond the last one counts as that."""
+    """Round noisy scores to the nearest level, also beyond the bound.
+
+    Parameters
+    ----------
+    scores : array
+        Scores with noise.
+    bound : float
+        Bound B.
+    scale : int
+        Number of levels S.
+
+    Returns
+    -------
+    array
+        Levels in int32, from -2^30 to 2^30.
+
+    Examples
+    --------
+    >>> nearest_levels(np.array([-31.0, 0.3]), bound=10.0, scale=4).tolist()
+    [-6, 0]
+    """
     levels = np.rint(np.asarray(scores, np.float64) * (scale / (2 * bound)))
     return np.clip(levels, -MAX_LEVELS, MAX_LEVELS).astype(np.int32)
 
 
 def packed(levels: Array) -> tuple[bytes, int, int]:
-    """Levels [rows, classes], class by class, with the bits of each and the least of them.
+    """Pack levels into as few bits as their range needs, or into whole bytes if these compress better.
 
-    In as few bits as the range takes, or in whole bytes, whichever compresses better.
+    Parameters
+    ----------
+    levels : array of shape (rows, classes)
+        Levels.
+
+    Returns
+    -------
+    data : bytes
+        The levels minus the lowest one, class by class.
+    bits : int
+        Bits for each level.
+    least : int
+        The lowest level.
+
+    Examples
+    --------
+    >>> levels = np.array([[-3, 4], [0, 1]])
+    >>> data, bits, least = packed(levels)
+    >>> least, unpacked(data, bits, least, rows=2, classes=2).tolist()
+    (-3, [[-3, 4], [0, 1]])
     """
     least = int(levels.min(initial=0))
     offsets = (levels.T.ravel().astype(np.int64) - least).astype(np.uint32)
@@ -50,23 +149,62 @@ def packed(levels: Array) -> tuple[bytes, int, int]:
 
 
 def unpacked(data: bytes, bits: int, least: int, rows: int, classes: int) -> Array:
-    """The levels that were packed, or an error where the bytes are not so many, or no levels."""
+    """Unpack levels that another site packed.
+
+    Parameters
+    ----------
+    data : bytes
+        Packed levels.
+    bits : int
+        Bits for each level.
+    least : int
+        The lowest level.
+    rows : int
+        Number of rows.
+    classes : int
+        Number of classes.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        Levels.
+
+    Raises
+    ------
+    LimbeckError
+        If the number of bytes is wrong, or the lowest level is out of range.
+    """
     if abs(least) > MAX_LEVELS:
-        raise LimbeckError("levels that begin where none are")
+        raise LimbeckError(f"the lowest level is {least}, outside of {-MAX_LEVELS} to {MAX_LEVELS}")
     if not 1 <= bits <= WHOLE_BYTES[-1] or len(data) != math.ceil(bits * rows * classes / 8):
         raise LimbeckError(f"{len(data)} bytes are not {rows} x {classes} levels of {bits} bits")
     return (_unpack(data, bits, rows * classes).astype(np.int64) + least).reshape(classes, rows).T
 
 
 def compressed_size(data: bytes) -> int:
-    """How many bytes travel: compressed where that helps."""
+    """Return the number of bytes that are sent: compressed if that is shorter."""
     return min(len(data), len(zstandard.compress(data)))
 
 
 def entropy_bytes(levels: Array) -> float:
-    """The fewest bytes that levels [rows, classes] take where each is coded by how often its class has it.
+    """Compute the entropy of levels, in bytes.
 
-    Less is possible only where rows that follow each other are alike.
+    It is the smallest size if each level is coded by itself, by its frequency in its class.
+
+    Parameters
+    ----------
+    levels : array of shape (rows, classes)
+        Levels.
+
+    Returns
+    -------
+    float
+        Entropy of all levels, in bytes.
+
+    Examples
+    --------
+    >>> entropy_bytes(np.array([[0], [1]] * 40))
+    10.0
     """
     total = 0.0
     for column in levels.T:
@@ -76,7 +214,24 @@ def entropy_bytes(levels: Array) -> float:
 
 
 def score_sizes(sent: Sequence[bytes], levels: Sequence[Array], classes: int, exact: bool) -> dict[str, float]:
-    """Bytes as sent, their entropy and what the paper counts; the first two only where they may be published."""
+    """Compute the sizes of scores for the run record, in bytes.
+
+    Parameters
+    ----------
+    sent : sequence of bytes
+        Scores as they were sent, for each party.
+    levels : sequence of array of shape (rows, classes)
+        Scores or levels of each party.
+    classes : int
+        Number of classes.
+    exact : bool
+        Whether sizes that depend on the values may be published.
+
+    Returns
+    -------
+    dict of str to float
+        `float64_bytes`, the size by the paper's formula; if `exact` also `sent_bytes`, and for levels `entropy_bytes`.
+    """
     sizes = {"float64_bytes": 8.0 * classes * sum(map(len, levels))}
     if exact:
         sizes["sent_bytes"] = float(sum(map(compressed_size, sent)))

@@ -1,4 +1,4 @@
-"""Robust means: the consensus of parties some of which are Byzantine (Chang et al. 2019, Cronus)."""
+"""Robust means: a consensus of parties of which some may be Byzantine (Cronus, Chang et al. 2019)."""
 
 import math
 from typing import Annotated, Literal
@@ -9,14 +9,33 @@ from pydantic import Field
 from limbeck.protocol.rows import Array
 
 Rule = Literal["mean", "median", "trimmed"]
-Trimmed = Annotated[float, Field(ge=0, lt=0.5)]  # share of parties left out at either end
-FAR, MIN_SPREAD = 6.0, 0.02  # of how often parties agree
+Trimmed = Annotated[float, Field(ge=0, lt=0.5)]  # share of parties that are left out at either end
+FAR, MIN_SPREAD = 6.0, 0.02  # of the parties' agreement rates
 
 
 def robust_mean(values: Array, rule: Rule, trimmed: float) -> Array:
-    """[parties, ...] become one: value by value the mean, the median, or the mean without the outermost.
+    """Compute the mean, median or trimmed mean over parties, value by value.
 
-    `trimmed` is the share of parties that is left out at either end, rounded up: as many parties may be Byzantine.
+    Parameters
+    ----------
+    values : array of shape (parties, ...)
+        Values of each party.
+    rule : {"mean", "median", "trimmed"}
+        Which mean.
+    trimmed : float
+        For "trimmed", the share of parties that are left out at either end, rounded up. So many parties may be
+        Byzantine.
+
+    Returns
+    -------
+    array of shape (...)
+        The mean.
+
+    Examples
+    --------
+    >>> values = np.array([[1.0], [2.0], [3.0], [1000.0]])
+    >>> [robust_mean(values, rule, 0.25).item() for rule in ("mean", "median", "trimmed")]
+    [251.5, 2.5, 2.5]
     """
     if rule == "median":
         return np.asarray(np.median(values, axis=0))
@@ -27,10 +46,28 @@ def robust_mean(values: Array, rule: Rule, trimmed: float) -> Array:
 
 
 def agreeing(labels: Array, agreed: Array) -> Array:
-    """Which parties predict what was agreed on for enough rows: [parties, students, rows] labels against [rows].
+    """Find the parties whose labels agree with a consensus about as often as those of most parties.
 
-    A party is left out where it agrees much less often than most do: by more than `FAR` times their median deviation.
-    At least half of the parties stay.
+    A party is left out if its agreement rate is below the median by more than 6 times the median absolute deviation. At
+    least half of the parties stay.
+
+    Parameters
+    ----------
+    labels : array of shape (parties, voters, rows)
+        Labels of each voter of each party.
+    agreed : array of shape (rows,)
+        Labels of the consensus.
+
+    Returns
+    -------
+    array of bool of shape (parties,)
+        True for parties that stay.
+
+    Examples
+    --------
+    >>> labels = np.array([[[0, 1, 1, 0]], [[0, 1, 1, 0]], [[0, 1, 1, 1]], [[1, 0, 0, 1]]])
+    >>> agreeing(labels, np.array([0, 1, 1, 0])).tolist()
+    [True, True, True, False]
     """
     often = (labels == agreed).mean(axis=(1, 2))
     middle = np.median(often)
@@ -39,10 +76,25 @@ def agreeing(labels: Array, agreed: Array) -> Array:
 
 
 def plausible_counts(counts: Array) -> Array:
-    """[parties, classes] counts become those of all together, of which a few Byzantine parties can move little.
+    """Add up class counts such that a few Byzantine parties can change the sum little.
 
-    No party counts for more rows than half of the parties have. A party whose shares of the classes are three times as
-    far from the median as those of half of the parties counts for none.
+    No party counts for more rows than the median party. A party does not count if its class distribution is more than
+    three times as far from the median distribution as that of the median party.
+
+    Parameters
+    ----------
+    counts : array of shape (parties, classes)
+        Class counts that parties reported; negative ones count as 0.
+
+    Returns
+    -------
+    array of shape (classes,)
+        Class counts of all parties together.
+
+    Examples
+    --------
+    >>> plausible_counts(np.array([[10, 10], [12, 8], [8, 12], [1e9, 0]])).tolist()
+    [30.0, 30.0]
     """
     held = np.maximum(counts, 0.0)
     held = held[held.sum(axis=1) > 0]
@@ -56,7 +108,24 @@ def plausible_counts(counts: Array) -> Array:
 
 
 def combined(votes: Array, rule: Rule | Literal["filtered"], trimmed: float) -> tuple[Array, Array]:
-    """[parties, rows, classes] votes become [rows, classes] scores; and which parties were left out as Byzantine."""
+    """Combine the votes of all parties into scores.
+
+    Parameters
+    ----------
+    votes : array of shape (parties, rows, classes)
+        Votes.
+    rule : {"mean", "median", "trimmed", "filtered"}
+        How: the sum, the median, the trimmed mean, or the sum over parties that agree with the median (`agreeing`).
+    trimmed : float
+        Share of parties that are left out at either end, for "trimmed".
+
+    Returns
+    -------
+    scores : array of shape (rows, classes)
+        Scores.
+    excluded : array of bool of shape (parties,)
+        True for parties that were left out by "filtered".
+    """
     if rule in ("median", "trimmed"):
         return robust_mean(votes, rule, trimmed), np.zeros(len(votes), bool)
     included = np.ones(len(votes), bool)

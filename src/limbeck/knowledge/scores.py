@@ -1,4 +1,4 @@
-"""Scores: what models predict for public rows, as logits, probabilities or labels, and their consensus."""
+"""Scores that models predict for public rows (logits, probabilities or labels), and their consensus."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -9,17 +9,34 @@ from limbeck.knowledge.votes import winners
 from limbeck.protocol.rows import Array
 
 ScoreFormat = Literal["logits", "softmax", "argmax"]
-MIN_PROBABILITY = 1e-2  # a probability below it has the logit of this one, lest a tree's zeros outweigh all others
+MAX_SCORE = 2.0**100  # about 1e30; sums and means of such scores are finite in float32
+MIN_PROBABILITY = 1e-2  # smaller ones are raised to it: the zeros of a tree would outweigh all other logits
 
 
 def exchanged(logits: Array, exchange: str) -> Array:
-    """Logits [rows, classes] as they are sent: float32 scores, or labels in as few bytes as there are classes.
+    """Convert logits to the format in which they are sent.
 
-    A row whose logits are not finite has no label: it gets one beyond the last.
+    Parameters
+    ----------
+    logits : array of shape (rows, classes)
+        Logits.
+    exchange : {"logits", "softmax", "argmax"}
+        Format: logits, probabilities or labels.
+
+    Returns
+    -------
+    array of shape (rows, classes) or (rows,)
+        Scores in float32, from -2**100 to 2**100, or labels in the smallest integer type. A row with logits that are
+        not finite gets the label `classes`, which is not valid.
+
+    Examples
+    --------
+    >>> exchanged(np.array([[2.0, 1.0], [0.0, np.nan]]), "argmax").tolist()
+    [0, 2]
     """
     match exchange:
         case "logits":
-            return np.asarray(logits, np.float32)
+            return bounded(logits)
         case "softmax":
             return np.asarray(softmax(logits), np.float32)
     classes = logits.shape[1]
@@ -27,8 +44,55 @@ def exchanged(logits: Array, exchange: str) -> Array:
     return np.asarray(labels, np.min_scalar_type(classes))
 
 
+def bounded(scores: Array) -> Array:
+    """Clip scores to the range in which they may be sent.
+
+    Parameters
+    ----------
+    scores : array
+        Scores.
+
+    Returns
+    -------
+    array
+        Scores in float32, from -2**100 to 2**100.
+
+    Examples
+    --------
+    >>> bounded(np.array([3.0, 1e300])).tolist()
+    [3.0, 1.2676506002282294e+30]
+    """
+    return np.clip(scores, -MAX_SCORE, MAX_SCORE).astype(np.float32)
+
+
 def consensus_of(scores: Sequence[Array], weights: Sequence[float], exchange: str, classes: int) -> Array:
-    """The weighted mean of scores; of labels, the one with the most weight, and among equals the lowest."""
+    """Compute the consensus: the weighted mean of scores, or for labels the weighted vote.
+
+    Parameters
+    ----------
+    scores : sequence of array of shape (rows, classes) or (rows,)
+        Scores or labels of each party.
+    weights : sequence of float
+        Weight of each party; the sum need not be 1.
+    exchange : {"logits", "softmax", "argmax"}
+        Format of the scores.
+    classes : int
+        Number of classes.
+
+    Returns
+    -------
+    array of shape (rows, classes) or (rows,)
+        Consensus in the same format. In a vote a tie goes to the lowest class number.
+
+    Notes
+    -----
+    With equal weights, the mean of FedMD (Li & Wang 2019, Algorithm 1, step "aggregate").
+
+    Examples
+    --------
+    >>> consensus_of([np.array([0, 1]), np.array([1, 1])], [2, 1], "argmax", classes=2).tolist()
+    [0, 1]
+    """
     shares = np.asarray(weights, np.float64) / np.sum(weights)
     if exchange != "argmax":
         return np.asarray(np.einsum("p,prc->rc", shares, np.stack(scores, dtype=np.float64)), np.float32)
@@ -39,7 +103,31 @@ def consensus_of(scores: Sequence[Array], weights: Sequence[float], exchange: st
 
 
 def alignment_rows(size: int, labels: Array | None, count: int, rng: np.random.Generator) -> Array:
-    """Numbers of the public rows of a round: drawn at random, stratified by class where labels are known."""
+    """Draw the public rows of a round, in proportion to the classes if labels are known.
+
+    Parameters
+    ----------
+    size : int
+        Number of public rows.
+    labels : array of shape (size,) or None
+        Labels of the public rows.
+    count : int
+        Number of rows to draw.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    array of shape (count,)
+        Row numbers in ascending order, in the smallest integer type.
+
+    Examples
+    --------
+    >>> labels = np.array([0, 1] * 50)
+    >>> rows = alignment_rows(100, labels, 20, np.random.default_rng(0))
+    >>> np.bincount(labels[rows]).tolist()
+    [10, 10]
+    """
     order = rng.permutation(size)
     if labels is not None and count < size:
         shuffled = labels[order]
@@ -53,9 +141,26 @@ def alignment_rows(size: int, labels: Array | None, count: int, rng: np.random.G
 
 
 def class_shares(counts: Array) -> Array:
-    """[parties, classes] rows by class become each party's share of each class (FedKD, Equation 1).
+    """Compute each party's share of the rows of each class.
 
-    A class that nobody holds is shared equally; noise may have made counts negative, which are none.
+    Parameters
+    ----------
+    counts : array of shape (parties, classes)
+        Class counts. Negative ones, which noise can cause, count as 0.
+
+    Returns
+    -------
+    array of shape (parties, classes)
+        Shares; the sum over parties is 1. Parties have equal shares of a class without rows.
+
+    Notes
+    -----
+    Equation 1 of FedKD (Gong et al. 2022).
+
+    Examples
+    --------
+    >>> class_shares(np.array([[30, 0], [10, 0]])).tolist()
+    [[0.75, 0.5], [0.25, 0.5]]
     """
     held = np.maximum(np.nan_to_num(np.asarray(counts, np.float64), posinf=0.0), 0.0)
     total = held.sum(axis=0)
@@ -63,36 +168,125 @@ def class_shares(counts: Array) -> Array:
 
 
 def classes_are_disconnected(counts: Array) -> bool:
-    """Whether there are two groups of classes such that nobody holds rows of both: [parties, classes] counts."""
+    """Whether classes form two groups such that no party has rows of both.
+
+    Parameters
+    ----------
+    counts : array of shape (parties, classes)
+        Class counts.
+
+    Returns
+    -------
+    bool
+        True if logits of the two groups cannot be compared.
+
+    Examples
+    --------
+    >>> classes_are_disconnected(np.array([[5, 5, 0], [0, 0, 9]]))
+    True
+    >>> classes_are_disconnected(np.array([[5, 5, 0], [0, 1, 9]]))
+    False
+    """
     held = counts[:, counts.any(axis=0)] > 0
-    near = held.T.astype(np.int64) @ held  # classes that one party holds
+    near = held.T.astype(np.int64) @ held  # pairs of classes that one party has
     for _ in range(len(near).bit_length()):
         near = np.minimum(near @ near, 1)
     return bool((near == 0).any())
 
 
 def contrasts(counts: Array) -> Array:
-    """[parties, classes] rows by class become the fewer of a party's rows of a class and its rows of all others."""
+    """Compute the contrast of each party and class.
+
+    Parameters
+    ----------
+    counts : array of shape (parties, classes)
+        Class counts; negative ones count as 0.
+
+    Returns
+    -------
+    array of shape (parties, classes)
+        The party's rows of the class, or of all other classes if these are fewer.
+
+    Examples
+    --------
+    >>> contrasts(np.array([[30, 10, 5], [7, 0, 0]])).tolist()
+    [[15.0, 10.0, 5.0], [0.0, 0.0, 0.0]]
+    """
     held = np.maximum(counts, 0.0)
     return np.asarray(np.minimum(held, held.sum(axis=1, keepdims=True) - held))
 
 
 def contrast_weights(counts: Array) -> Array:
-    """[parties, classes] counts become weights of the parties' votes for each class, none above 1."""
+    """Compute the weights of the parties' votes for each class from their contrasts.
+
+    Parameters
+    ----------
+    counts : array of shape (parties, classes)
+        Class counts.
+
+    Returns
+    -------
+    array of shape (parties, classes)
+        Shares of the contrasts of each class, divided by the largest share: from 0 to 1.
+
+    Examples
+    --------
+    >>> contrast_weights(np.array([[30, 10], [7, 0]])).tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
     shares = class_shares(contrasts(counts))
     return np.asarray(shares / shares.max())
 
 
 def labels_of(agreed: Array) -> Array:
-    """The class that a consensus points to, whatever was exchanged."""
+    """Return the labels of a consensus of any format.
+
+    Parameters
+    ----------
+    agreed : array of shape (rows, classes) or (rows,)
+        Scores or labels.
+
+    Returns
+    -------
+    array of shape (rows,)
+        Class numbers in int64.
+    """
     return np.asarray(agreed if agreed.ndim == 1 else agreed.argmax(axis=1), np.int64)
 
 
 def logits_of(probabilities: Array) -> Array:
-    """Logits of a model that gives probabilities."""
+    """Compute logits from probabilities.
+
+    Parameters
+    ----------
+    probabilities : array of shape (rows, classes)
+        Probabilities; those below 0.01 are raised to it.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        Logarithms of the probabilities.
+    """
     return np.log(np.maximum(probabilities, MIN_PROBABILITY))
 
 
 def softmax(logits: Array) -> Array:
+    """Compute probabilities from logits.
+
+    Parameters
+    ----------
+    logits : array of shape (rows, classes)
+        Logits.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        Probabilities; the sum of each row is 1.
+
+    Examples
+    --------
+    >>> softmax(np.array([[1000.0, 1000.0]])).tolist()
+    [[0.5, 0.5]]
+    """
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))

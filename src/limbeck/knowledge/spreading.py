@@ -1,4 +1,4 @@
-"""Spreading: public rows without an answer get one from rows that are like them."""
+"""Label spreading: public rows without a label get one from similar rows."""
 
 import numpy as np
 
@@ -8,14 +8,32 @@ from limbeck.knowledge.votes import winners
 from limbeck.protocol.rows import UNANSWERED, Array
 
 NEIGHBOURS = 10
-ALPHA = 0.2  # how much of an answer gives way to its neighbours'
+ALPHA = 0.2  # weight of the neighbours' labels against a row's own
 COMPONENTS = 50
 
 
 def label_rows(scores: Array, prior: Array | None, x: Array) -> Array:
-    """Labels of the public rows: matched to the prior, or the leaders without one; `scores` are of the first rows.
+    """Label all public rows from scores of the first ones.
 
-    Rows without votes get labels of rows that are like them.
+    Parameters
+    ----------
+    scores : array of shape (queries, classes)
+        Scores of the first public rows; all 0 for a row without votes.
+    prior : array of shape (classes,) or None
+        Class shares that labels are matched to. Without it, the class with the largest score is taken.
+    x : array of shape (rows, ...)
+        All public rows.
+
+    Returns
+    -------
+    array of shape (rows,)
+        Class numbers. Rows without votes get the labels of similar rows.
+
+    Examples
+    --------
+    >>> x = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> label_rows(np.array([[2.0, 1.0], [0.0, 0.0], [0.0, 3.0]]), None, x).tolist()
+    [0, 0, 1, 1]
     """
     labels, voted = np.full(len(x), UNANSWERED), np.flatnonzero(scores.any(axis=1))
     labels[voted] = winners(scores[voted]) if prior is None else matched(scores[voted], prior)
@@ -23,7 +41,24 @@ def label_rows(scores: Array, prior: Array | None, x: Array) -> Array:
 
 
 def spread_labels(x: Array, labels: Array) -> Array:
-    """Labels of all rows: those that are known spread over the graph of nearest neighbours (Zhou et al. 2003)."""
+    """Spread known labels to all rows over the graph of nearest neighbours.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        Rows.
+    labels : array of shape (rows,)
+        Class numbers, or `UNANSWERED`.
+
+    Returns
+    -------
+    array of shape (rows,)
+        Class numbers.
+
+    Notes
+    -----
+    Label spreading (Zhou et al. 2003) on principal components of the rows.
+    """
     from sklearn.semi_supervised import LabelSpreading
 
     known = labels != UNANSWERED

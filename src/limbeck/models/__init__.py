@@ -1,1 +1,1 @@
-"""What can learn."""
+"""Models: named, trained, packed as ONNX, and run."""

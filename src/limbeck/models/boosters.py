@@ -1,4 +1,4 @@
-"""XGBoost and LightGBM keep to scikit-learn's interface; skl2onnx only has to be told how to convert them."""
+"""ONNX converters for XGBoost and LightGBM, whose classifiers have scikit-learn's interface."""
 
 from functools import cache
 from importlib import import_module
@@ -11,7 +11,7 @@ BOOSTERS = {  # package: classifier, skl2onnx's alias, the name of onnxmltools' 
 
 
 def register_boosters(estimator: Any) -> None:
-    """Teach skl2onnx the boosters that this estimator is, or holds as a part."""
+    """Register converters in skl2onnx for the boosters that an estimator is or contains."""
     for part in (estimator, *estimator.get_params().values()):
         package = type(part).__module__.split(".")[0]
         if package in BOOSTERS:

@@ -1,4 +1,4 @@
-"""Shared fits: what another run has fitted already is not fitted again."""
+"""Cache of training results: what another run has fitted is not fitted again."""
 
 import hashlib
 import json
@@ -15,20 +15,28 @@ from limbeck.protocol.rows import Array, content_hash
 
 T = TypeVar("T")
 JobCache = dict[Any, tuple[Any, float]]
-MAX_CACHE_BYTES = 2**30  # of results that are kept to be shared
+MAX_CACHE_BYTES = 2**30  # of cached results
 
 
 @dataclass(frozen=True, slots=True)
 class Timed(Generic[T]):
-    """A job that also tells how many seconds of its process it took."""
+    """Job whose result includes the seconds of processor time that it took.
+
+    Parameters
+    ----------
+    job : Job
+        The job.
+    """
 
     job: Job[T]
 
     def run(self, classes: int, seed: int) -> tuple[T, float]:
+        """Run the job; returns its result and the seconds."""
         return self.timed(lambda: self.job.run(classes, seed))
 
     @staticmethod
     def timed(work: Callable[[], T]) -> tuple[T, float]:
+        """Call a function; returns its result and the seconds of processor time."""
         began = time.process_time()
         return work(), time.process_time() - began
 
@@ -38,10 +46,18 @@ class Timed(Generic[T]):
 
 @dataclass(slots=True)
 class CachingTrainer:
-    """Hands on only those jobs whose like is not in `cache` yet, which other trainers may share.
+    """Trainer that passes on only jobs without a cached result.
 
-    `seconds` is what this trainer's jobs took on one core, whoever asked for them first. Results are read-only, for
-    they are everybody's; a job that cannot be told from its like is not shared.
+    Results are read-only, because runs share them. A job without a content hash is not shared.
+
+    Parameters
+    ----------
+    trainer : Trainer
+        Trainer of the other jobs.
+    cache : dict
+        Results and their seconds by content hash; several trainers can share it.
+    seconds : float
+        Processor time of all jobs so far, cached ones included.
     """
 
     trainer: Trainer
@@ -50,9 +66,11 @@ class CachingTrainer:
 
     @property
     def description(self) -> Mapping[str, Any]:
+        """What the run record says about the trainer."""
         return self.trainer.description
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
+        """Run the jobs or take their cached results; returns the results in order."""
         known: dict[tuple[Any, ...], str] = {}
         keys = [key_of_job(job, classes, seed, known) or object() for job, seed in zip(jobs, seeds, strict=True)]
         new = {key: i for i, key in enumerate(keys) if key not in self.cache}
@@ -69,7 +87,7 @@ class CachingTrainer:
 
 
 def _forget_the_quickest(cache: JobCache) -> None:
-    """Rounds of weights would fill the memory; what took longest is worth most."""
+    """Remove results until the cache fits into memory, those first that took the least time."""
     excess = sum(map(_size, cache.values())) - MAX_CACHE_BYTES
     for key in sorted(cache, key=lambda key: cache[key][1]) if excess > 0 else ():
         if excess <= 0:
@@ -83,9 +101,23 @@ def _size(result: tuple[Any, float]) -> int:
 
 
 def key_of_job(job: Any, classes: int, seed: int, known: dict[tuple[Any, ...], str]) -> str | None:
-    """A hash of all that the job depends on, None where that cannot be told.
+    """Content hash of a job.
 
-    `known` holds the hashes of arrays that many jobs have in common.
+    Parameters
+    ----------
+    job : Any
+        The job.
+    classes : int
+        Number of classes.
+    seed : int
+        Seed of the job.
+    known : dict
+        Hashes of arrays by address, which are added to; many jobs share arrays.
+
+    Returns
+    -------
+    str or None
+        SHA-256 of all that the job depends on; None if this cannot be determined.
     """
     if isinstance(job, Guarded):
         return key_of_job(job.job, classes, seed, known)
@@ -115,5 +147,22 @@ def _fingerprint(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
 
 
 def address(array: Array) -> Any:
-    """The same for the same values in the same memory."""
+    """Key of an array's memory: equal for the same values at the same place.
+
+    Parameters
+    ----------
+    array : array
+        The array.
+
+    Returns
+    -------
+    tuple
+        Address, shape, strides and type.
+
+    Examples
+    --------
+    >>> rows = np.zeros(3)
+    >>> address(rows) == address(rows[:]), address(rows) == address(rows.copy())
+    (True, False)
+    """
     return (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)

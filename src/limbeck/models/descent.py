@@ -1,4 +1,4 @@
-"""One network trained by its recipe: the plain loop that every faster way must equal."""
+"""Training of one network by its recipe: the plain loop, whose results all faster trainers must equal."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from limbeck.models.schedule import ABSENT, ADAM_BETAS, ADAM_EPSILON, BatchSched
 from limbeck.models.weights import STEP_COUNT
 from limbeck.protocol.recipe import Recipe
 
-ASK_AT_ONCE = 2048
+ASK_AT_ONCE = 2048  # rows of one forward pass
 
 
 def train(
@@ -27,13 +27,30 @@ def train(
     moments: dict[str, Tensor] | None = None,
     correction: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Train in place; `x`, `y` and the network are where they are to be trained.
+    """Train a network in place.
 
-    The optimizer goes on with `moments`, where given, which afterwards are its own; `correction` is added to gradients.
+    Parameters
+    ----------
+    network : nn.Module
+        The network, on its device.
+    x : Tensor of shape (rows, ...)
+        Training rows, on the same device.
+    y : Tensor of shape (rows,) or (rows, classes)
+        Targets, on the same device.
+    recipe : Recipe
+        How the network is trained.
+    seed : int
+        Seed of the order of the rows, dropout and augmentation.
+    device : Device
+        Device and precision.
+    moments : dict or None
+        Optimizer moments to continue with; updated in place.
+    correction : mapping or None
+        Added to every gradient, by the names of the weights.
     """
     steps, early_stopping = BatchSchedule(len(x), recipe, seed), EarlyStopping(recipe.patience)
     keyed_dropout(network)
-    if device.type == "cpu" and _supports_channels_last(network, x):  # pooling is much faster so
+    if device.type == "cpu" and _supports_channels_last(network, x):  # then pooling is much faster
         x = x.contiguous(memory_format=torch.channels_last)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = _Optimizer(dict(network.named_parameters()), recipe, moments or {}, correction or {})
@@ -72,7 +89,7 @@ def _outputs(network: nn.Module, x: Tensor, recipe: Recipe, key: int, device: De
 
 
 def keyed_dropout(network: nn.Module) -> None:
-    """Replace every dropout by one that draws by key."""
+    """Replace every `nn.Dropout` in a network by one that draws by key."""
     number = 0
     device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
     for parent in list(network.modules()):
@@ -83,7 +100,7 @@ def keyed_dropout(network: nn.Module) -> None:
 
 
 def _supports_channels_last(network: nn.Module, x: Tensor) -> bool:
-    """Whether images may lie in memory with channels last: a network that takes views of them may not bear it."""
+    """Whether images may have channels last in memory; a network that takes views of them may fail."""
     if x.ndim != 4 or not any(isinstance(part, nn.Conv2d) for part in network.modules()):
         return False
     other: nn.Module = copy.deepcopy(network).eval()
@@ -97,13 +114,14 @@ def _supports_channels_last(network: nn.Module, x: Tensor) -> bool:
 
 
 def loss_on(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> float:
+    """Mean loss of a network on rows, without a gradient."""
     with torch.no_grad():
         parts = [network(part) for part in x.split(ASK_AT_ONCE)]
         return float(LOSSES[recipe.loss](torch.cat(parts), y, recipe.temperature).mean())
 
 
 class _Optimizer:
-    """Adam or SGD by torch's fused kernels, without `torch.optim`, whose first use imports a compiler for a second."""
+    """Adam or SGD by torch's fused kernels, because the first use of `torch.optim` takes a second for imports."""
 
     def __init__(
         self,
@@ -127,7 +145,7 @@ class _Optimizer:
                     values.copy_(moments[key])
 
     def moments(self) -> dict[str, Tensor]:
-        """What another training goes on with."""
+        """Moments with which another training can continue."""
         states = (self.first,) if self.recipe.optimizer == "sgd" else (self.first, self.second)
         found = {
             f"{name}#{number}": values
@@ -138,7 +156,7 @@ class _Optimizer:
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
-        """Move every weight against its gradient, and forget the gradients."""
+        """Move every weight against its gradient, then clear the gradients."""
         self.taken += 1
         used = [device for device, weight in enumerate(self.weights) if weight.grad is not None]
         weights, first, second, steps = (
@@ -185,12 +203,12 @@ class _Optimizer:
 
 
 def _kl(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """KL at a temperature, times its square so that gradients keep their size (Hinton et al. 2015)."""
+    """KL divergence at a temperature, times its square, so that gradients keep their size (Hinton et al. 2015)."""
     ours, theirs = F.log_softmax(logits / temperature, dim=1), F.log_softmax(targets / temperature, dim=1)
     return F.kl_div(ours, theirs, reduction="none", log_target=True).sum(1) * temperature**2
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {  # logits, targets, temperature -> loss of each row
+LOSSES: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {  # (logits, targets, temperature) -> loss of each row
     "cross-entropy": lambda logits, targets, _: F.cross_entropy(logits, targets.long(), reduction="none"),
     "soft-cross-entropy": lambda logits, targets, _: F.cross_entropy(logits, targets, reduction="none"),
     "kl": _kl,

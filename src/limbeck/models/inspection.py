@@ -1,7 +1,7 @@
-"""A stranger's model, looked at before it is used: what it is made of, and what it takes to run it.
+"""Inspection of models from other sites, before they are used.
 
-The models that a party sends are read and run on the public rows once, in a process of their own that may take so much
-memory and time; what they answer there is what they will answer at the server: no allowed operator draws chance.
+The models that a party sends are read and run on the public rows once, in a child process with limited memory and time.
+Their predictions there are the same as later at the server, because no allowed operator is random.
 """
 
 import os
@@ -21,7 +21,7 @@ from limbeck.errors import LimbeckError
 from limbeck.models.onnx import PackedModel, check_answers
 from limbeck.protocol.rows import Array
 
-DOMAINS = {"": (13, 21), "ai.onnx.ml": (1, 3)}  # lowest and highest version
+DOMAINS = {"": (13, 21), "ai.onnx.ml": (1, 3)}  # lowest and highest version of each operator set
 IR_VERSIONS = range(7, 11)
 PLAIN = """
 Abs Add And ArgMax ArgMin AveragePool BatchNormalization Cast Clip Concat Constant Conv Div Elu Equal Erf Exp
@@ -35,13 +35,23 @@ ArrayFeatureExtractor Binarizer Imputer LabelEncoder LinearClassifier LinearRegr
 SVMClassifier SVMRegressor Scaler TreeEnsembleClassifier TreeEnsembleRegressor
 """
 OPERATORS = {"": frozenset(PLAIN.split()), "ai.onnx.ml": frozenset(CLASSICAL.split())}
-MAX_GRAPH_PARTS = 20_000  # of a graph, of each kind
-SLACK = 2**30  # bytes of address space that Python and its libraries take by themselves
+MAX_GRAPH_PARTS = 20_000  # of each kind, in one graph
+SLACK = 2**30  # bytes of address space for Python and its libraries
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a stranger's model may weigh, and take while it is tried."""
+    """Limits for a model from another site.
+
+    Parameters
+    ----------
+    bytes : int
+        Maximum size of the model, in bytes.
+    memory : int
+        Maximum memory of the child process, in bytes, beside Python and its libraries.
+    seconds : float
+        Maximum processor time of the child process, in seconds.
+    """
 
     bytes: int = 256 * 2**20
     memory: int = 4 * 2**30
@@ -49,46 +59,59 @@ class Limits:
 
 
 def inspect(data: bytes, limits: Limits = Limits()) -> None:  # noqa: B008
-    """Refuse a file that is not a plain model: the rest of it is never read."""
+    """Raise LimbeckError unless a file is a plain ONNX model, of allowed operators only.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+    limits : Limits
+        The maximum size is used.
+
+    Raises
+    ------
+    LimbeckError
+        If something is not allowed; the rest of the file is then not read.
+    """
     _check_size(data, limits)
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError as error:
-        raise LimbeckError("no ONNX model") from error
+        raise LimbeckError("not an ONNX model") from error
     if model.ir_version not in IR_VERSIONS:
-        raise LimbeckError(f"a model of ONNX's format {model.ir_version}")
+        raise LimbeckError(f"ONNX IR version {model.ir_version}; use {IR_VERSIONS[0]} to {IR_VERSIONS[-1]}")
     for opset in model.opset_import:
         domain = "" if opset.domain == "ai.onnx" else opset.domain
         if domain not in DOMAINS or not DOMAINS[domain][0] <= opset.version <= DOMAINS[domain][1]:
-            raise LimbeckError(f"a model that needs {domain or 'ai.onnx'} {opset.version}")
+            raise LimbeckError(f"operator set {domain or 'ai.onnx'} {opset.version} is not supported")
     if model.functions or model.training_info:
-        raise LimbeckError("a model with functions of its own")
+        raise LimbeckError("a model must not contain functions of its own")
     _inspect_graph(model.graph)
     try:
         onnx.checker.check_model(data)
     except Exception as error:  # onnx raises several unrelated types for a bad model
-        raise LimbeckError(f"no sound ONNX model: {' '.join(str(error).split())[:120]}") from error
+        raise LimbeckError(f"not a valid ONNX model: {' '.join(str(error).split())[:120]}") from error
 
 
 def _check_size(data: bytes, limits: Limits) -> None:
     if len(data) > limits.bytes:
-        raise LimbeckError(f"a model of {len(data)} bytes, of which {limits.bytes} are allowed")
+        raise LimbeckError(f"the model has {len(data)} bytes; at most {limits.bytes} are allowed")
 
 
 def _inspect_graph(graph: GraphProto, depth: int = 0) -> None:
     parts = (graph.node, graph.initializer, graph.input, graph.output, graph.value_info)
     if max(map(len, parts)) > MAX_GRAPH_PARTS or depth > 2:
-        raise LimbeckError("a model of too many parts")
+        raise LimbeckError("the model has too many parts")
     _inspect_tensors(graph.initializer)
     if graph.sparse_initializer or graph.quantization_annotation:
-        raise LimbeckError("a model with sparse or quantised weights")
+        raise LimbeckError("sparse or quantized weights are not allowed in a model")
     for node in graph.node:
         if node.op_type not in OPERATORS.get(node.domain, ()):
-            raise LimbeckError(f"a model with the operator {node.domain or 'ai.onnx'}.{node.op_type}"[:120])
+            raise LimbeckError(f"the operator {node.domain or 'ai.onnx'}.{node.op_type} is not allowed"[:120])
         for attribute in node.attribute:
             _inspect_tensors([attribute.t, *attribute.tensors])
             if attribute.type in (AttributeProto.SPARSE_TENSOR, AttributeProto.GRAPHS):
-                raise LimbeckError("a model with sparse weights or several graphs in one node")
+                raise LimbeckError("sparse weights or several graphs in one node are not allowed in a model")
             if attribute.type == AttributeProto.GRAPH:
                 _inspect_graph(attribute.g, depth + 1)
 
@@ -96,11 +119,28 @@ def _inspect_graph(graph: GraphProto, depth: int = 0) -> None:
 def _inspect_tensors(tensors: Iterable[TensorProto]) -> None:
     for tensor in tensors:
         if tensor.external_data or tensor.data_location == TensorProto.EXTERNAL:
-            raise LimbeckError("a model whose weights lie in another file")
+            raise LimbeckError("weights in another file are not allowed in a model")
 
 
 def try_out(models: Sequence[bytes], rows: Array, classes: int, limits: Limits = Limits()) -> None:  # noqa: B008
-    """Run models on rows in a process of their own; refuse them where one fails, or takes too much or too long."""
+    """Run models on rows in a limited child process.
+
+    Parameters
+    ----------
+    models : sequence of bytes
+        Models from another site.
+    rows : array of shape (rows, ...)
+        Public rows.
+    classes : int
+        Number of classes.
+    limits : Limits
+        Limits of each model's size, and of the process.
+
+    Raises
+    ------
+    LimbeckError
+        If a model is not allowed, fails, or exceeds a limit.
+    """
     for data in models:
         _check_size(data, limits)
     with tempfile.TemporaryDirectory(prefix="limbeck-trial-") as folder:
@@ -115,14 +155,14 @@ def try_out(models: Sequence[bytes], rows: Array, classes: int, limits: Limits =
                 command, env=quiet, capture_output=True, text=True, timeout=limits.seconds + 30, check=False
             )
         except subprocess.TimeoutExpired as error:
-            raise LimbeckError(f"a model that takes longer than {limits.seconds:g} seconds") from error
+            raise LimbeckError(f"the model takes longer than {limits.seconds:g} seconds") from error
     if done.returncode != 0:
-        output = done.stdout.strip().splitlines()[-1:] or [f"it fails, or takes more than {limits.memory} bytes"]
-        raise LimbeckError(f"a model that cannot be used: {output[0][:200]}")
+        output = done.stdout.strip().splitlines()[-1:] or [f"it fails, or needs over {limits.memory} bytes of memory"]
+        raise LimbeckError(f"the model cannot be used: {output[0][:200]}")
 
 
 def _trial(folder: Path, classes: int, limits: Limits) -> None:
-    """In the child: no more memory and time than allowed, then every model is read, and run on all rows."""
+    """In the child process: set the limits of memory and time, then read every model and run it on all rows."""
     import resource
 
     rows = np.load(folder / "rows.npy", mmap_mode="r")
@@ -144,6 +184,6 @@ if __name__ == "__main__":
     where, count, bytes_, memory_, seconds_ = sys.argv[1:]
     try:
         _trial(Path(where), int(count), Limits(int(bytes_), int(memory_), float(seconds_)))
-    except Exception as error:  # whatever a stranger's model brings about
+    except Exception as error:  # a model from another site may cause any error
         sys.stdout.write(f"{error or type(error).__name__}\n")
         sys.exit(1)

@@ -1,4 +1,7 @@
-"""Latents: values of a network's last hidden layer, a generator of them by class, and training on them (FedGEN)."""
+"""Latents for FedGEN: the inputs of a network's last layer, and a generator of them.
+
+FedGEN is from Zhu, Hong & Zhou 2021.
+"""
 
 import math
 from collections.abc import Hashable
@@ -14,12 +17,22 @@ from limbeck.models.networks import Shape, WithGradient
 from limbeck.models.packing import channels_first
 from limbeck.models.torch import TorchModel, alone
 
-NOISE_SIZE, HIDDEN = 32, 256  # numbers that a latent is drawn from, and the width of the generator
+NOISE_SIZE, HIDDEN = 32, 256  # random numbers for one row, and the width of the generator
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A network's last layer: the names of its weights, and how many values it takes."""
+    """Last layer of a network.
+
+    Parameters
+    ----------
+    weight : str
+        Name of its weight matrix.
+    bias : str or None
+        Name of its bias.
+    latents : int
+        Number of its inputs.
+    """
 
     weight: str
     bias: str | None
@@ -27,13 +40,13 @@ class Head:
 
 
 def head_of(model: TorchModel, row: Shape, classes: int) -> Head:
-    """The last layer of a network that has a linear one there."""
+    """Last layer of a network, or LimbeckError if the network does not end in a linear layer."""
     with alone(0):
         network = model.started(row, classes)
     last = network[-1] if isinstance(network, nn.Sequential) and len(network) else None
     if not isinstance(last, nn.Linear):
         raise LimbeckError(
-            f"{model.name} cannot be taught on values of its last hidden layer: it must be an nn.Sequential that ends "
+            f"{model.name} cannot be trained on values of its last hidden layer: it must be an nn.Sequential that ends "
             "in a linear layer"
         )
     position = len(cast(nn.Sequential, network)) - 1
@@ -41,25 +54,45 @@ def head_of(model: TorchModel, row: Shape, classes: int) -> Head:
 
 
 def with_latents(model: TorchModel, row: Shape) -> TorchModel:
-    """The network, for rows that `WithLatents` takes; its weights have the same names."""
+    """Network that takes rows of the form of `WithLatents`; its weights have the same names."""
     description = {**model.description, "name": f"{model.name} with latents"}
     return TorchModel(_WithLatents(model.architecture, row, model), model.recipe, description)
 
 
 def generator(latents: int) -> TorchModel:
-    """From a class, one-hot, and `NOISE_SIZE` numbers to latents."""
+    """Generator of latents from a one-hot class and `NOISE_SIZE` random numbers."""
     return TorchModel(partial(_generator, latents=latents), description={"name": "generator", "latents": latents})
 
 
 def taught_generator(latents: int, parties: int, diversity: float) -> TorchModel:
-    """A generator before the last layers of some parties, by which it is taught."""
+    """Generator that is trained through the last layers of some parties.
+
+    Parameters
+    ----------
+    latents : int
+        Number of values that the generator gives.
+    parties : int
+        Number of parties.
+    diversity : float
+        Weight of the diversity loss.
+    """
     given: dict[str, Any] = {"latents": latents, "parties": parties, "diversity": diversity}
     return TorchModel(partial(Taught, **given), description={"name": "generator", **given})
 
 
 class WithLatents(nn.Sequential):
-    """Takes rows [x, latents, weight]: a row of negative weight is its latents, whatever its x; then x is for batch
-    norm alone. The weight's size is that of the row's loss."""
+    """Network whose rows are x, latents and a weight, one after the other.
+
+    A row with a negative weight is predicted from its latents; batch norm alone uses its x. The absolute value of
+    the weight multiplies the loss of the row.
+
+    Parameters
+    ----------
+    network : nn.Sequential
+        Network that ends in a linear layer.
+    row : tuple of int
+        Shape of x.
+    """
 
     def __init__(self, network: nn.Sequential, row: Shape) -> None:
         super().__init__(*network)
@@ -77,7 +110,23 @@ class WithLatents(nn.Sequential):
 
 
 class Taught(nn.Module):
-    """What parties' last layers say together of a generator's latents, each weighed by its share of the class."""
+    """Generator followed by the parties' last layers, whose logits are averaged.
+
+    A party's logits are weighted by its share of the rows of the class.
+
+    Parameters
+    ----------
+    row : tuple of int
+        Not used; the generator takes a one-hot class and noise.
+    classes : int
+        Number of classes.
+    latents : int
+        Number of values that the generator gives.
+    parties : int
+        Number of parties.
+    diversity : float
+        Weight of the diversity loss.
+    """
 
     heads: Tensor
     biases: Tensor
@@ -116,7 +165,7 @@ class _WithLatents:
 
 
 class _Weighed(WithGradient):
-    """Logits as they are; the gradient of each row times its weight, so that its loss counts so much."""
+    """Identity for logits that multiplies the gradient of each row by its weight, which weights the row's loss."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -129,9 +178,10 @@ class _Weighed(WithGradient):
 
 
 class _Diverse(WithGradient):
-    """Latents as they are, with the gradient of FedGEN's diversity loss beside that of all else.
+    """Identity for latents that adds the gradient of FedGEN's diversity loss.
 
-    It is exp(-mean of |latents' difference| (difference of chance)^2 over pairs): who starts elsewhere ends elsewhere.
+    The loss is exp(-mean of |difference of latents| (difference of noise)^2), a mean over pairs of rows. It is low if
+    different noise gives different latents.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Models by name, as experiment files name them; their other keys are the estimator's own parameters."""
+"""Models by name, as in experiment files; all other keys of a model's table are its parameters."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -24,13 +24,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Where a named model's class lies. Those that measure distances or follow gradients see scaled columns."""
+    """Classifier behind the name of a model.
+
+    Parameters
+    ----------
+    where : str
+        `module:class`.
+    defaults : mapping
+        Parameters with another default than the class has.
+    scaled : bool
+        Whether columns are standardized first, for models that use distances or gradients.
+    """
 
     where: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     scaled: bool = False
 
     def classifier(self) -> Any:
+        """Import the class, or raise LimbeckError that says what to install."""
         module, name = self.where.split(":")
         try:
             return getattr(import_module(module), name)
@@ -38,6 +49,7 @@ class Named:
             raise LimbeckError(f"this model needs a package: pip install 'limbeck[{module}]'") from error
 
     def estimator(self, parameters: Mapping[str, Any]) -> Any:
+        """Unfitted estimator with the given parameters."""
         estimator = self.classifier()(**{**self.defaults, **parameters})
         return make_pipeline(StandardScaler(), estimator) if self.scaled else estimator
 
@@ -77,16 +89,37 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def model_from(description: Mapping[str, Any]) -> Model:
-    """The model of `{name = ..., parameter = value}`; the name `python:package.module:factory` is the user's own.
+    """Model from its table in an experiment file.
 
-    Networks take a table `recipe` beside their parameters.
+    Parameters
+    ----------
+    description : mapping
+        The key `name`, and the parameters of the model. Networks also take a table `recipe`. The name
+        `python:package.module:factory` calls a function of the user.
+
+    Returns
+    -------
+    Model
+        The model, before any fit.
+
+    Raises
+    ------
+    LimbeckError
+        If the name or a parameter is unknown, or a package is missing.
+
+    Examples
+    --------
+    >>> model_from({"name": "random-forest", "max_depth": 6}).name
+    'random-forest'
     """
     name = str(description["name"])
     parameters = {key: value for key, value in description.items() if key != "name"}
     if name == PRIOR_CORRECTED:
         check_keys(parameters, parameters_of(name))
         if not isinstance(parameters.get("model"), Mapping):
-            raise LimbeckError(f'model {name!r}: model is missing, a table such as {{ name = "random-forest" }}')
+            raise LimbeckError(
+                f'model {name!r}: the key model is missing; write a table such as {{ name = "random-forest" }}'
+            )
         return PriorCorrected(model_from(parameters["model"]), parameters.get("prior", "uniform"), dict(description))
     if name in PRESETS:
         made = model_from({**PRESETS[name], **parameters})
@@ -104,7 +137,24 @@ def model_from(description: Mapping[str, Any]) -> Model:
 
 
 def adapted(thing: Any) -> Model:
-    """A user's own estimator, network or network's builder as a model; a model stays as it is."""
+    """Model from a user's own estimator, network or function that builds a network.
+
+    Parameters
+    ----------
+    thing : Any
+        A scikit-learn classifier, a torch module, a function of `shape` and `classes`, or a model (returned as it is).
+
+    Returns
+    -------
+    Model
+        The model, with a default recipe if it is a network.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> adapted(DecisionTreeClassifier()).name
+    'DecisionTreeClassifier'
+    """
     if hasattr(thing, "description"):
         return cast(Model, thing)
     if _is_network(thing) or _is_builder(thing):
@@ -113,7 +163,28 @@ def adapted(thing: Any) -> Model:
 
 
 def parameters_of(name: str) -> set[str]:
-    """The keys that a model takes beside its name."""
+    """Keys that a model takes beside its name.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+
+    Returns
+    -------
+    set of str
+        The keys.
+
+    Raises
+    ------
+    LimbeckError
+        If the name is unknown, or a package is missing.
+
+    Examples
+    --------
+    >>> sorted(parameters_of("prior-corrected"))
+    ['model', 'prior']
+    """
     if name == PRIOR_CORRECTED:
         return {"model", "prior"}
     if name in NAMED:
@@ -127,7 +198,7 @@ def parameters_of(name: str) -> set[str]:
 
 
 def _takes_any(name: str) -> bool:
-    """Whether a user's own factory takes keys that it does not name."""
+    """Whether a user's own factory takes keys that its signature does not name."""
     return is_own(name) and any(p.kind is p.VAR_KEYWORD for p in inspect.signature(own(name)).parameters.values())
 
 
@@ -171,7 +242,7 @@ def _architecture(name: str) -> Callable[..., Any]:
 
 
 def _is_builder(thing: Any) -> bool:
-    """A function of a row's shape and the number of classes that makes a network."""
+    """Whether this is a function of a row's shape and the number of classes, which makes a network."""
     return inspect.isfunction(thing) and set(inspect.signature(thing).parameters) >= BUILDER
 
 

@@ -1,6 +1,6 @@
-"""Networks by name. Each is made for a row's shape (channels first for images) and a number of classes.
+"""Networks by name, each made for the shape of a row (channels first for images) and a number of classes.
 
-Images come in [0, 1]; `mean` and `std` are the normalisation that belongs to the network.
+Images have values in [0, 1]; `mean` and `std` are the normalization that belongs to the network.
 """
 
 import math
@@ -18,7 +18,15 @@ Shape = tuple[int, ...]
 
 
 class Normalize(nn.Module):
-    """(x - mean) / std, the same for every channel."""
+    """Layer that computes (x - mean) / std, the same for every channel.
+
+    Parameters
+    ----------
+    mean : float
+        Mean of the values.
+    std : float
+        Standard deviation of the values.
+    """
 
     def __init__(self, mean: float, std: float) -> None:
         super().__init__()
@@ -29,7 +37,32 @@ class Normalize(nn.Module):
 
 
 def cnn(shape: Shape, classes: int, mean: float = 0.5, std: float = 0.5) -> nn.Module:
-    """FedKT's CNN (section 5): two 5x5 convolutions with pooling, two hidden layers of 120 and 84."""
+    """FedKT's CNN (section 5): two 5x5 convolutions with pooling, and hidden layers of 120 and 84.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of an image: channels, height, width.
+    classes : int
+        Number of classes.
+    mean, std : float
+        Normalization of the values.
+
+    Returns
+    -------
+    nn.Module
+        The network.
+
+    Raises
+    ------
+    LimbeckError
+        If the rows are not images of at least 16x16 pixels.
+
+    Examples
+    --------
+    >>> cnn((1, 28, 28), 10)(torch.zeros(2, 1, 28, 28)).shape
+    torch.Size([2, 10])
+    """
     channels, height, width = _image(shape, "cnn", least=16)
     features = 16 * _pooled(height) * _pooled(width)
     return nn.Sequential(
@@ -44,7 +77,29 @@ def cnn(shape: Shape, classes: int, mean: float = 0.5, std: float = 0.5) -> nn.M
 
 
 def torch_mlp(shape: Shape, classes: int, hidden: Sequence[int] = (64,), dropout: float = 0.0) -> nn.Module:
-    """Fully connected layers over batch-normalised values."""
+    """Fully connected network with batch norm of its input.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of a row.
+    classes : int
+        Number of classes.
+    hidden : sequence of int
+        Widths of the hidden layers.
+    dropout : float
+        Share of the hidden values that are dropped.
+
+    Returns
+    -------
+    nn.Module
+        The network.
+
+    Examples
+    --------
+    >>> torch_mlp((4,), 3, hidden=(8,))(torch.rand(2, 4)).shape
+    torch.Size([2, 3])
+    """
     widths = [math.prod(shape), *hidden]
     layers = [
         layer
@@ -55,7 +110,27 @@ def torch_mlp(shape: Shape, classes: int, hidden: Sequence[int] = (64,), dropout
 
 
 def vgg_9(shape: Shape, classes: int, mean: float = 0.5, std: float = 0.5) -> nn.Module:
-    """FedKT's VGG-9 (Table 13): six 3x3 convolutions in three pooled pairs, two hidden layers of 512."""
+    """FedKT's VGG-9 (Table 13): three pairs of 3x3 convolutions, each with pooling, and two hidden layers of 512.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of an image: channels, height, width.
+    classes : int
+        Number of classes.
+    mean, std : float
+        Normalization of the values.
+
+    Returns
+    -------
+    nn.Module
+        The network.
+
+    Raises
+    ------
+    LimbeckError
+        If the rows are not images of at least 8x8 pixels.
+    """
     channels, height, width = _image(shape, "vgg-9", least=8)
 
     def pair(before: int, middle: int, after: int) -> list[nn.Module]:
@@ -75,7 +150,15 @@ def vgg_9(shape: Shape, classes: int, mean: float = 0.5, std: float = 0.5) -> nn
 
 
 class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions with batch norm beside a shortcut."""
+    """Two 3x3 convolutions with batch norm, and a shortcut.
+
+    Parameters
+    ----------
+    before, after : int
+        Number of input and output channels.
+    stride : int
+        Stride of the first convolution.
+    """
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
@@ -91,7 +174,27 @@ class ResidualBlock(nn.Module):
 
 
 def resnet_8(shape: Shape, classes: int, mean: float = 0.5, std: float = 0.25) -> nn.Module:
-    """FedKD's ResNet-8: a 3x3 stem of 128 channels, stages of 128, 256, 512, pooled to 2 x 2; 4.9 M weights."""
+    """FedKD's ResNet-8: a 3x3 stem of 128 channels, blocks of 128, 256 and 512, pooling to 2 x 2; 4.9 M weights.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of an image: channels, height, width.
+    classes : int
+        Number of classes.
+    mean, std : float
+        Normalization of the values.
+
+    Returns
+    -------
+    nn.Module
+        The network.
+
+    Raises
+    ------
+    LimbeckError
+        If the rows are not images of at least 8x8 pixels.
+    """
     channels, height, width = _image(shape, "resnet-8", least=8)
     return nn.Sequential(
         Normalize(mean, std),
@@ -108,12 +211,39 @@ def conv_net(
 ) -> nn.Module:
     """FedMD's networks (Tables 1 and 2): convolutions with batch norm and dropout, then one layer without bias.
 
-    Two convolutions: 3x3, 3x3 with stride 2; three: 3x3, 2x2 with stride 2 and pooling, 3x3 with stride 2, as in the
-    authors' code. A fourth, which the paper does not describe, is 3x3 before the last. One mean for all pixels is
-    subtracted, where the authors subtract each pixel's own. Batch norm remembers by rows, where theirs forgets a
-    hundredth at every batch: its averages lag behind while a consensus is digested, so that networks are louder when
-    they are asked than when they are trained, and each round's consensus is louder than the last. With torch's haste it
-    would know nothing but a few private rows after every revisit.
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of an image: channels, height, width.
+    classes : int
+        Number of classes.
+    filters : sequence of int
+        Number of filters of the two to four convolutions.
+    dropout : float
+        Share of the values that are dropped.
+    mean : float
+        Mean that is subtracted from the values.
+
+    Returns
+    -------
+    nn.Module
+        The network.
+
+    Raises
+    ------
+    LimbeckError
+        If the rows are not images, or are too small, or if `filters` has another length.
+
+    Notes
+    -----
+    Two convolutions are 3x3, and 3x3 with stride 2. Three are 3x3, 2x2 with stride 2 and pooling, and 3x3 with stride
+    2, as in the authors' code. A fourth, which the paper does not describe, is a 3x3 before the last.
+
+    Differences from the authors' code: one mean is subtracted from all pixels, not each pixel's own mean. The running
+    averages of batch norm depend on rows (`NormByRows`). The authors' code replaces a hundredth of them at every batch.
+    While a consensus is digested, those averages lag behind: networks then give larger logits in prediction than in
+    training, and the consensus grows from round to round. With torch's default, the averages would depend on only a
+    few private rows after every revisit.
     """
     numbers = filters if isinstance(filters, Sequence) else []
     if not (2 <= len(numbers) <= 4 and all(isinstance(number, int) and number >= 1 for number in numbers)):
@@ -137,10 +267,22 @@ def conv_net(
 
 
 class NormByRows(nn.BatchNorm2d):
-    """Batch norm whose averages go by rows, not by batches: each row takes the place of a share of what is known.
+    """Batch norm whose running averages depend on rows, not on batches.
 
-    A batch of a few private rows moves them little, one of many public rows much. With one share for every batch,
-    either a few rows make it forget all others, or the averages lag behind weights that change quickly.
+    Parameters
+    ----------
+    channels : int
+        Number of channels.
+    eps : float
+        Added to the variance.
+    forgets : float
+        Share of the running averages that each row replaces.
+
+    Notes
+    -----
+    A batch of n rows replaces the share 1 - (1 - forgets)^n. A batch of a few private rows changes the averages little,
+    a batch of many public rows changes them much. With one share for every batch, either a few rows replace all earlier
+    ones, or the averages lag behind weights that change quickly.
     """
 
     def __init__(self, channels: int, eps: float, forgets: float) -> None:
@@ -154,9 +296,9 @@ class NormByRows(nn.BatchNorm2d):
 
 
 class EdgeTwice(nn.Module):
-    """The last row and column of pixels once more, so that a mean over 2x2 keeps an image's size.
+    """Layer that repeats the last row and column of pixels, so that a 2x2 mean keeps the size of an image.
 
-    Torch's own padding has a gradient that differs from run to run on a GPU.
+    The gradient of torch's own padding differs from run to run on a GPU.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -165,7 +307,17 @@ class EdgeTwice(nn.Module):
 
 
 class Shrunk(nn.Linear):
-    """A layer without bias whose weights are drawn to zero: the gradient of an L2 penalty, on these weights alone."""
+    """Linear layer without bias, with the gradient of an L2 penalty on its weights.
+
+    Parameters
+    ----------
+    features : int
+        Number of inputs.
+    classes : int
+        Number of outputs.
+    strength : float
+        Factor of the weights in the gradient.
+    """
 
     def __init__(self, features: int, classes: int, strength: float) -> None:
         super().__init__(features, classes, bias=False)
@@ -176,7 +328,7 @@ class Shrunk(nn.Linear):
 
 
 class WithGradient(torch.autograd.Function):
-    """The first of its inputs as it is: kinds of it say what gradient that gets."""
+    """Identity on its first input; subclasses define the gradient of this input."""
 
     generate_vmap_rule = True
 
@@ -202,13 +354,13 @@ def _convolution(before: int, after: int, size: int, stride: int) -> nn.Conv2d:
 
 
 def _pool_to_two(height: int, width: int) -> nn.AvgPool2d:
-    """Average what two strides of 2 leave of an image into 2 x 2 fields; ONNX has no adaptive pooling."""
+    """Average an image after two strides of 2 into 2 x 2 fields; ONNX has no adaptive pooling."""
     h, w = math.ceil(height / 4), math.ceil(width / 4)
     return nn.AvgPool2d((math.ceil(h / 2), math.ceil(w / 2)), (h // 2, w // 2))
 
 
 def _pooled(side: int) -> int:
-    """What two rounds of a 5x5 convolution and 2x2 pooling leave of a side."""
+    """Length of a side after two rounds of a 5x5 convolution and 2x2 pooling."""
     return ((side - 4) // 2 - 4) // 2
 
 

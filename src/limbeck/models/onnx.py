@@ -1,6 +1,7 @@
-"""Packed models: every fitted model as one ONNX shape, run by onnxruntime.
+"""Packed models: every fitted model as one form of ONNX model, run by onnxruntime.
 
-In: `rows`, float32 [rows, ...]. Out: `label`, int64 [rows], and `scores`, float32 [rows, classes].
+The input is `rows`, float32 of shape (rows, ...). The outputs are `label`, int64 of shape (rows,), and `scores`,
+float32 of shape (rows, classes).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +21,33 @@ from limbeck.protocol.site import Site
 
 OPSETS = {"": 21, "ai.onnx.ml": 3}
 IR_VERSION = 10
-MAX_VALUES = 2**18  # of rows that are asked about at once: a network holds hundreds of times as many
+MAX_VALUES = 2**18  # of the rows of one call: a network holds hundreds of times as many
 SCORES = "limbeck.scores"  # metadata key: "probability", or "vote" where a model has no probabilities
 
 
 def predict(model: bytes, x: Array, site: Site) -> tuple[Array, Array]:
-    """Labels and scores that a packed model gives the first public rows `x`, or an error where they are not valid.
+    """Predict the first public rows with a packed model; a site does so once and keeps the result.
 
-    A site computes them once.
+    Parameters
+    ----------
+    model : bytes
+        Packed model.
+    x : array of shape (rows, ...)
+        The first public rows.
+    site : Site
+        The site that predicts.
+
+    Returns
+    -------
+    labels : array of shape (rows,)
+        Class number of each row.
+    scores : array of shape (rows, classes)
+        Finite scores.
+
+    Raises
+    ------
+    LimbeckError
+        If the model cannot predict, or its predictions are not valid.
     """
     key = sha256(model).digest(), len(x)
     if key not in site.predicted:
@@ -38,23 +58,59 @@ def predict(model: bytes, x: Array, site: Site) -> tuple[Array, Array]:
 
 
 def check_answers(labels: Array, scores: Array, rows: int, classes: int) -> None:
-    """Raise unless these are class numbers and finite scores of so many rows."""
+    """Raise LimbeckError unless predictions are valid: class numbers, and finite scores for all rows and classes.
+
+    Parameters
+    ----------
+    labels : array
+        Predicted class numbers.
+    scores : array
+        Predicted scores.
+    rows : int
+        Number of rows.
+    classes : int
+        Number of classes.
+
+    Examples
+    --------
+    >>> check_answers(np.array([1]), np.array([[0.2, 0.8]]), rows=1, classes=2)
+    >>> check_answers(np.array([2]), np.array([[0.2, 0.8]]), rows=1, classes=2)
+    Traceback (most recent call last):
+    limbeck.errors.LimbeckError: the model predicts labels that are not class numbers from 0 to 1
+    """
     if labels.shape != (rows,) or scores.shape != (rows, classes):
-        raise LimbeckError(f"it says {scores.shape} scores and {labels.shape} labels of {rows} rows")
+        raise LimbeckError(
+            f"the model predicts labels of shape {labels.shape} and scores of shape {scores.shape}; "
+            f"these must be ({rows},) and ({rows}, {classes})"
+        )
     if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < classes)).all():
-        raise LimbeckError(f"it names other classes than 0 to {classes - 1}")
+        raise LimbeckError(f"the model predicts labels that are not class numbers from 0 to {classes - 1}")
     if scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
-        raise LimbeckError("its scores are not finite")
+        raise LimbeckError("the model predicts scores that are not finite")
 
 
 class PackedModel:
-    """A fitted model as it travels: checked before its first use, the same votes everywhere."""
+    """Packed model that can predict; it is checked before its first use.
+
+    Parameters
+    ----------
+    data : bytes
+        ONNX model.
+
+    Examples
+    --------
+    >>> from limbeck.models.constant import Constant
+    >>> model = PackedModel(Constant(label=1, classes=2, features=3).pack())
+    >>> model.vote(np.zeros((2, 3))).tolist()
+    [1, 1]
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
 
     @cached_property
     def session(self) -> Any:
+        """Session of onnxruntime; raises LimbeckError if this is not a packed model."""
         from onnxruntime import InferenceSession, SessionOptions
 
         try:
@@ -67,26 +123,51 @@ class PackedModel:
             raise LimbeckError(f"not a usable ONNX model: {str(error).splitlines()[0]}") from error
         names = [[port.name for port in ports] for ports in (session.get_inputs(), session.get_outputs())]
         if names != [["rows"], ["label", "scores"]]:
-            raise LimbeckError(f"not a Limbeck model: it maps {names[0]} to {names[1]}, not rows to label, scores")
+            raise LimbeckError(
+                f"not a Limbeck model: it has inputs {names[0]} and outputs {names[1]}; "
+                "these must be ['rows'] and ['label', 'scores']"
+            )
         return session
 
     @property
     def metadata(self) -> dict[str, str]:
+        """Metadata of the model."""
         metadata: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
         return metadata
 
     @property
     def has_probabilities(self) -> bool:
+        """Whether the scores are probabilities; otherwise they are votes."""
         return self.metadata.get(SCORES) == "probability"
 
     def vote(self, x: Array) -> Array:
+        """Class number of each row, an array of shape (rows,)."""
         return self.run(x)[0]
 
     def scores(self, x: Array) -> Array:
+        """Scores of shape (rows, classes)."""
         return self.run(x)[1]
 
     def run(self, x: Array) -> tuple[Array, Array]:
-        """Labels and scores; images are flattened where the model takes flat rows."""
+        """Predict labels and scores.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...)
+            Rows; images are flattened if the model takes flat rows.
+
+        Returns
+        -------
+        labels : array of shape (rows,)
+            Class number of each row.
+        scores : array of shape (rows, classes)
+            Probabilities or votes.
+
+        Raises
+        ------
+        LimbeckError
+            If the rows have another number of values than the model takes, or the model fails.
+        """
         expected = self.session.get_inputs()[0].shape[1:]
         rows = np.asarray(x, np.float32)
         if np.prod(rows.shape[1:]) != np.prod(expected):
@@ -94,8 +175,8 @@ class PackedModel:
         parts = np.array_split(rows.reshape(len(x), *expected), max(1, rows.size // MAX_VALUES))
         try:
             answers = self._answers(parts)
-        except Exception as error:  # onnxruntime's own types, none of them in common
-            raise LimbeckError(f"the packed model cannot answer: {' '.join(str(error).split())[:200]}") from error
+        except Exception as error:  # onnxruntime's types have no common base
+            raise LimbeckError(f"the packed model cannot predict: {' '.join(str(error).split())[:200]}") from error
         labels, scores = zip(*answers, strict=True)
         return np.concatenate(labels), np.concatenate(scores)
 
@@ -117,7 +198,28 @@ def packed(
     probabilities: bool,
     opsets: dict[str, int] = OPSETS,
 ) -> bytes:
-    """The bytes of a model whose nodes turn `rows`, each of the shape `row`, into `label` and `scores`."""
+    """Bytes of an ONNX model with the inputs and outputs of a packed model.
+
+    Parameters
+    ----------
+    nodes : sequence of NodeProto
+        Nodes that compute `label` and `scores` from `rows`.
+    weights : sequence of TensorProto
+        Constants of the nodes.
+    row : sequence of int
+        Shape of a row.
+    classes : int
+        Number of classes.
+    probabilities : bool
+        Whether the scores are probabilities; otherwise they are votes.
+    opsets : dict
+        Version of each ONNX operator set.
+
+    Returns
+    -------
+    bytes
+        The model.
+    """
     graph = helper.make_graph(
         list(nodes),
         "limbeck",
@@ -135,7 +237,27 @@ def packed(
 
 
 def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
-    """The same model with more metadata."""
+    """Add metadata to a packed model.
+
+    Parameters
+    ----------
+    data : bytes
+        Packed model.
+    metadata : mapping of str to str
+        Metadata to add.
+
+    Returns
+    -------
+    bytes
+        The model with the metadata.
+
+    Examples
+    --------
+    >>> from limbeck.models.constant import Constant
+    >>> data = with_metadata(Constant(label=0, classes=2, features=3).pack(), {"columns": "3"})
+    >>> PackedModel(data).metadata["columns"]
+    '3'
+    """
     model = onnx.load_from_string(data)
     known = {entry.key: entry.value for entry in model.metadata_props}
     helper.set_model_props(model, known | dict(metadata))
@@ -143,9 +265,23 @@ def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
 
 
 def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: bool) -> bytes:
-    """A converted model that knows the classes it has seen as 0, 1, ... made to speak of all classes.
+    """Extend a converted model from the classes that it has seen to all classes.
 
-    `model` maps `rows` to a label and, with `probabilities`, to a matrix with one column per seen class.
+    Parameters
+    ----------
+    model : ModelProto
+        Maps `rows` to a label and, with `probabilities`, to a matrix with one column per seen class.
+    seen : array of int
+        Class numbers that the model's labels 0, 1, ... stand for.
+    classes : int
+        Number of all classes.
+    probabilities : bool
+        Whether the model has probabilities.
+
+    Returns
+    -------
+    bytes
+        Packed model.
     """
     graph = model.graph
     _rename(graph, {graph.input[0].name: "rows"})
@@ -164,7 +300,7 @@ def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: boo
 
 
 def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
-    """Number all values in order of appearance: converters count on through a process, which shows in their names."""
+    """Number all values in order of appearance; converters name them by a counter of the process."""
 
     def short(name: str) -> str:
         return names.setdefault(name, f"v{len(names)}") if name else ""

@@ -1,4 +1,4 @@
-"""Networks as ONNX. An architecture is exported once; other networks of it only bring their weights."""
+"""Networks as ONNX; an architecture is exported once, then other networks of it only replace the weights."""
 
 import copy
 import io
@@ -16,14 +16,33 @@ from torch import Tensor, nn
 
 from limbeck.models.onnx import PackedModel, packed
 
-OPSET = 17  # the TorchScript exporter's newest
-COLORS = (1, 3, 4)
+OPSET = 17  # newest of the TorchScript exporter
+COLORS = (1, 3, 4)  # possible numbers of channels
 
 
 def pack(network: nn.Module, row: tuple[int, ...], classes: int, architecture: Hashable) -> bytes:
-    """A trained network as a packed model; equal `architecture` means networks that differ in weights alone.
+    """Pack a trained network as ONNX.
 
-    That is tried on rows: a network may keep numbers outside its weights, and is then exported by itself.
+    Parameters
+    ----------
+    network : nn.Module
+        The network, in evaluation mode.
+    row : tuple of int
+        Shape of a row.
+    classes : int
+        Number of classes.
+    architecture : hashable
+        Key that is equal for networks that differ only in their weights.
+
+    Returns
+    -------
+    bytes
+        Packed model.
+
+    Notes
+    -----
+    The result is compared with the network on random rows. A network with numbers outside its weights is exported by
+    itself.
     """
     template = onnx.load_from_string(_template(_Architecture(network, architecture), row, classes))
     weights = network.state_dict(prefix="network.")
@@ -42,7 +61,23 @@ def _agrees(found: bytes, network: nn.Module, row: tuple[int, ...]) -> bool:
 
 
 def channels_first(rows: Tensor) -> Tensor:
-    """Images of [H, W] or [H, W, colours] become [colours, H, W]."""
+    """Move the channels of images before height and width.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (rows, height, width) or (rows, height, width, channels)
+        Images; a number of channels is 1, 3 or 4.
+
+    Returns
+    -------
+    Tensor of shape (rows, channels, height, width)
+        Images; all other rows are returned as they are.
+
+    Examples
+    --------
+    >>> channels_first(torch.zeros(2, 28, 28)).shape, channels_first(torch.zeros(2, 32, 32, 3)).shape
+    (torch.Size([2, 1, 28, 28]), torch.Size([2, 3, 32, 32]))
+    """
     if rows.ndim == 3:
         return rows.unsqueeze(1)
     return rows.permute(0, 3, 1, 2) if rows.ndim == 4 and rows.shape[3] in COLORS else rows
@@ -50,7 +85,7 @@ def channels_first(rows: Tensor) -> Tensor:
 
 @dataclass(unsafe_hash=True, slots=True)
 class _Architecture:
-    """Some network of an architecture; two are equal where their architectures are."""
+    """A network of an architecture; two are equal if their architectures are."""
 
     network: nn.Module = field(compare=False)
     architecture: Hashable
@@ -58,7 +93,7 @@ class _Architecture:
 
 @lru_cache(maxsize=16)
 def _template(key: _Architecture, row: tuple[int, ...], classes: int) -> bytes:
-    """The graph with numbers in place of weights that are all different, lest equal ones be merged or folded."""
+    """ONNX graph with made-up weights that all differ, because equal ones would be merged."""
     network = copy.deepcopy(key.network).cpu().eval()
     key.network = nn.Identity()
     rng = torch.Generator().manual_seed(0)
@@ -90,7 +125,7 @@ def _exported(network: nn.Module, row: tuple[int, ...], classes: int) -> bytes:
 
 
 class _Voter(nn.Module):
-    """A network as packed models are: from stored rows to label and scores."""
+    """A network with the outputs of a packed model: label and scores of stored rows."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ Watch = Callable[[Iterable[Any], int], Iterable[Any]]
 
 
 def failed(job: Any, index: int, error: BaseException) -> FitError:
-    """What went wrong with a job, in one line."""
+    """FitError that names a job and its error in one line."""
     reason = " ".join(str(error).split())
     return FitError(f"cannot fit {job}: {reason or type(error).__name__}", index)
 
@@ -35,7 +35,21 @@ def failed(job: Any, index: int, error: BaseException) -> FitError:
 def completed(
     results: dict[int, Any], others: Trainer, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]
 ) -> list[T]:
-    """All results in the order of the jobs; `others` runs those that have none yet."""
+    """Results of all jobs, in order; `others` runs the jobs that have no result yet.
+
+    Parameters
+    ----------
+    results : dict
+        Results so far, by the index of the job.
+    others : Trainer
+        Trainer of the other jobs.
+    jobs : sequence of Job
+        All jobs.
+    classes : int
+        Number of classes.
+    seeds : sequence of int
+        Seed of each job.
+    """
     rest = [index for index in range(len(jobs)) if index not in results]
     try:
         done = others.run([jobs[i] for i in rest], classes, [seeds[i] for i in rest]) if rest else []
@@ -46,14 +60,24 @@ def completed(
 
 
 def unwatched(results: Iterable[Any], total: int) -> Iterable[Any]:
+    """Return the results as they are, without a progress bar."""
     return results
 
 
 @dataclass(frozen=True, slots=True)
 class PoolTrainer:
-    """Runs jobs in joblib's processes, one core each; in the caller's own backend where joblib was given one.
+    """Trainer that runs jobs in joblib's processes, one core each.
 
-    `processes` None means one per core. `watch(results, total)` passes the results on as they come: a progress bar.
+    If the caller has chosen a joblib backend, the jobs run there.
+
+    Parameters
+    ----------
+    processes : int or None
+        Number of processes; None means one per core.
+    watch : callable
+        `watch(results, total)` passes on the results as they come, for example to a progress bar.
+    why : str
+        Why this trainer was chosen, for the run record.
     """
 
     processes: int | None = None
@@ -62,9 +86,11 @@ class PoolTrainer:
 
     @property
     def description(self) -> dict[str, Any]:
+        """What the run record says about the trainer."""
         return {"trainer": "pool", "device": "cpu", "why": self.why}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
+        """Run the jobs; returns their results in order."""
         if not jobs:
             return []
         backend, width = get_active_backend()
@@ -78,13 +104,17 @@ class PoolTrainer:
         try:
             return list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
         except TerminatedWorkerError as error:
-            raise LimbeckError("a training process was killed; too little memory for so many processes?") from error
+            raise LimbeckError(
+                "a training process was killed, perhaps for lack of memory; use fewer processes"
+            ) from error
         except BrokenProcessPool as error:
-            raise LimbeckError("other processes cannot load a model; define it in a module they can import") from error
+            raise LimbeckError(
+                "other processes cannot load a model; define it in a module that they can import"
+            ) from error
 
 
 def warm_up(processes: int | None = None) -> None:
-    """Start the pool in the background: its processes import what fits need while the caller reads and checks."""
+    """Start the pool in the background: its processes import libraries while the caller reads its data."""
     width = processes or cpu_count()
     if width > 1:
         imports = [delayed(_import)("limbeck.models.sklearn", os.getpid())] * width
@@ -95,8 +125,8 @@ def warm_up(processes: int | None = None) -> None:
 
 @contextmanager
 def _children_ignoring_interrupts() -> Iterator[None]:
-    """Processes that start here ignore Ctrl-C, which is for the program; it hears afterwards what came meanwhile."""
-    resource_tracker.ensure_running()  # it would unblock signals if it had to start inside
+    """Child processes that start here ignore Ctrl-C; the program itself receives it afterwards."""
+    resource_tracker.ensure_running()  # started inside, it would unblock the signals
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -108,7 +138,7 @@ def _children_ignoring_interrupts() -> Iterator[None]:
 
 @cache
 def end_with(program: int) -> None:
-    """In a process of the pool: it must not outlive the program, however that ends."""
+    """In a process of the pool: end this process when `program` (a process id) ends, for whatever reason."""
 
     def watch() -> None:
         while os.getppid() == program:
@@ -130,7 +160,7 @@ def _attempt(program: int, index: int, job: Job[T], classes: int, seed: int) -> 
 
 @lru_cache(maxsize=1)
 def _thread_pools(modules: int) -> ThreadpoolController:
-    """The thread pools of this process, looked for again only where more modules have been imported since."""
+    """Thread pools of this process, searched again only if more modules were imported since."""
     return ThreadpoolController()
 
 

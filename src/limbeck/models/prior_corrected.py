@@ -1,4 +1,4 @@
-"""Prior-corrected: a model that learns as if its classes had the shares of a prior, whatever shares its rows have."""
+"""Prior-corrected models: trained as if the classes had the shares of a prior, whatever shares the rows have."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,13 +11,36 @@ from limbeck.protocol.learning import Fitted, Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
-MIN_SHARE = 1e-6  # of a class in a prior: a smaller one counts as none, so that weights are finite
-MAX_RESAMPLED = 3  # how many times its size a set of rows grows when its classes are evened out
+MIN_SHARE = 1e-6  # of a class in a prior: a smaller one counts as 0, so that weights are finite
+MAX_RESAMPLED = 3  # how many times as many rows there may be after resampling
 
 
 @dataclass(frozen=True, slots=True)
 class PriorCorrected:
-    """A network's loss is weighted by class; other models see rows of rare classes several times."""
+    """Model that is trained as if the classes had the shares of a prior.
+
+    The loss of a network is weighted by class. For other models, the rows of rare classes are repeated.
+
+    Parameters
+    ----------
+    model : Model
+        Model to train.
+    prior : "uniform" or list of float
+        Share of each class; shares are scaled to a sum of 1.
+    description : mapping
+        What the run record says about the model.
+
+    Raises
+    ------
+    LimbeckError
+        If the prior is not valid.
+
+    Examples
+    --------
+    >>> from limbeck.models.named import model_from
+    >>> PriorCorrected(model_from({"name": "decision-tree"}), [0.9, 0.1]).name
+    'prior-corrected decision-tree'
+    """
 
     model: Model
     prior: Literal["uniform"] | list[float] = "uniform"
@@ -27,16 +50,18 @@ class PriorCorrected:
         shares: Any = [1.0] if self.prior == "uniform" else self.prior
         are_numbers = isinstance(shares, list) and all(type(share) in (int, float) for share in shares)
         if not are_numbers or not min(shares, default=0) >= 0 < sum(shares) < np.inf:
-            raise LimbeckError(f'prior = {self.prior!r}: "uniform", or a share for each class, not all of them 0')
+            raise LimbeckError(f'prior = {self.prior!r}: use "uniform", or a share for each class, not all of them 0')
         if not self.description:
             described = {"name": "prior-corrected", "model": dict(self.model.description), "prior": self.prior}
             object.__setattr__(self, "description", described)
 
     @property
     def name(self) -> str:
+        """Name of the model in messages and records."""
         return f"prior-corrected {self.model.name}"
 
     def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
+        """Fit the model on weighted or repeated rows."""
         shares = np.ones(classes) if isinstance(self.prior, str) else np.array(self.prior)
         if len(shares) != classes:
             raise LimbeckError(f"prior has {len(shares)} shares, but there are {classes} classes")
@@ -52,7 +77,25 @@ class PriorCorrected:
 
 
 def class_weights(labels: Array, prior: Array) -> Array:
-    """Weights of rows such that classes weigh as in the prior, 1 on average; all 1 where it has none of the classes."""
+    """Weights of rows with which the classes have the shares of a prior.
+
+    Parameters
+    ----------
+    labels : array of shape (rows,)
+        Class numbers.
+    prior : array of shape (classes,)
+        Share of each class.
+
+    Returns
+    -------
+    array of shape (rows,)
+        Weights with mean 1; all 1 if the prior has none of the classes.
+
+    Examples
+    --------
+    >>> class_weights(np.array([0, 0, 0, 1]), np.array([0.5, 0.5])).round(2)
+    array([0.67, 0.67, 0.67, 2.  ])
+    """
     counts = np.bincount(labels, minlength=len(prior))
     shares = np.where((counts > 0) & (prior >= MIN_SHARE), prior, 0.0)
     weights = (shares / np.maximum(counts, 1))[labels]
@@ -60,9 +103,24 @@ def class_weights(labels: Array, prior: Array) -> Array:
 
 
 def resampled(weights: Array, seed: int) -> Array:
-    """Row numbers, each as often as its weight says, at random where that is between two whole numbers.
+    """Row numbers, each repeated in proportion to its weight; fractions are rounded at random.
 
-    No row with a weight is left out, unless there would be more than MAX_RESAMPLED times as many.
+    Parameters
+    ----------
+    weights : array of shape (rows,)
+        Weights with mean 1.
+    seed : int
+        Seed of the random numbers.
+
+    Returns
+    -------
+    array of int
+        Row numbers. No row with a weight is left out, unless there would be more than MAX_RESAMPLED times as many rows.
+
+    Examples
+    --------
+    >>> resampled(np.array([0.5, 0.5, 2.0]), seed=0)
+    array([0, 1, 2, 2, 2, 2])
     """
     times = weights / max(weights[weights > 0].min(initial=np.inf), 1 / MAX_RESAMPLED)
     extra = np.random.default_rng(seed).random(len(weights))

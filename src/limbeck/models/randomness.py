@@ -1,7 +1,7 @@
-"""Chance inside a network: dropout and augmentation, drawn from a key and the place of each value alone.
+"""Random numbers inside a network, for dropout and augmentation.
 
-A generator draws what comes next; a key gives each step of each network its own values wherever it is trained, alone
-or in a stack, on any device.
+A generator draws the next value of a sequence. Here each value depends only on a key and its position. A step of a
+network therefore has the same values wherever it is trained: alone or in a stack, on any device.
 """
 
 import math
@@ -12,31 +12,89 @@ from torch import Tensor, nn
 from limbeck.errors import LimbeckError
 from limbeck.protocol.recipe import Augmentation
 
-MAX_SHIFT = 4  # pixels that a crop moves an image
-GRAY = 0.5  # what is cut out
+MAX_SHIFT = 4  # pixels by which a crop shifts an image
+GRAY = 0.5  # value of pixels that are cut out
 DROPOUTS = 2**20  # more than any network has
-PARTS = 4  # of a word, each of 16 bits
+PARTS = 4  # of a word of 64 bits, each of 16 bits
 
 
 def uniform(key: Tensor, shape: tuple[int, ...], purpose: int) -> Tensor:
-    """Values in [0, 1) by splitmix64 (Steele, Lea & Flood 2014) over the key, the purpose and the place."""
+    """Uniform random values in [0, 1).
+
+    Parameters
+    ----------
+    key : Tensor
+        Scalar of int64.
+    shape : tuple of int
+        Shape of the result.
+    purpose : int
+        Separates independent draws with one key.
+
+    Returns
+    -------
+    Tensor of float32
+        The values, of the given shape.
+
+    Notes
+    -----
+    splitmix64 (Steele, Lea & Flood 2014) of key, purpose and position.
+
+    Examples
+    --------
+    >>> first, again, other = (uniform(torch.tensor(7), (3,), purpose) for purpose in (0, 0, 1))
+    >>> torch.equal(first, again), torch.equal(first, other)
+    (True, False)
+    """
     return ((_random_bits(key, math.prod(shape), purpose) >> 40 & 0xFFFFFF).to(torch.float32) * 2**-24).reshape(shape)
 
 
 def chosen(key: Tensor, shape: tuple[int, ...], share: float, purpose: int) -> Tensor:
-    """True for about so many values, to one in 65 536: a word decides four of them, for words are what takes time."""
+    """Choose each value with a given probability.
+
+    Parameters
+    ----------
+    key : Tensor
+        Scalar of int64.
+    shape : tuple of int
+        Shape of the result.
+    share : float
+        Probability, rounded to a multiple of 1/65536 and at least 1/65536.
+    purpose : int
+        Separates independent draws with one key.
+
+    Returns
+    -------
+    Tensor of bool
+        True for the chosen values.
+
+    Notes
+    -----
+    One word of 64 bits decides four values, because drawing words takes most of the time.
+    """
     count, bits = math.prod(shape), _random_bits(key, -(-math.prod(shape) // PARTS), purpose)
     parts = (bits[:, None] >> torch.arange(0, 64, 64 // PARTS, device=key.device)).to(torch.int16)
     return parts.flatten()[:count].reshape(shape) <= max(round(share * 2**16), 1) - 2**15 - 1
 
 
 def _random_bits(key: Tensor, count: int, purpose: int) -> Tensor:
-    position = torch.arange(count, device=key.device) ^ (key ^ key)  # a compiler would overflow plain places
+    position = torch.arange(count, device=key.device) ^ (key ^ key)  # without this 0 a compiler overflows
     return _scramble(_scramble(key + purpose) + position * _signed(0x9E3779B97F4A7C15))
 
 
 class Dropout(nn.Module):
-    """`nn.Dropout` by key; `number` tells a network's dropouts apart, `calls` the uses of one in a forward pass."""
+    """`nn.Dropout` whose random values depend on a key.
+
+    Parameters
+    ----------
+    share : float
+        Probability that a value is set to 0.
+    number : int
+        Number of this dropout in its network, so that each draws its own values.
+
+    Notes
+    -----
+    `calls` counts the uses in one forward pass. The caller sets `key`, and `calls` to 0, before each step.
+    """
 
     key: Tensor
 
@@ -54,11 +112,31 @@ class Dropout(nn.Module):
 
 
 def augmented(x: Tensor, key: Tensor, how: Augmentation) -> Tensor:
-    """Images [rows, channels, height, width], each moved, mirrored or cut out in its own way; outside is black."""
+    """Shift, mirror or cut out images, each in its own way.
+
+    Parameters
+    ----------
+    x : Tensor of shape (rows, channels, height, width)
+        Images.
+    key : Tensor
+        Scalar of int64.
+    how : Augmentation
+        Which changes are made, as in a recipe.
+
+    Returns
+    -------
+    Tensor of shape (rows, channels, height, width)
+        Changed images; pixels from outside of an image are 0.
+
+    Raises
+    ------
+    LimbeckError
+        If the rows are not images.
+    """
     if how == "none":
         return x
     if x.ndim != 4:
-        raise LimbeckError(f"augmentation = {how!r} is for images, not for rows of {tuple(x.shape[1:])} values")
+        raise LimbeckError(f"augmentation = {how!r} is for images, not for rows of shape {tuple(x.shape[1:])}")
     uniforms = uniform(key, (len(x), 3), -1)
     down, right = ((uniforms[:, i] * (2 * MAX_SHIFT + 1)).floor().long() - MAX_SHIFT for i in (0, 1))
     mirrored = uniforms[:, 2] < 0.5
@@ -76,7 +154,7 @@ def augmented(x: Tensor, key: Tensor, how: Augmentation) -> Tensor:
 
 
 def _cut_out(x: Tensor, key: Tensor) -> Tensor:
-    """A square around a random pixel, half as wide as the image, is grey (DeVries & Taylor 2017)."""
+    """Make a square around a random pixel gray, half as wide as the image (DeVries & Taylor 2017)."""
     uniforms = uniform(key, (len(x), 2), -2)
     near = []
     for i in (0, 1):
@@ -99,7 +177,7 @@ def _scramble(z: Tensor) -> Tensor:
 
 
 def _shifted(z: Tensor, by: int) -> Tensor:
-    """To the right, zeros from the left: torch has signed numbers only."""
+    """Shift to the right with zeros from the left; torch has only signed integers."""
     return z >> by & (1 << 64 - by) - 1
 
 

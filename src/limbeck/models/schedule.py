@@ -1,4 +1,4 @@
-"""The steps of a training: which rows, at what rate, by which chance; the same for a network alone and in a stack."""
+"""Steps of a training: rows, learning rates and random keys; the same for a network alone and in a stack."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,13 +10,33 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
 
-ABSENT = -1  # in place of a row that a short batch lacks
+ABSENT = -1  # in place of the rows that a short batch lacks
 ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8
 
 
 @dataclass(frozen=True)
 class BatchSchedule:
-    """What each step of one training does. Every epoch has chance of its own, so that one can begin anywhere."""
+    """Rows, learning rate and random key of each step of one training.
+
+    Every epoch has its own random numbers, so that training can continue at any epoch.
+
+    Parameters
+    ----------
+    rows : int
+        Number of training rows.
+    recipe : Recipe
+        How the network is trained.
+    seed : int
+        Seed of the training.
+
+    Examples
+    --------
+    >>> schedule = BatchSchedule(rows=6, recipe=Recipe(epochs=2, batch=4), seed=0)
+    >>> schedule.per_epoch, schedule.total
+    (2, 4)
+    >>> (schedule.epoch(0) == ABSENT).sum(axis=1)
+    array([0, 2])
+    """
 
     rows: int
     recipe: Recipe
@@ -24,22 +44,23 @@ class BatchSchedule:
 
     @property
     def held_out(self) -> Array:
-        """Numbers of the rows that early stopping looks at; nothing is learned from them."""
+        """Numbers of the rows on which early stopping computes the loss; they are not trained on."""
         return self._order[: self._held]
 
     @cached_property
     def per_epoch(self) -> int:
-        """A single row left over is passed over: batch norm has no variance of one row."""
+        """Steps of an epoch; a single row left over is skipped, because one row has no variance for batch norm."""
         training_rows, batch = self.rows - self._held, self.recipe.batch
         passed_over = training_rows % batch == 1 < min(batch, training_rows)
         return math.ceil(training_rows / batch) - passed_over
 
     @property
     def total(self) -> int:
+        """Steps of all epochs."""
         return self.recipe.epochs * self.per_epoch
 
     def epoch(self, number: int) -> Array:
-        """[steps, batch] row numbers, `ABSENT` where a batch is short."""
+        """Row numbers of an epoch, of shape (steps, batch); `ABSENT` where a batch is short."""
         training_rows = self._order[self._held :]
         shuffled = training_rows[stream(self.seed, "epoch", number).permutation(len(training_rows))]
         batches = np.full(self.per_epoch * self.recipe.batch, ABSENT, np.int32)
@@ -47,18 +68,18 @@ class BatchSchedule:
         return batches.reshape(self.per_epoch, self.recipe.batch)
 
     def between(self, first: int, last: int) -> Array:
-        """The same for steps `first` up to `last`, through all epochs."""
+        """Row numbers of the steps from `first` up to `last`, exclusive, through all epochs."""
         begun, ended = first // self.per_epoch, math.ceil(last / self.per_epoch)
         epochs = np.concatenate([self.epoch(number) for number in range(begun, ended)])
         return epochs[first - begun * self.per_epoch :][: last - first]
 
     def rates(self, first: int, last: int) -> Array:
-        """The learning rate of each step."""
+        """Learning rates of the steps from `first` up to `last`, exclusive."""
         epochs = np.arange(first, last) // self.per_epoch
         return np.array([rate(self.recipe, number) for number in range(self.recipe.epochs)])[epochs]
 
     def keys(self, first: int, last: int) -> Array:
-        """Chance of each step, for dropout and augmentation."""
+        """Random keys of the steps from `first` up to `last`, exclusive, for dropout and augmentation."""
         first_key = stream(self.seed, "chance").integers(2**62)
         with np.errstate(over="ignore"):
             return first_key + np.arange(first, last, dtype=np.int64) * np.int64(0x2545F4914F6CDD1D)
@@ -76,25 +97,60 @@ class BatchSchedule:
 
 @dataclass(slots=True)
 class EarlyStopping:
-    """Early stopping: how long ago the loss was lowest."""
+    """Early stopping after some epochs without a lower loss.
+
+    Parameters
+    ----------
+    limit : int or None
+        Number of these epochs; None means never.
+    best : float
+        Lowest loss so far.
+    waited : int
+        Epochs since the lowest loss.
+
+    Examples
+    --------
+    >>> stopping = EarlyStopping(limit=1)
+    >>> stopping.sees(0.5), stopping.sees(0.6), stopping.spent
+    (True, False, True)
+    """
 
     limit: int | None
     best: float = field(default=math.inf)
     waited: int = 0
 
     def sees(self, loss: float) -> bool:
-        """Whether this loss is the lowest so far."""
+        """Record the loss of an epoch; returns whether it is the lowest so far."""
         better = loss < self.best
         self.best, self.waited = (loss, 0) if better else (self.best, self.waited + 1)
         return better
 
     @property
     def spent(self) -> bool:
+        """Whether training must stop."""
         return self.waited == self.limit
 
 
 def rate(recipe: Recipe, epoch: int) -> float:
-    """The learning rate of an epoch: constant, or half a cosine from the first to the final rate."""
+    """Learning rate of an epoch: constant, or half a cosine from the first to the final rate.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The recipe.
+    epoch : int
+        Number of the epoch, from 0.
+
+    Returns
+    -------
+    float
+        Learning rate.
+
+    Examples
+    --------
+    >>> rate(Recipe(epochs=10, learning_rate=0.1, schedule="cosine"), 5)
+    0.05
+    """
     if recipe.schedule == "constant":
         return recipe.learning_rate
     span = recipe.learning_rate - recipe.final_learning_rate

@@ -1,4 +1,4 @@
-"""The sequential trainer: networks one after the other in this process, on any device."""
+"""The sequential trainer: one network after the other in this process, on any device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SequentialTrainer:
-    """Trains networks at `device`; `others` runs what is no network."""
+    """Trainer that trains one network after the other.
+
+    Parameters
+    ----------
+    device : Device
+        Device and precision.
+    others : Trainer
+        Runs the jobs that are not networks.
+    watch : callable
+        `watch(results, total)` passes on the results as they come, for example to a progress bar.
+    why : str
+        Why this trainer was chosen, for the run record.
+    """
 
     device: Device = CPU
     others: Trainer = field(default_factory=lambda: PoolTrainer(1))
@@ -25,10 +37,12 @@ class SequentialTrainer:
 
     @property
     def description(self) -> dict[str, Any]:
+        """What the run record says about the trainer."""
         at = {"device": self.device.type, "precision": self.device.precision}
         return {"trainer": "sequential", **at, "why": self.why}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
+        """Run the jobs; returns their results in order."""
         networks = [index for index, job in enumerate(jobs) if fits_network(job) or isinstance(plain(job), ForwardPass)]
         fits = (self._attempt(i, jobs[i], classes, seeds[i]) for i in networks)
         results = dict(zip(networks, self.watch(fits, len(networks)) if networks else (), strict=True))
@@ -54,11 +68,11 @@ class SequentialTrainer:
 
 
 def fits_network(job: Any) -> bool:
-    """Whether a job is one network's fit."""
+    """Whether a job fits a network."""
     fit = plain(job)
     return isinstance(getattr(fit, "model", None), TorchModel) and hasattr(fit, "finish")
 
 
 def plain(job: Any) -> Any:
-    """The job that may be timed or guarded."""
+    """Job without the wrappers that time or guard it."""
     return plain(job.job) if isinstance(job, Timed | Guarded) else job

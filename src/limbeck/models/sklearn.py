@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier or pipeline, and what keeps to its interface (XGBoost, LightGBM)."""
+"""Any classifier or pipeline with the interface of scikit-learn (also XGBoost, LightGBM), as a kind of model."""
 
 import warnings
 from collections.abc import Mapping
@@ -23,7 +23,29 @@ from limbeck.protocol.rows import Array, flat
 
 @dataclass(frozen=True, slots=True)
 class SklearnModel:
-    """An estimator as a kind of model; it is cloned for every fit, and seeded where it leaves its seed open."""
+    """Estimator as a kind of model.
+
+    It is cloned for every fit. A `random_state` of None is set to the seed of the fit.
+
+    Parameters
+    ----------
+    estimator : Any
+        scikit-learn classifier or pipeline.
+    description : mapping
+        What the run record says about the model; by default its name and its `repr`.
+
+    Raises
+    ------
+    LimbeckError
+        If the estimator is not a classifier.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> model = SklearnModel(DecisionTreeClassifier())
+    >>> model.fit(np.array([[0.0], [1.0]]), np.array([0, 2]), classes=3, seed=0).vote(np.array([[0.9]]))
+    array([2])
+    """
 
     estimator: Any
     description: Mapping[str, Any] = field(default_factory=dict)
@@ -37,9 +59,11 @@ class SklearnModel:
 
     @property
     def name(self) -> str:
+        """Name of the model in messages and records."""
         return str(self.description["name"])
 
     def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
+        """Fit a clone of the estimator; rows of one class give a `Constant`."""
         if recipe is not None:
             raise LimbeckError(f"{self.name} is not trained in epochs and takes no recipe")
         rows = flat(x)
@@ -57,7 +81,19 @@ class SklearnModel:
 
 @dataclass(frozen=True, slots=True)
 class FittedSklearn:
-    """A fitted estimator that numbers the classes it has seen 0, 1, ...; `seen` are their real numbers."""
+    """Fitted estimator.
+
+    Parameters
+    ----------
+    estimator : Any
+        The estimator, which numbers the classes that it has seen 0, 1, ...
+    seen : array of int
+        Class numbers that these stand for.
+    classes : int
+        Number of all classes.
+    features : int
+        Number of values in a row.
+    """
 
     estimator: Any
     seen: Array
@@ -65,16 +101,19 @@ class FittedSklearn:
     features: int
 
     def vote(self, x: Array) -> Array:
+        """Class number of each row, an array of shape (rows,)."""
         votes: Array = self.seen[self.estimator.predict(flat(x)).astype(np.int64)]
         return votes
 
     def scores(self, x: Array) -> Array:
+        """Scores of shape (rows, classes): probabilities, or 1 for the predicted class if there are none."""
         identity = np.eye(self.classes, dtype=np.float32)
         if not self._has_probabilities:
             return identity[self.vote(x)]
         return np.asarray(self.estimator.predict_proba(flat(x)), np.float32) @ identity[self.seen]
 
     def pack(self) -> bytes:
+        """Pack as ONNX bytes."""
         trees = trees_of(self.estimator)
         if trees is not None:
             return pack_trees(trees, self.seen, self.classes, self.features)
@@ -101,7 +140,7 @@ class FittedSklearn:
 
 
 def _prepared(estimator: Any, seed: int) -> Any:
-    """A clone with every open seed set and every inner pool closed: the trainer owns the cores."""
+    """Clone with every open seed set and on one core, because the trainer distributes the cores."""
     fresh = clone(estimator)
     parameters = fresh.get_params()
     open_seeds = {k: seed for k, v in parameters.items() if k.endswith("random_state") and v is None}
@@ -110,7 +149,24 @@ def _prepared(estimator: Any, seed: int) -> Any:
 
 
 def is_classifier_like(estimator: Any) -> bool:
-    """It can be cloned and fitted, and is not a mere transformer; `predict` may appear only with the fit."""
+    """Whether an estimator can be cloned and fitted, and predicts; `predict` may appear only after the fit.
+
+    Parameters
+    ----------
+    estimator : Any
+        The estimator.
+
+    Returns
+    -------
+    bool
+        False for transformers, for example.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> is_classifier_like(StandardScaler())
+    False
+    """
     if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
         return False
     return hasattr(estimator, "predict") or hasattr(type(estimator), "predict")

@@ -1,4 +1,4 @@
-"""A rehearsal on made-up rows: a model that cannot be fitted, packed or run is refused before anyone trains."""
+"""Smoke test: a model that cannot be fitted, packed or run on made-up rows is rejected before any training."""
 
 import math
 from contextlib import suppress
@@ -12,15 +12,32 @@ from limbeck.protocol.learning import Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
-FEW, MANY = 8, 64  # rows a class
-MIN_ROWS = 4  # rows in all, for networks: one step of a large one takes a second
-MIN_AGREEMENT = 0.9
+FEW, MANY = 8, 64  # rows per class, at first and if that fails
+MIN_ROWS = 4  # rows in total for networks: one step of a large one takes a second
+MIN_AGREEMENT = 0.9  # share of rows for which the packed model must predict the same class
 
 
 def smoke_test(model: Model, row: tuple[int, ...], classes: int) -> None:
-    """Fit, pack and ask the model on random rows of that shape around one centre per class.
+    """Fit a model on random rows around one centre per class, pack it, and predict with it.
 
-    On few rows first; on more where a model (many neighbours, a discriminant analysis) needs them.
+    Parameters
+    ----------
+    model : Model
+        Model to test.
+    row : tuple of int
+        Shape of a row.
+    classes : int
+        Number of classes.
+
+    Raises
+    ------
+    LimbeckError
+        If the model cannot be fitted or packed, or if the packed model predicts other classes.
+
+    Notes
+    -----
+    Models other than networks are tried on few rows first, and on more if that fails: a model with many neighbours, or
+    a discriminant analysis, needs more.
     """
     recipe = getattr(model, "recipe", None)
     if isinstance(recipe, Recipe):
@@ -43,7 +60,7 @@ def _run_smoke_test(model: Model, x: Array, y: Array, classes: int, recipe: Reci
         raise LimbeckError(f"model {model.name!r} cannot be packed as ONNX: {_reason(error)}") from error
     agreement = (votes == native).mean()
     if agreement < MIN_AGREEMENT:
-        problem = f"packed as ONNX it votes as before on only {agreement:.0%} of rows"
+        problem = f"packed as ONNX it predicts the same class for only {agreement:.0%} of rows"
         raise LimbeckError(f"model {model.name!r} cannot be used: {problem}")
 
 
@@ -55,5 +72,5 @@ def _rows(count: int, row: tuple[int, ...], classes: int) -> tuple[Array, Array]
 
 
 def _reason(error: Exception) -> str:
-    """The first sentence of what a library says."""
+    """First sentence of a library's message."""
     return " ".join(str(error).split()).split(". ")[0] or type(error).__name__

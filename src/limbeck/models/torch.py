@@ -1,4 +1,4 @@
-"""Any torch network as a kind of model, trained by a recipe."""
+"""Torch networks as a kind of model, trained by a recipe."""
 
 import copy
 import sys
@@ -31,7 +31,32 @@ Build = Callable[[tuple[int, ...], int], nn.Module]
 
 @dataclass(frozen=True, slots=True)
 class TorchModel:
-    """A network and its recipe: `build(shape, classes)`, or a module whose copy starts anew for every fit."""
+    """Torch network with its recipe, as a kind of model.
+
+    Parameters
+    ----------
+    network : nn.Module or callable
+        A module, or a function `build(shape, classes)` that returns one; `shape` is a row's, channels first.
+    recipe : Recipe
+        How the network is trained.
+    description : mapping
+        What the run record says about the model; by default its name, its `repr` and the recipe.
+
+    Notes
+    -----
+    Every fit starts from fresh weights. A module is copied, and its layers get new weights by `reset_parameters`.
+    A layer without this method keeps the weights that it has. Images reach the network with channels first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import limbeck as lb
+    >>> from torch import nn
+    >>> model = lb.TorchModel(nn.Linear(2, 2), lb.Recipe(epochs=20, batch=4, learning_rate=0.1))
+    >>> rows = np.array([[0, 1], [1, 0], [0, 2], [2, 0]], np.float32)
+    >>> model.fit(rows, np.array([0, 1, 0, 1]), classes=2, seed=0).vote(rows)
+    array([0, 1, 0, 1])
+    """
 
     network: Build | nn.Module
     recipe: Recipe = field(default_factory=Recipe)
@@ -46,11 +71,12 @@ class TorchModel:
 
     @property
     def name(self) -> str:
+        """Name of the model in messages and records."""
         return str(self.description["name"])
 
     @property
     def architecture(self) -> Hashable:
-        """Equal where networks differ in their weights alone."""
+        """Key that is equal for networks that differ only in their weights."""
         if not isinstance(self.network, partial):
             return self.network if isinstance(self.network, Hashable) else id(self.network)
         given = [*self.network.args, *self.network.keywords.values()]
@@ -60,7 +86,7 @@ class TorchModel:
 
     @property
     def code(self) -> str | None:
-        """A hash of the code and the numbers that make the network; None where that cannot be told."""
+        """Hash of the code and the numbers that make the network, or None if it cannot be determined."""
         build = self.network.func if isinstance(self.network, partial) else self.network
         kind = type(build) if isinstance(build, nn.Module) else build
         if isinstance(self.architecture, int) or " at 0x" in repr(self.description):
@@ -81,10 +107,36 @@ class TorchModel:
         device: Device = CPU,
         correction: bytes | None = None,
     ) -> Fitted:
-        """`y` holds class numbers, or [rows, classes] targets for the losses that take them.
+        """Train a network on rows.
 
-        Training goes on from the weights `start`, where given, with the moments that come with them; `correction` is
-        added to every gradient.
+        Parameters
+        ----------
+        x : array of shape (rows, ...)
+            Training rows.
+        y : array of shape (rows,) or (rows, classes)
+            Class numbers, or one target per class if the loss takes them.
+        classes : int
+            Number of classes.
+        seed : int
+            Seed of the initial weights, the order of the rows, dropout and augmentation.
+        recipe : Recipe or None
+            Replaces the model's own recipe.
+        start : bytes or None
+            Initial weights (safetensors). If they contain optimizer moments, training continues with these.
+        device : Device
+            Device and precision.
+        correction : bytes or None
+            Added to every gradient, by the names of the weights (safetensors).
+
+        Returns
+        -------
+        FittedTorch or Constant
+            `Constant` if all rows have one class and `start` is None.
+
+        Raises
+        ------
+        LimbeckError
+            If the recipe or the network does not suit the targets, or if training diverges.
         """
         recipe = self.checked(y, recipe)
         if (label := only_class(y)) is not None and start is None:
@@ -98,25 +150,28 @@ class TorchModel:
         return self.fitted(network, trained.state_dict(), x.shape[1:], classes, moments)
 
     def checked(self, y: Array, recipe: Recipe | None) -> Recipe:
-        """The recipe to train by, if it suits the targets."""
+        """Return the recipe to train with, or raise LimbeckError if its loss does not suit the targets."""
         recipe = recipe or self.recipe
         if y.ndim == 1 and recipe.loss != "cross-entropy":
-            raise LimbeckError(f"the loss {recipe.loss!r} wants a target per class, not class numbers")
+            raise LimbeckError(f"the loss {recipe.loss!r} needs a target for each class, not class numbers")
         return recipe
 
     def started(self, row: tuple[int, ...], classes: int, start: bytes | None = None) -> nn.Module:
-        """A network with fresh weights, drawn from torch's generator of the moment, or with given ones."""
+        """Network with the weights `start`, or with fresh ones, drawn from torch's global generator."""
         network = self._fresh(tuple(channels_first(torch.zeros(1, *row)).shape[1:]), classes)
         if start is not None:
             load_weights(network, start)
         return network
 
     def tried(self, row: tuple[int, ...], classes: int, start: bytes | None = None) -> nn.Module:
-        """The same, after a look whether it gives a score for every class."""
+        """Network as from `started`, after a check that it gives one score per class."""
         network = self.started(row, classes, start)
         outputs = network.eval()(channels_first(torch.zeros(1, *row)))
         if outputs.shape != (1, classes):
-            raise LimbeckError(f"{self.name} gives outputs of shape {tuple(outputs.shape[1:])} for {classes} classes")
+            raise LimbeckError(
+                f"{self.name} gives outputs of shape {tuple(outputs.shape[1:])} for {classes} classes; "
+                f"the shape must be ({classes},)"
+            )
         return network
 
     def fitted(
@@ -127,22 +182,22 @@ class TorchModel:
         classes: int,
         moments: Mapping[str, Tensor] | None = None,
     ) -> "FittedTorch":
-        """The network with weights that were found for it."""
+        """Fitted model from a network and its trained weights, or LimbeckError if these are not finite."""
         check_finite(weights.values())
         network.load_state_dict(weights)
         return FittedTorch(network.eval(), row, classes, self.architecture, moments or {})
 
     def with_weights(self, weights: bytes, row: tuple[int, ...], classes: int) -> "FittedTorch":
-        """The network with weights from elsewhere (safetensors)."""
+        """Fitted model with given weights (safetensors)."""
         return FittedTorch(self.started(row, classes, weights).eval(), row, classes, self.architecture)
 
     def first_weights(self, row: tuple[int, ...], classes: int, seed: int) -> bytes:
-        """What a network begins with, before any training."""
+        """Initial weights (safetensors), before any training."""
         with alone(seed):
             return FittedTorch(self.tried(row, classes), row, classes, self.architecture).weights()
 
     def trained_names(self, row: tuple[int, ...], classes: int) -> set[str]:
-        """The names of the weights that training moves; others are averages that layers keep."""
+        """Names of the weights that training changes, without frozen weights and buffers."""
         with alone(0):
             network = self.started(row, classes)
         return {name for name, weight in network.named_parameters() if weight.requires_grad}
@@ -159,7 +214,21 @@ class TorchModel:
 
 @dataclass(frozen=True, slots=True)
 class FittedTorch:
-    """A trained network; `row` is the shape of a row as the federation stores it."""
+    """Trained network.
+
+    Parameters
+    ----------
+    network : nn.Module
+        The network, in evaluation mode.
+    row : tuple of int
+        Shape of a row as the federation stores it.
+    classes : int
+        Number of classes.
+    architecture : hashable
+        Key of the architecture; networks with equal keys share one ONNX graph.
+    moments : mapping
+        Optimizer moments by name; empty if training does not continue.
+    """
 
     network: nn.Module
     row: tuple[int, ...]
@@ -168,7 +237,7 @@ class FittedTorch:
     moments: Mapping[str, Tensor] = field(default_factory=dict)
 
     def logits(self, x: Array, device: Device = CPU) -> Array:
-        """[rows, classes], before the softmax."""
+        """Logits of shape (rows, classes), before the softmax."""
         rows, network = on(device, x)[0], self.network
         if device is not CPU:
             network = copy.deepcopy(network).to(device.type, device.dtype)
@@ -176,27 +245,30 @@ class FittedTorch:
             return torch.cat([network(part) for part in rows.split(ASK_AT_ONCE)]).float().cpu().numpy()
 
     def scores(self, x: Array) -> Array:
+        """Probabilities of shape (rows, classes)."""
         return torch.softmax(torch.from_numpy(self.logits(x)), dim=1).numpy()
 
     def vote(self, x: Array) -> Array:
+        """Class number of each row, an array of shape (rows,)."""
         return np.asarray(self.logits(x).argmax(axis=1))
 
     def pack(self) -> bytes:
+        """Pack as ONNX bytes."""
         return pack(self.network, self.row, self.classes, self.architecture)
 
     def weights(self) -> bytes:
-        """The weights as safetensors; with the optimizer's moments where training went on with some."""
+        """Weights as safetensors, with the optimizer moments if training continues with them."""
         moments = {name: _on_disk(values) for name, values in self.moments.items()}
         return save({name: weight.contiguous() for name, weight in self.network.state_dict().items()} | moments)
 
 
 def load_weights(network: nn.Module, weights: bytes) -> None:
-    """Give a network the weights of another of its architecture."""
+    """Load weights (safetensors) into a network of the same architecture; moments are ignored."""
     network.load_state_dict({name: values for name, values in load(weights).items() if "#" not in name})
 
 
 def moments_in(start: bytes | None) -> dict[str, Tensor] | None:
-    """The optimizer's moments that come with weights; None where training is not to go on with any."""
+    """Optimizer moments among given weights, or None if training does not continue with any."""
     found = {name: values for name, values in load(start).items() if "#" in name} if start else {}
     return found if STEP_COUNT in found else None
 
@@ -206,33 +278,52 @@ def _on_disk(values: Tensor) -> Tensor:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value's `repr` tells all of it."""
+    """Whether `repr` describes a value completely."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return isinstance(value, str | bool | int | float | None)
 
 
 def _plain_name(build: Any) -> str | None:
-    """Where a function stands, the same in every process; None for what is made at run time."""
+    """Qualified name of a function, the same in every process; None for what is made at run time."""
     name = getattr(build, "__qualname__", "<>")
     closed = getattr(build, "__closure__", None) is not None
     return None if "<" in name or closed else f"{build.__module__}:{name}"
 
 
 def check_finite(weights: Iterable[Tensor]) -> None:
+    """Raise LimbeckError unless all weights are finite."""
     if not all(torch.isfinite(weight).all() for weight in weights):
         raise LimbeckError("training diverged: weights are no longer finite; lower the recipe's learning_rate")
 
 
 def only_class(y: Array) -> int | None:
-    """The class of all rows where there is but one."""
+    """Class of all rows if there is only one.
+
+    Parameters
+    ----------
+    y : array of shape (rows,) or (rows, classes)
+        Class numbers, or one target per class.
+
+    Returns
+    -------
+    int or None
+        The class; None if there are several, no rows, or targets per class.
+
+    Examples
+    --------
+    >>> only_class(np.array([2, 2, 2]))
+    2
+    >>> only_class(np.array([0, 2, 2])) is None
+    True
+    """
     return int(y[0]) if y.ndim == 1 and len(y) and (y == y[0]).all() else None
 
 
 def on(device: Device, x: Array, y: Array | None = None) -> tuple[Tensor, Tensor]:
-    """Rows (channels first) and targets, where they are to be used."""
+    """Rows (channels first) and targets as tensors on a device, in its precision."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # nobody writes to it
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # only read
         rows = channels_first(torch.from_numpy(np.ascontiguousarray(x, np.float32)))
         targets = torch.as_tensor(np.ascontiguousarray(y) if y is not None else np.empty(0))
     dtype = device.dtype if targets.is_floating_point() else torch.int64
@@ -241,7 +332,7 @@ def on(device: Device, x: Array, y: Array | None = None) -> tuple[Tensor, Tensor
 
 @contextmanager
 def alone(seed: int) -> Iterator[None]:
-    """One thread and chance from the seed; outside nothing of either is changed."""
+    """Context with one thread and a seeded torch generator; both are restored afterwards."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""Which trainer: by the user's word, or by what there is to train and to train on; never in silence."""
+"""The choice of a trainer: by the user, or by what is trained and on which device."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,36 @@ Precision = Literal["float32", "tf32", "bfloat16", "float64"]
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How networks are trained. `checkpoint` is a folder; a training that was interrupted goes on from there."""
+    """How networks are trained.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda"}
+        `auto` means a GPU if torch sees one.
+    trainer : {"auto", "sequential", "pool", "stacked"}
+        `auto` means `stacked` on a GPU and `pool` on a CPU.
+    precision : {"float32", "tf32", "bfloat16", "float64"}
+        Precision of networks; `tf32` and `bfloat16` round only the factors of products.
+    compile : {"auto", "always", "never"}
+        Whether `stacked` compiles its steps on a GPU; `auto` does so from 80 000 steps on.
+    checkpoint : str or None
+        Folder in which `stacked` saves the state of trainings, to continue after an interruption.
+
+    Raises
+    ------
+    LimbeckError
+        If the values do not suit each other, for example `pool` and `cuda`.
+
+    Notes
+    -----
+    These settings are for networks only. All other models are fitted in a pool of processes.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> lb.Training(device="cpu", precision="float64")
+    Training(device='cpu', trainer='auto', precision='float64', compile='auto', checkpoint=None)
+    """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     trainer: Literal["auto", "sequential", "pool", "stacked"] = "auto"
@@ -26,7 +55,7 @@ class Training:
 
     def __post_init__(self) -> None:
         if self.trainer == "pool" and self.device == "cuda":
-            raise LimbeckError('trainer = "pool" trains on the CPU: say device = "cpu", or trainer = "stacked"')
+            raise LimbeckError('trainer = "pool" trains on the CPU: use device = "cpu" or trainer = "stacked"')
         if self.checkpoint is not None and self.trainer in ("sequential", "pool"):
             raise LimbeckError(f'checkpoint needs trainer = "stacked", not {self.trainer!r}')
 
@@ -39,10 +68,38 @@ def trainer_for(
     base: Path = Path(),
     isolated: bool = False,
 ) -> Trainer:
-    """The trainer of a run; its `description` tells which it is and why.
+    """Trainer of a run; its `description` says which one it is, and why.
 
-    `isolated`: rows of one teacher must not change another, not even in the last digit, as noise for real rows assumes.
-    Networks that share a program on a GPU may round differently in other company.
+    Parameters
+    ----------
+    training : Training
+        The user's settings.
+    models : iterable of Model
+        Models of the run.
+    processes : int or None
+        Number of processes; None means one per core.
+    watch : callable
+        `watch(results, total)` passes on the results as they come, for example to a progress bar.
+    base : Path
+        Folder that contains `training.checkpoint`.
+    isolated : bool
+        Whether one teacher's rows must not change another teacher in any digit, which noise for real rows assumes.
+        Networks that share a program on a GPU may round differently if the others change.
+
+    Returns
+    -------
+    Trainer
+        The trainer.
+
+    Raises
+    ------
+    LimbeckError
+        If the settings cannot be met.
+
+    Examples
+    --------
+    >>> trainer_for(Training(), models=[]).description["why"]
+    'no networks'
     """
     if not any(is_network(model) for model in models):
         return PoolTrainer(processes, watch, "no networks")
@@ -52,7 +109,7 @@ def trainer_for(
     if name == "pool":
         if training.checkpoint or training.precision != "float32":
             key = "checkpoint" if training.checkpoint else "precision"
-            raise LimbeckError(f'training.{key}: networks in a pool have none; say trainer = "stacked"')
+            raise LimbeckError(f'training.{key}: trainer = "pool" does not support it; use trainer = "stacked"')
         return PoolTrainer(processes, watch, why)
     from limbeck.models.device import Device
     from limbeck.models.sequential import SequentialTrainer
@@ -68,12 +125,12 @@ def trainer_for(
 
 
 def is_network(model: Model) -> bool:
-    """Whether a model is a torch network, without importing torch to find out."""
+    """Whether a model is a torch network; torch is not imported to find out."""
     return any(kind.__module__ == "limbeck.models.torch" for kind in type(model).__mro__)
 
 
 def finish(trainer: Any) -> None:
-    """The run that a trainer worked for is over: what it kept for an interruption is no longer needed."""
+    """Remove a trainer's checkpoints after its run has ended."""
     if (checkpoints := getattr(trainer, "checkpoints", None)) is not None:
         checkpoints.finish()
 
@@ -84,7 +141,7 @@ def _device(training: Training) -> tuple[str, str]:
     if _has_gpu():
         return "cuda", "a GPU"
     if training.device == "cuda":
-        raise LimbeckError('training.device = "cuda": torch sees no GPU here; say "auto" or "cpu"')
+        raise LimbeckError('training.device = "cuda": torch sees no GPU here; use "auto" or "cpu"')
     return "cpu", "no GPU"
 
 
@@ -92,7 +149,7 @@ def _name(training: Training, device: str, isolated: bool) -> tuple[str, str]:
     if isolated and training.trainer == "stacked":
         raise LimbeckError(
             'training.trainer = "stacked": networks in one program may change each other in the last digit, which the '
-            'noise of a real run does not cover; say "sequential" or "pool"'
+            'noise of a real run does not cover; use "sequential" or "pool"'
         )
     if isolated and training.trainer == "auto" and device == "cuda":
         return "sequential", "networks are trained one by one, for real noise"

@@ -1,4 +1,4 @@
-"""Trees and forests straight to ONNX: their node arrays are all that it takes, and skl2onnx needs 20 times as long."""
+"""Direct export of scikit-learn's trees and forests to ONNX, 20 times as fast as skl2onnx."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,18 @@ FORESTS = frozenset({"RandomForestClassifier", "ExtraTreesClassifier"})
 
 
 def trees_of(estimator: Any) -> list[Any] | None:
-    """The fitted trees of scikit-learn's own trees and forests; None for anything else."""
+    """Fitted trees of a tree or forest of scikit-learn.
+
+    Parameters
+    ----------
+    estimator : Any
+        Fitted estimator.
+
+    Returns
+    -------
+    list or None
+        The trees; None for any other estimator.
+    """
     kind = type(estimator)
     if not kind.__module__.startswith("sklearn."):
         return None
@@ -30,15 +41,16 @@ def trees_of(estimator: Any) -> list[Any] | None:
 
 
 def is_forest(estimator: Any) -> bool:
+    """Whether an estimator is a random forest or an extra-trees forest of scikit-learn."""
     return type(estimator).__module__.startswith("sklearn.") and type(estimator).__name__ in FORESTS
 
 
 @contextmanager
 def without_formalities() -> Iterator[None]:
-    """Let a forest's trees skip what the forest has checked for all of them: half of a small tree's time.
+    """Context in which a forest's trees skip checks that the forest has already done: half of a small tree's time.
 
-    Each tree would look up the names of its parameters, what kind of targets it has, and whether its weights are
-    numbers. What is grown is the same to the bit.
+    Each tree would look up the names of its parameters, determine the kind of its targets, and check its weights. The
+    trees are the same to the bit.
     """
     with _growing.lock:
         _growing.forests += 1
@@ -55,7 +67,7 @@ def without_formalities() -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Growing:
-    """How many forests grow at the moment, in any thread, and what the first of them replaced."""
+    """How many forests are being fitted in all threads, and what the first of them replaced."""
 
     forests: int = 0
     before: list[tuple[Any, str, Any]] = field(default_factory=list)
@@ -63,7 +75,7 @@ class _Growing:
 
 
 def _replaced(parts: Sequence[tuple[Any, str, Any]]) -> list[tuple[Any, str, Any]]:
-    """Put parts in the place of those that are there; returns what was there."""
+    """Replace attributes that exist; returns the earlier ones."""
     there = [(owner, name, part) for owner, name, part in parts if name in vars(owner)]
     before = [(owner, name, vars(owner)[name]) for owner, name, _ in there]
     for owner, name, part in there:
@@ -81,7 +93,33 @@ _growing = _Growing()
 
 
 def pack_trees(trees: Sequence[Any], seen: Array, classes: int, features: int) -> bytes:
-    """Average the trees' class shares; `seen` maps the trees' own class numbers to the federation's."""
+    """Pack trees as one model whose scores are their mean class shares.
+
+    Parameters
+    ----------
+    trees : sequence
+        Fitted trees of scikit-learn (`tree_`).
+    seen : array of int
+        Class numbers that the trees' own 0, 1, ... stand for.
+    classes : int
+        Number of all classes.
+    features : int
+        Number of values in a row.
+
+    Returns
+    -------
+    bytes
+        Packed model.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from limbeck.models.onnx import PackedModel
+    >>> rows = np.array([[0.0], [1.0]], np.float32)
+    >>> tree = DecisionTreeClassifier().fit(rows, [0, 1])
+    >>> PackedModel(pack_trees([tree.tree_], np.array([2, 0]), classes=3, features=1)).vote(rows).tolist()
+    [2, 0]
+    """
     sizes = [tree.node_count for tree in trees]
     tree = np.repeat(np.arange(len(trees)), sizes)
     node = np.concatenate([np.arange(size) for size in sizes])
@@ -116,6 +154,6 @@ def pack_trees(trees: Sequence[Any], seen: Array, classes: int, features: int) -
 
 
 def _rounded_down(threshold: Array) -> Array:
-    """The largest float32 not above each threshold, so that float32 rows fall on the same side."""
+    """Largest float32 that is not above each threshold, so that float32 rows fall on the same side."""
     nearest = threshold.astype(np.float32)
     return np.where(nearest > threshold, np.nextafter(nearest, np.float32(-np.inf)), nearest)

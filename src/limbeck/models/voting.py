@@ -1,4 +1,4 @@
-"""Several packed models made into one: it asks them all and counts their votes."""
+"""Several packed models combined into one model that counts their votes."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,26 @@ from limbeck.models.onnx import OPSETS, packed
 
 
 def voting(models: Sequence[bytes]) -> bytes:
-    """One model whose scores are the shares of votes; a tie goes to the lowest class number."""
+    """Combine packed models into one model whose scores are the shares of their votes.
+
+    Parameters
+    ----------
+    models : sequence of bytes
+        Packed models with the same classes and the same number of values in a row.
+
+    Returns
+    -------
+    bytes
+        The packed model. A tie goes to the lowest class number.
+
+    Examples
+    --------
+    >>> from limbeck.models.constant import Constant
+    >>> from limbeck.models.onnx import PackedModel
+    >>> members = [Constant(label, classes=3, features=2).pack() for label in (2, 1, 2, 0)]
+    >>> PackedModel(voting(members)).scores(np.zeros((1, 2)))
+    array([[0.25, 0.25, 0.5 ]], dtype=float32)
+    """
     members = [_member(data, f"m{index}/") for index, data in enumerate(models)]
     classes = members[0].graph.output[1].type.tensor_type.shape.dim[1].dim_value
     row = [dim.dim_value for dim in members[0].graph.input[0].type.tensor_type.shape.dim][1:]
@@ -29,7 +48,7 @@ def voting(models: Sequence[bytes]) -> bytes:
 
 
 def _member(data: bytes, prefix: str) -> onnx.ModelProto:
-    """A packed model in the common version of ONNX, its names kept apart from other members'."""
+    """A packed model in the common ONNX version, with a prefix to all its names."""
     model = onnx.load_from_string(data)
     if any(opset.domain == "" and opset.version != OPSETS[""] for opset in model.opset_import):
         model = version_converter.convert_version(model, OPSETS[""])

@@ -1,1 +1,1 @@
-"""How what leaves a site is protected, and what that protection is worth."""
+"""Differential privacy: mechanisms, accountants, calibration, budgets and the ledger."""

@@ -1,4 +1,4 @@
-"""A budget: how much epsilon may be spent towards one observer."""
+"""Budgets: the largest epsilon that may be spent towards one observer."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +11,36 @@ from limbeck.tables import Above0, Delta, RowsPerPerson, check_fields
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`budget = { epsilon, delta, observer, unit, rows_per_person }`: no release may spend more towards this observer.
+    """Largest epsilon that all runs of a ledger together may spend towards one observer.
 
-    `unit` says who is protected: one person with up to `rows_per_person` rows in a party ("example"), a whole party
-    ("party"), or "both", and then the larger epsilon counts.
+    Parameters
+    ----------
+    epsilon : float
+        The largest epsilon.
+    delta : float
+        Delta at which epsilon is computed.
+    observer : {"public", "server", "parties"}
+        Who must not learn more than that.
+    unit : {"example", "party", "both"}
+        Who is protected: a row (or a person), a party, or both, and then the larger epsilon counts.
+    rows_per_person : int
+        Largest number of rows of one person in a party.
+
+    Raises
+    ------
+    LimbeckError
+        If a value is out of range.
+
+    Notes
+    -----
+    A run that would exceed its budget is rejected before any training, and so is each release that would exceed it.
+
+    Examples
+    --------
+    >>> print(Budget(3.0))
+    epsilon 3 at delta 1e-05 towards public, unit example
+    >>> Budget(3.0).spent([])
+    0.0
     """
 
     epsilon: Above0
@@ -35,14 +61,25 @@ class Budget:
 
     @property
     def terms(self) -> "Budget":
-        """The same for everything but epsilon: two budgets with equal terms can be compared."""
+        """The budget with epsilon 1: two budgets can be compared if their terms are equal."""
         return replace(self, epsilon=1.0)
 
     def spent(self, releases: Sequence[Release]) -> float:
+        """Epsilon of some releases towards the observer of this budget."""
         return epsilon_towards(self.observer, releases, self.delta, self.unit, self.rows_per_person)
 
     def check(self, spent: Sequence[Release], after: Sequence[Release], what: str) -> None:
-        """Refuse to go from what is `spent` to `after`, where that exceeds the budget, and say what is left."""
+        """Raise `LimbeckError` if releases exceed the budget, with what is left of it.
+
+        Parameters
+        ----------
+        spent : sequence of Release
+            Releases so far.
+        after : sequence of Release
+            Releases so far and the new ones.
+        what : str
+            Name of the new ones in the message.
+        """
         total = self.spent(after)
         if total > self.epsilon:
             message = f"{what} would bring epsilon towards {self.observer}{self._who} to {total:.4g}"
@@ -51,14 +88,20 @@ class Budget:
 
     @property
     def _who(self) -> str:
-        """Who is protected, where it is not one row."""
+        """Who is protected, if it is not one row."""
         row = "one row" if self.rows_per_person == 1 else f"a person with {self.rows_per_person} rows"
         protected = {"example": row, "party": "a party", "both": f"a party, or {row}"}[self.unit]
         return "" if protected == "one row" else f" (unit: {protected})"
 
 
 def in_force(budgets: Iterable[Budget]) -> list[Budget]:
-    """Of budgets with equal terms the tightest."""
+    """Budgets that apply: of those with equal terms only the smallest.
+
+    Examples
+    --------
+    >>> [budget.epsilon for budget in in_force([Budget(3.0), Budget(2.0), Budget(5.0, unit="party")])]
+    [2.0, 5.0]
+    """
     tightest: dict[Budget, Budget] = {}
     for budget in budgets:
         known = tightest.setdefault(budget.terms, budget)
@@ -67,7 +110,17 @@ def in_force(budgets: Iterable[Budget]) -> list[Budget]:
 
 
 def check_tightens(budget: Budget, existing: Iterable[Budget], where: str) -> None:
-    """Refuse a budget that would loosen one that a ledger keeps."""
+    """Raise `LimbeckError` if a budget is larger than one with equal terms that a ledger keeps.
+
+    Parameters
+    ----------
+    budget : Budget
+        The new budget.
+    existing : iterable of Budget
+        Budgets in the ledger.
+    where : str
+        Name of the ledger in the message.
+    """
     for known in in_force(existing):
         if known.terms == budget.terms and budget.epsilon > known.epsilon:
             raise LimbeckError(

@@ -1,4 +1,4 @@
-"""Calibration: what an algorithm's `privacy` table asks for, and how much noise an epsilon needs."""
+"""Calibration: the `privacy` table of an algorithm, and the least noise that keeps to an epsilon."""
 
 import math
 from collections.abc import Callable
@@ -20,19 +20,55 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Level = Literal["L0", "L1", "L2"]
 NoisyMaxName = Literal["gumbel", "laplace", "gaussian", "confident-gaussian"]
-CHECK = 2.0  # of Confident-GNMax: how many times the answer's noise its check has, unless given
-AGREEMENT = 0.6  # of Confident-GNMax: the share of all votes that the leading class needs, unless given
-MAX_NOISE = 30.0  # its logarithm over a first guess, beyond which no signal is left
-CLOSE = 1e-3  # how close calibrated noise comes to the least that suffices
+CHECK = 2.0  # of Confident-GNMax: default noise of the check, as a multiple of the noise of the answer
+AGREEMENT = 0.6  # of Confident-GNMax: default share of all votes that the leading class needs
+MAX_NOISE = 30.0  # largest logarithm of noise above the first guess; beyond it no signal is left
+CLOSE = 1e-3  # relative distance of calibrated noise from the least noise
 
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """`[algorithm.privacy]`: L0 is none, L1 protects a party by the server's noise, L2 an example by its party's.
+    """Who adds which noise to votes: the table `[algorithm.privacy]` of an experiment.
 
-    Give `gamma` (laplace, gumbel), `sigma` (gaussian, confident-gaussian), or `epsilon`: then the noise is calibrated
-    to it, towards the public. `adjacency` add-remove assigns rows to teachers by a keyed hash of the row. At L2 epsilon
-    is for a person with up to `rows_per_person` rows in one party; at L1 a whole party is protected, with all its rows.
+    Parameters
+    ----------
+    level : {"L0", "L1", "L2"}
+        L0: no noise. L1: the server adds noise and protects a party. L2: each party adds noise and protects a row.
+    mechanism : {"gumbel", "laplace", "gaussian", "confident-gaussian"}
+        Noise on the vote counts; `laplace` is that of the papers.
+    gamma : float, optional
+        Inverse noise scale of `laplace` and `gumbel`.
+    sigma : float, optional
+        Standard deviation of the noise of `gaussian` and `confident-gaussian`.
+    epsilon : float, optional
+        Instead of `gamma` or `sigma`: the noise is calibrated to this epsilon towards the public.
+    delta : float
+        Delta at which epsilon is computed.
+    check : float, optional
+        Of `confident-gaussian`: standard deviation of the noise of its check; by default twice that of the answer.
+    threshold : float, optional
+        Of `confident-gaussian`: votes that the leading class needs; by default 60 % of all.
+    adjacency : {"replace", "add-remove"}
+        Neighbour relation. `add-remove` assigns rows to teachers by a keyed hash of the row.
+    rows_per_person : int
+        At L2, the largest number of rows of one person in a party. At L1 a party is protected with all its rows.
+
+    Raises
+    ------
+    LimbeckError
+        If a parameter is missing, out of range, or does not fit the level or the mechanism.
+
+    Notes
+    -----
+    FedKT, section 3, defines the levels. L1 protects from everybody but the server, L2 from everybody.
+
+    Examples
+    --------
+    >>> Privacy(level="L2", epsilon=3.0).mechanism
+    'gumbel'
+    >>> from limbeck.protocol.release import Asked
+    >>> Privacy(level="L1", gamma=0.05).noisy_max("party", weight=2, asked=Asked(queries=40, classes=2))
+    Gumbel(gamma=0.05, unit='party', weight=2, adjacency='any')
     """
 
     level: Level = "L0"
@@ -41,8 +77,8 @@ class Privacy:
     sigma: Above0 | None = None
     epsilon: Above0 | None = None
     delta: Delta = 1e-5
-    check: Above0 | None = None  # confident-gaussian: the noise of its check
-    threshold: float | None = None  # confident-gaussian: votes that the leading class needs
+    check: Above0 | None = None
+    threshold: float | None = None
     adjacency: Adjacency = "replace"
     rows_per_person: RowsPerPerson = 1
 
@@ -63,16 +99,31 @@ class Privacy:
 
     @property
     def effective_delta(self) -> float:
-        """The delta of an algorithm at this level: 0 where nothing is noised."""
+        """Delta of an algorithm at this level; 0 without noise."""
         return 0.0 if self.level == "L0" else self.delta
 
     @property
     def _scale(self) -> str:
-        """The parameter of the mechanism that says how much noise it adds."""
+        """Name of the parameter that sets the amount of noise."""
         return "sigma" if self.mechanism in ("gaussian", "confident-gaussian") else "gamma"
 
     def noisy_max(self, unit: Unit, weight: int, asked: Asked) -> Mechanism:
-        """The mechanism for these queries."""
+        """Mechanism for some queries.
+
+        Parameters
+        ----------
+        unit : {"party", "example"}
+            Who is protected.
+        weight : int
+            Number of counts that one voter adds to a class.
+        asked : Asked
+            Public facts of the queries: how many, over how many classes, from how many voters.
+
+        Returns
+        -------
+        Mechanism
+            With the given noise, or with noise that is calibrated to `epsilon`.
+        """
         if self.epsilon is not None:
             return calibrated(self, unit, weight, asked)
         return self._mechanism(float(self.sigma or self.gamma or 0), unit, weight, asked)
@@ -90,7 +141,7 @@ L0 = Privacy()
 
 
 def computed_once(function: Callable[P, T]) -> Callable[P, T]:
-    """Cache results; of several threads that ask for the same one, the others wait for the first."""
+    """Cache the results of a function. If several threads need the same result, one computes it and the others wait."""
     lock, cached = RLock(), lru_cache(maxsize=256)(function)
 
     @wraps(function)
@@ -103,7 +154,36 @@ def computed_once(function: Callable[P, T]) -> Callable[P, T]:
 
 @computed_once
 def calibrated(privacy: Privacy, unit: Unit, weight: int, asked: Asked) -> Mechanism:
-    """The least noise that keeps to `privacy.epsilon`, for a person's rows together."""
+    """Noisy maximum with the least noise that keeps to an epsilon.
+
+    Parameters
+    ----------
+    privacy : Privacy
+        Mechanism, epsilon and delta. `rows_per_person` rows of one person count together.
+    unit : {"party", "example"}
+        Who is protected.
+    weight : int
+        Number of counts that one voter adds to a class.
+    asked : Asked
+        Public facts of the queries.
+
+    Returns
+    -------
+    Mechanism
+        Its epsilon is at most `privacy.epsilon`, and its noise within 0.1 % of the least.
+
+    Raises
+    ------
+    LimbeckError
+        If no noise is enough.
+
+    Examples
+    --------
+    >>> privacy = Privacy(level="L2", mechanism="gaussian", epsilon=3.0)
+    >>> mechanism = calibrated(privacy, "example", 1, Asked(queries=40, classes=10))
+    >>> 2.99 < best_epsilon([DpEvent(mechanism, 40)], 1e-5)[0] <= 3.0
+    True
+    """
     known = (asked.classes, asked.voters, asked.abstentions, asked.noise, privacy.rows_per_person)
 
     def mechanism(x: float) -> Mechanism:
@@ -128,8 +208,40 @@ def clipped_gaussian(
     asked: Asked,
     beside: tuple[DpEvent, ...] = (),
 ) -> ClippedGaussian:
-    """Noise on all clipped scores of a run: of scale `sigma`, or the least that keeps them, and the events
-    `beside`, to `epsilon`.
+    """Gaussian noise for all clipped scores of a run.
+
+    Parameters
+    ----------
+    bound : float
+        Public bound of a score.
+    sigma : float or None
+        Standard deviation of the noise; None if it is calibrated.
+    epsilon : float or None
+        Epsilon that the scores and the events `beside` them keep to together; not used if `sigma` is given.
+    delta : float
+        Delta.
+    asked : Asked
+        Number of queries and of classes.
+    beside : tuple of DpEvent
+        Other releases of the same run.
+
+    Returns
+    -------
+    ClippedGaussian
+        With the given noise, or with the least noise that keeps to `epsilon`.
+
+    Raises
+    ------
+    LimbeckError
+        If `epsilon` is not above 0 and finite, or is spent by the events `beside`.
+
+    Examples
+    --------
+    Over 5 000 queries, epsilon 1 needs a sigma of about 264 times the sensitivity:
+
+    >>> mechanism = clipped_gaussian(0.5, None, 1.0, 1e-5, Asked(queries=5000, classes=1))
+    >>> round(mechanism.sigma / mechanism.sensitivity)
+    264
     """
     if sigma is not None:
         return ClippedGaussian(bound, sigma, asked.classes)
@@ -156,10 +268,39 @@ def gaussian_sums(
     noise: Noise,
     rows: int = 1,
 ) -> tuple[GaussianSum, ...]:
-    """Sums with the least noise that keeps them all, and the queries `beside` them, to an epsilon.
+    """Sums with the least noise that keeps all of them together to an epsilon.
 
-    Each has its share of mu^2, the squared ratio of sensitivity to noise; their own `sigma` is ignored. The epsilon is
-    for a person with up to `rows` rows.
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of all sums and of the queries `beside` them.
+    delta : float
+        Delta.
+    parts : tuple of (float, GaussianSum)
+        The sums, each with its share of mu^2, the squared ratio of sensitivity to noise. Their `sigma` is ignored.
+    beside : tuple of Mechanism
+        Mechanisms that answer one query each in the same run.
+    noise : {"simulated", "secure"}
+        Continuous or discrete noise.
+    rows : int
+        Largest number of rows of one person in a party.
+
+    Returns
+    -------
+    tuple of GaussianSum
+        The sums with their `sigma`.
+
+    Raises
+    ------
+    LimbeckError
+        If no noise is enough.
+
+    Examples
+    --------
+    >>> votes = GaussianSum(l2_sensitivity=2.0, sigma=1.0, size=9)
+    >>> [noisy] = gaussian_sums(3.0, 1e-5, ((1.0, votes),), (), "simulated")
+    >>> round(noisy.sigma, 2)
+    2.78
     """
 
     def noised(x: float) -> tuple[GaussianSum, ...]:
@@ -170,16 +311,16 @@ def gaussian_sums(
         events = [DpEvent(mechanism, 1, noise=noise, rows=rows) for mechanism in (*beside, *noised(x))]
         return best_epsilon(events, delta)[0] - epsilon
 
-    return noised(_least_noise(excess, math.log(rows), f"what is asked to epsilon = {epsilon:g}"))
+    return noised(_least_noise(excess, math.log(rows), f"the sums to epsilon = {epsilon:g}"))
 
 
 def _least_noise(excess: Callable[[float], float], first: float, target: str) -> float:
-    """The logarithm of the least noise, found from a first guess on, that leaves no excess; it falls with noise."""
+    """Logarithm of the least noise without excess, searched from a first guess. The excess falls with the noise."""
     low = high = first
     while excess(high) > 0:
         high += 1
         if high > first + MAX_NOISE:
-            raise LimbeckError(f"no noise keeps {target}")
+            raise LimbeckError(f"no noise keeps {target}; use a larger epsilon")
     while excess(low) <= 0:
         low -= 1
     found = float(optimize.brentq(excess, low, high, xtol=CLOSE / 4, rtol=1e-8))

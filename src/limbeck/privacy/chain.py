@@ -1,8 +1,9 @@
 """The hash chain of a ledger: an entry that was changed, removed or inserted is noticed.
 
-Each entry holds the SHA-256 digest of its own fields and the digest before. The last one, the head, is also kept in a
-file beside the ledger, so that entries removed from the end are noticed. What a secret mechanism drew is in no digest.
-The chain starts from random bytes, the origin: without the ledger a head tells nothing about what is in it.
+Each entry contains the SHA-256 digest of its own fields and of the digest before. The last digest, the head, is also
+kept in a file beside the ledger, so that entries removed from the end are noticed. No digest covers what a secret
+mechanism drew. The chain starts from random bytes, the origin: without the ledger, a head reveals nothing about its
+entries.
 """
 
 import json
@@ -18,13 +19,37 @@ from limbeck.errors import LimbeckError
 from limbeck.privacy.budget import Budget
 from limbeck.protocol.release import Release
 
-Head = tuple[int, str]  # how many entries there are, and the digest of the last
+Head = tuple[int, str]  # number of entries, digest of the last one
 Position = tuple[str, str, str, int, int]  # kind, run, site, turn, number
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry: a release, what was drawn for it, or a budget; `body` is JSON."""
+    """One entry of a ledger: a release, what was drawn for it, or a budget.
+
+    Parameters
+    ----------
+    id : int
+        Number of the entry, from 1.
+    at : str
+        Time of writing (UTC, ISO 8601).
+    kind : {"release", "drawn", "budget"}
+        Kind of entry.
+    run : str
+        Identifier of the run.
+    site : str
+        Name of the site; empty for a budget.
+    turn : int
+        Turn of the run in which the value was released.
+    number : int
+        Number of the release of this site in this turn.
+    body : str
+        The content, as JSON.
+    drawn : bytes, optional
+        What a mechanism drew, as safetensors.
+    digest : str
+        Digest of this entry, in hexadecimal.
+    """
 
     id: int
     at: str
@@ -38,6 +63,7 @@ class Entry:
     digest: str = ""
 
     def digest_after(self, before: str) -> str:
+        """Digest of this entry after an entry with the digest `before`."""
         hidden = self.drawn is not None and self.kind == "drawn" and _is_secret(self.body)
         covered = astuple(replace(self, drawn=None) if hidden else self)[:-1]
         return sha256(json.dumps([before, *covered], default=lambda blob: ["blob", blob.hex()]).encode()).hexdigest()
@@ -52,29 +78,47 @@ def _is_secret(body: Any) -> bool:
 
 @dataclass(slots=True)
 class Contents:
-    """The entries of a ledger that were verified, without what was drawn; `where` is the ledger's name in messages."""
+    """The verified entries of a ledger, without what was drawn.
+
+    Parameters
+    ----------
+    where : str
+        Name of the ledger in messages.
+    origin : str
+        Random start of the chain, in hexadecimal.
+    digests : list of str
+        Digests of all entries.
+    positions : dict of tuple to int
+        Numbers of the entries, by kind, run, site, turn and number.
+    rows : list of (str, str, Release)
+        Time, run and content of each release.
+    budgets : list of Budget
+        Budgets in the order of writing.
+    """
 
     where: str
     origin: str
     digests: list[str] = field(default_factory=list)
     positions: dict[Position, int] = field(default_factory=dict)
-    rows: list[tuple[str, str, Release]] = field(default_factory=list)  # when, in which run, and what
+    rows: list[tuple[str, str, Release]] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)
 
     @property
     def head(self) -> Head:
+        """Number of entries, and digest of the last one."""
         return len(self.digests), self.before(len(self.digests) + 1)
 
     def before(self, number: int) -> str:
-        """The digest that an entry is chained to."""
+        """Digest that the entry with this number is chained to."""
         return self.digests[number - 2] if number > 1 else self.origin
 
     @property
     def releases(self) -> list[tuple[str, Release]]:
+        """Run and content of each release."""
         return [(run, row) for _, run, row in self.rows]
 
     def take(self, entries: Iterable[Entry]) -> None:
-        """Verify the entries that follow those known already; raise at the first that does not fit."""
+        """Verify and add the next entries; raise `LimbeckError` at the first that does not fit the chain."""
         for entry in entries:
             number = len(self.digests) + 1
             if entry.id != number:
@@ -84,12 +128,20 @@ class Contents:
             self._add(entry)
 
     def check_head(self, stored: Head, source: str) -> None:
-        """Refuse a ledger that does not contain a head that was kept elsewhere."""
+        """Raise `LimbeckError` unless the ledger contains a head that was kept elsewhere.
+
+        Parameters
+        ----------
+        stored : (int, str)
+            The head: number of entries and digest of the last one.
+        source : str
+            Where it was kept, for the message.
+        """
         number, digest = stored
         if number > len(self.digests):
             raise missing(self.where, len(self.digests) + 1, f": {source} names {number} entries")
         if self.digests and self.before(number + 1) != digest:
-            raise changed(self.where, max(number, 1), f": {source} names another one")
+            raise changed(self.where, max(number, 1), f": {source} names another digest")
 
     def _add(self, entry: Entry) -> None:
         self.digests.append(entry.digest)
@@ -100,24 +152,28 @@ class Contents:
             if entry.kind == "budget":
                 self.budgets.append(Budget(**json.loads(entry.body)))
         except (TypeError, ValueError) as error:
-            raise LimbeckError(f"{self.where}: entry {entry.id} was written by another version: {error}") from error
+            message = f"{self.where}: entry {entry.id} was written by another version of Limbeck: {error}"
+            raise LimbeckError(message) from error
 
 
 def missing(where: str, number: int, why: str = "") -> LimbeckError:
+    """Error for an entry that is missing."""
     return LimbeckError(f"{where}: entry {number} is missing{why}; restore the ledger from a copy")
 
 
 def changed(where: str, number: int, why: str = "") -> LimbeckError:
-    message = f"{where}: entry {number} was changed, or was inserted or removed before it"
+    """Error for an entry that does not fit the chain."""
+    message = f"{where}: entry {number} was changed, or an entry was inserted or removed before it"
     return LimbeckError(f"{message}{why}; restore the ledger from a copy")
 
 
 def head_file(ledger: Path) -> Path:
+    """Path of the file beside a ledger that keeps its head."""
     return ledger.with_name(f"{ledger.name}.head")
 
 
 def read_head(ledger: Path) -> Head | None:
-    """The head that is kept beside a ledger; None where there is no such file."""
+    """Head that is kept beside a ledger; None if there is no such file."""
     path = head_file(ledger)
     try:
         text = path.read_text(encoding="ascii")
@@ -131,6 +187,7 @@ def read_head(ledger: Path) -> Head | None:
 
 
 def write_head(ledger: Path, head: Head) -> None:
+    """Replace the head that is kept beside a ledger."""
     try:
         with AtomicFile(head_file(ledger), private=True) as file:
             file.write(f"{head[0]} {head[1]}\n".encode())

@@ -1,4 +1,4 @@
-"""Mechanisms and events: what an accountant sees of a release, the number of queries to one mechanism.
+"""Events: what an accountant needs to know of a release. The base class of mechanisms.
 
 A neighbour may be a person with several rows. The sensitivity is then scaled to all of these rows, and every accountant
 works as for one row. Epsilon is never multiplied: at a fixed delta it grows faster than the number of rows.
@@ -23,13 +23,44 @@ MECHANISMS: dict[str, type["Mechanism"]] = {}
 
 
 class UnknownEventError(LimbeckError):
-    """An accountant has no theorem for this event."""
+    """The theorem of an accountant does not cover this event."""
 
 
 class Mechanism(release.Mechanism):
-    """How a value is protected, and the privacy loss of one query.
+    """Base class of mechanisms: how a value is protected, and the privacy loss of one query.
 
-    `weight` is how much one vote counts (s students of a party vote as one).
+    A subclass is a frozen dataclass whose fields are its parameters in the ledger. It defines `protect`, `loss` and
+    `sensitivity`. It has a `name` of its own, under which it registers itself in `MECHANISMS`.
+
+    Attributes
+    ----------
+    name : str
+        Name in the ledger.
+    unit : {"example", "party"}
+        Who is protected: one row (or one person), or a whole party.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+    weight : int
+        Number of counts that one voter adds to a class; s if the s students of a party vote as one.
+
+    Raises
+    ------
+    LimbeckError
+        If a subclass has no name of its own, or the name of another mechanism.
+
+    Notes
+    -----
+    `loss` returns one of the shapes in `limbeck.privacy.losses`. Accountants match the shapes, not the classes, so that
+    they compose a new mechanism without a change.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import Gumbel
+    >>> mechanism = Gumbel(gamma=0.05)
+    >>> isinstance(mechanism, Mechanism), mechanism.name, mechanism.sensitivity
+    (True, 'gumbel', 2.0)
+    >>> mechanism.loss(DpEvent(mechanism, queries=40))
+    BoundedRange(epsilon=0.1)
     """
 
     __slots__ = ()
@@ -44,38 +75,119 @@ class Mechanism(release.Mechanism):
         known = MECHANISMS.setdefault(cls.name, cls)
         if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
             raise LimbeckError(f"there is another mechanism with the name {cls.name!r}: {known.__qualname__}")
-        MECHANISMS[cls.name] = cls  # `dataclass(slots=True)` makes every class twice: the second one counts
+        MECHANISMS[cls.name] = cls  # `dataclass(slots=True)` creates every class twice: the second one is used
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @abstractmethod
     def loss(self, event: "DpEvent") -> Loss:
-        """The privacy loss of one query of the event."""
+        """Privacy loss of one query of an event, as one of the shapes in `limbeck.privacy.losses`."""
 
     def contributions(self, rows: int, voters: int | None) -> int:
-        """How many votes, or terms of a sum, `rows` rows of one person can change, where an example is protected."""
+        """Number of votes, or terms of a sum, that one person with `rows` rows can change.
+
+        It is used only if the mechanism protects an example.
+        """
         return rows
 
     def flips(self, margin: Array, noise: Noise = "simulated") -> Array:
-        """With two classes: the probability that the second is published when it leads by `margin`."""
-        raise UnknownEventError(f"{self.name} is not a noisy maximum that binary knows")
+        """Probability that the second of two classes is released.
+
+        Parameters
+        ----------
+        margin : array of shape (n,)
+            Votes of the second class minus votes of the first.
+        noise : {"simulated", "secure"}
+            Continuous or discrete noise.
+
+        Returns
+        -------
+        array of shape (n,)
+            Probabilities.
+
+        Raises
+        ------
+        UnknownEventError
+            If there is no formula for this mechanism and noise.
+        """
+        raise UnknownEventError(f"no two-class bound for {self.name}")
 
     def log_q(self, votes: Array, noise: Noise = "simulated") -> Array:
-        """A bound on the log probability that another class than the leading one is published, for each query."""
+        """Upper bound on the log probability that a class other than the leading one is released.
+
+        Parameters
+        ----------
+        votes : array of shape (queries, classes)
+            Vote counts.
+        noise : {"simulated", "secure"}
+            Continuous or discrete noise.
+
+        Returns
+        -------
+        array of shape (queries,)
+            Logarithms of the bound q.
+
+        Raises
+        ------
+        UnknownEventError
+            If there is no bound for this mechanism and noise.
+        """
         raise UnknownEventError(f"no data-dependent bound for {self.name}")
 
     def gaussian_terms(self, event: "DpEvent", votes: Array) -> list[tuple[Array, float]]:
-        """For each noisy comparison of a query: log probability of the rarer outcome, Rényi divergence per order."""
+        """Terms of the data-dependent bound for Gaussian noise, one for each noisy comparison of a query.
+
+        Parameters
+        ----------
+        event : DpEvent
+            The queries.
+        votes : array of shape (queries, classes)
+            Vote counts.
+
+        Returns
+        -------
+        list of (array of shape (queries,), float)
+            Log probability of the less likely outcome, and Rényi divergence per order without the data.
+
+        Raises
+        ------
+        UnknownEventError
+            If there is no bound for this mechanism.
+        """
         raise UnknownEventError(f"no data-dependent bound for {self.name}")
 
 
 @dataclass(frozen=True, slots=True)
 class DpEvent:
-    """Queries to one mechanism under one neighbour relation, for a person with up to `rows` rows.
+    """Queries to one mechanism under one neighbour relation.
 
-    `classes` and `voters` are public facts that some theorems use. With `abstentions` the number of voters is only an
-    upper bound.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism that answers every query.
+    queries : int
+        Number of queries.
+    adjacency : {"replace", "add-remove"}
+        Neighbour relation.
+    classes : int, optional
+        Number of classes: a public fact that some theorems use.
+    voters : int, optional
+        Number of voters: a public fact that some theorems use.
+    abstentions : bool
+        Whether voters may be silent. `voters` is then an upper bound.
+    noise : {"simulated", "secure"}
+        Continuous noise, or discrete noise from the operating system.
+    rows : int
+        Largest number of rows of one person in a party.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import Gaussian, Laplace
+    >>> DpEvent(Laplace(gamma=0.05), queries=40).pure
+    0.1
+    >>> round(DpEvent(Gaussian(sigma=40.0), queries=1000).mu_squared, 5)
+    0.00125
     """
 
     mechanism: Mechanism
@@ -89,56 +201,56 @@ class DpEvent:
 
     @property
     def affected_counts(self) -> int:
-        """How many counts one neighbour can change.
+        """Number of counts that one neighbour can change.
 
-        A replaced neighbour changes two. So does an added example, whose teacher may change its vote. An added party
-        changes one.
+        A replaced neighbour changes two. So does an added example, because its teacher may change its vote. An added
+        party changes one.
         """
         return 1 if self.adjacency == "add-remove" and self.mechanism.unit == "party" else 2
 
     @property
     def contributions(self) -> int:
-        """How many votes, or terms of a sum, the rows of one person can change.
+        """Number of votes, or terms of a sum, that the rows of one person can change.
 
-        Where a party is protected, all rows of a person in that party are one contribution.
+        If a party is protected, all rows of a person in this party are one contribution.
         """
         return 1 if self.mechanism.unit == "party" else self.mechanism.contributions(self.rows, self.voters)
 
     @property
     def weight(self) -> int:
-        """By how much a neighbour can change one count of votes.
+        """Largest change of one vote count.
 
-        k votes move from some counts to others: those that grow, grow by k in all, and those that shrink, by k. The
-        change has an L1 norm of at most 2k, an L2 norm of at most sqrt(2) k, and no count changes by more than k. All
-        three are reached where all k votes move from one class to another.
+        If k votes move from some classes to others, some counts grow by k in total and others shrink by k in total. The
+        change has an L1 norm of at most 2 k and an L2 norm of at most sqrt(2) k, and no count changes by more than k.
+        All three bounds are reached if all k votes move from one class to another.
         """
         return int(self.mechanism.weight) * self.contributions
 
     @property
     def is_discrete(self) -> bool:
-        """Whether noise is added in whole numbers, or in steps of a grid."""
+        """Whether noise is drawn in whole numbers, or in steps of a grid."""
         return self.noise == "secure"
 
     def grid_step(self, scale: float) -> float:
-        """The step that discrete noise of a scale rounds real numbers to; 0 where nothing is rounded."""
+        """Grid step that real numbers are rounded to before discrete noise of this scale; 0 if nothing is rounded."""
         return grid_of(scale) if self.is_discrete and scale else 0.0
 
     @property
     def loss(self) -> Loss:
-        """The privacy loss of one query."""
+        """Privacy loss of one query."""
         return self.mechanism.loss(self)
 
     @property
     def pure(self) -> float:
-        """The pure epsilon of one query."""
+        """Pure epsilon of one query; raise `UnknownEventError` if there is none."""
         match self.loss:
             case Pure() | BoundedRange() as loss:
                 return loss.epsilon
-        raise UnknownEventError(f"{self.mechanism.name} is not purely private")
+        raise UnknownEventError(f"{self.mechanism.name} does not give pure differential privacy")
 
     @property
     def mu_squared(self) -> float:
-        """The squared ratio of sensitivity to Gaussian noise of one query."""
+        """Squared ratio of sensitivity to Gaussian noise of one query; raise `UnknownEventError` if there is none."""
         match self.loss:
             case GaussianLoss(mu_squared):
                 return mu_squared
@@ -157,5 +269,6 @@ class DpEvent:
 
 
 def check_rows_per_person(rows: int) -> None:
+    """Raise `LimbeckError` unless `rows` is a whole number from 1 to `MAX_ROWS_PER_PERSON`."""
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MAX_ROWS_PER_PERSON:
         raise LimbeckError(f"rows_per_person must be a whole number from 1 to {MAX_ROWS_PER_PERSON}, not {rows!r}")

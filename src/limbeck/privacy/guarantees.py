@@ -29,11 +29,24 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class PrivacyGuarantee:
-    """Epsilon towards one observer for one unit and one neighbour relation.
+    """Epsilon towards one observer, for one unit of privacy and one neighbour relation.
 
-    `rows` is how many rows of one person it is for; always 1 where the unit is a party, which has all rows of a person.
-    `accountant` names the accountant; None where no guarantee is available, and epsilon then is infinite. `paper` is
-    the epsilon of the papers' own moments accountant, orders 1 to 8, without the votes.
+    Parameters
+    ----------
+    observer : {"server", "parties", "public"}
+        Who sees the releases.
+    unit : {"party", "example"}
+        Who is protected.
+    adjacency : {"replace", "add-remove"}
+        Neighbour relation.
+    epsilon : float
+        Smallest epsilon of all accountants; infinite if no guarantee is available.
+    accountant : str, optional
+        Name of the accountant; None if no guarantee is available.
+    paper : float, optional
+        Epsilon of the papers' moments accountant, orders 1 to 8, without the votes; None if it does not apply.
+    rows : int
+        Number of rows of one person that it holds for; 1 if the unit is a party, which has all rows of a person.
     """
 
     observer: str
@@ -46,12 +59,41 @@ class PrivacyGuarantee:
 
 
 def guarantees(releases: Iterable[Release], delta: float, rows_per_person: int = 1) -> list[PrivacyGuarantee]:
-    """Towards each observer who sees anything. What is public is seen by all.
+    """Compute the guarantees of releases towards each observer who sees anything.
 
-    For the unit example: of a person with up to `rows_per_person` rows in one party.
+    Parameters
+    ----------
+    releases : iterable of Release
+        Rows of a ledger. Public releases are seen by all observers.
+    delta : float
+        Delta.
+    rows_per_person : int
+        Largest number of rows of one person in a party, for the unit `example`.
 
-    Releases of one site add up; those of disjoint parties do not, for one neighbour is in one party only; the server's
-    are about everybody.
+    Returns
+    -------
+    list of PrivacyGuarantee
+        One for each observer, unit and neighbour relation.
+
+    Raises
+    ------
+    LimbeckError
+        If a release has noise, but delta is not between 0 and 1.
+
+    Notes
+    -----
+    The releases of one site compose. The server's releases concern everybody, so they compose with those of each party.
+    Across disjoint parties the largest epsilon counts (FedKT, Theorem 4), because one neighbour is in one party only. A
+    person with rows in several parties is not covered.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import Gaussian
+    >>> from limbeck.protocol.release import Asked, release_row
+    >>> row = release_row("server", 0, 0, "labels", Gaussian(40.0), "public", Asked(queries=1000, classes=10))
+    >>> best = guarantees([row], 1e-5)[0]
+    >>> best.observer, best.unit, best.adjacency, best.accountant, round(best.epsilon, 4)
+    ('server', 'party', 'replace', 'gaussian', 4.9833)
     """
     check_rows_per_person(rows_per_person)
     rows = list(releases)
@@ -67,10 +109,34 @@ def guarantees(releases: Iterable[Release], delta: float, rows_per_person: int =
 def epsilon_towards(
     observer: str, releases: Iterable[Release], delta: float, unit: Protects = "example", rows_per_person: int = 1
 ) -> float:
-    """The headline towards one observer; 0 where that observer sees nothing.
+    """Epsilon of releases towards one observer.
 
-    `unit` row: for a person with up to `rows_per_person` rows in one party, replaced, or else added or removed. `unit`
-    party: for a replaced party. `unit` both: the larger of the two.
+    Parameters
+    ----------
+    observer : {"server", "parties", "public"}
+        The observer.
+    releases : iterable of Release
+        Rows of a ledger.
+    delta : float
+        Delta.
+    unit : {"example", "party", "both"}
+        `example`: for a person's rows being replaced, or else added or removed. `party`: for a replaced party. `both`:
+        the larger of the two.
+    rows_per_person : int
+        Largest number of rows of one person in a party, for the unit `example`.
+
+    Returns
+    -------
+    float
+        Epsilon; 0 if the observer sees nothing, infinite if no guarantee is available.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import Unprotected
+    >>> from limbeck.protocol.release import Asked, release_row
+    >>> row = release_row("party 0", 0, 0, "students", Unprotected(), "server", Asked())
+    >>> epsilon_towards("server", [row], 1e-5), epsilon_towards("public", [row], 1e-5)
+    (inf, 0.0)
     """
     check_rows_per_person(rows_per_person)
     if not (seen := _seen(releases, observer)):
@@ -79,7 +145,20 @@ def epsilon_towards(
 
 
 def epsilon_by_observer(found: Iterable[PrivacyGuarantee], unit: Protects = "example") -> dict[str, float]:
-    """The headline towards each observer, as `epsilon_towards` has it."""
+    """Epsilon towards each observer, by the rule of `epsilon_towards`.
+
+    Parameters
+    ----------
+    found : iterable of PrivacyGuarantee
+        Guarantees, as `guarantees` returns them.
+    unit : {"example", "party", "both"}
+        Who is protected.
+
+    Returns
+    -------
+    dict of str to float
+        Epsilon by observer.
+    """
     known: dict[str, dict[Relation, float]] = {}
     for each in found:
         known.setdefault(each.observer, {})[each.unit, each.adjacency] = each.epsilon
@@ -87,7 +166,30 @@ def epsilon_by_observer(found: Iterable[PrivacyGuarantee], unit: Protects = "exa
 
 
 def people(releases: Iterable[Release], delta: float, ks: Sequence[int] = GROUPS) -> dict[str, dict[int, float]]:
-    """By observer: epsilon of a person with up to k rows in one party, for each k; infinite where there is none."""
+    """Epsilon of a person with up to k rows in one party, for each observer and each k.
+
+    Parameters
+    ----------
+    releases : iterable of Release
+        Rows of a ledger.
+    delta : float
+        Delta.
+    ks : sequence of int
+        Numbers of rows.
+
+    Returns
+    -------
+    dict of str to dict of int to float
+        Epsilon by observer and k; infinite if no guarantee is available.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import Gaussian
+    >>> from limbeck.protocol.release import Asked, release_row
+    >>> row = release_row("party 0", 0, 0, "labels", Gaussian(40.0, "example"), "public", Asked(100, classes=10))
+    >>> {k: round(epsilon, 2) for k, epsilon in people([row], 1e-5)["public"].items()}
+    {1: 1.36, 2: 2.94, 5: 8.6, 10: 20.68}
+    """
     rows = list(releases)
     return {
         observer: {k: epsilon_towards(observer, seen, delta, "example", k) for k in ks}
@@ -97,9 +199,20 @@ def people(releases: Iterable[Release], delta: float, ks: Sequence[int] = GROUPS
 
 
 def delta_of_subsets(releases: Iterable[Release], rows_per_person: int = 1) -> float:
-    """The delta that subsets of private rows have by themselves: one site's add up, the largest counts.
+    """Delta of random subsets of private rows (`Subsample`), below which no epsilon holds.
 
-    For a person with up to `rows_per_person` rows: the probability that any of them was drawn.
+    Parameters
+    ----------
+    releases : iterable of Release
+        Rows of a ledger.
+    rows_per_person : int
+        Largest number of rows of one person in a party.
+
+    Returns
+    -------
+    float
+        Probability that any row of a person was drawn; 0 without subsets. The deltas of one site add up, and the
+        largest sum of all sites counts.
     """
     check_rows_per_person(rows_per_person)
     found: dict[str, float] = {}
@@ -115,7 +228,7 @@ def _seen(releases: Iterable[Release], observer: str) -> list[Release]:
 
 
 def _headline(unit: Protects, epsilon: Callable[[Relation], float]) -> float:
-    """The first relation of the unit that there is a guarantee for."""
+    """Epsilon for the first neighbour relation of the unit that has a guarantee."""
     if unit == "both":
         return max(_headline("example", epsilon), _headline("party", epsilon))
     if unit not in HEADLINES:
@@ -135,7 +248,7 @@ def _guarantee(
 
 
 def _events(rows: Sequence[Release], unit: Unit, adjacency: Adjacency, group: int) -> Iterable[DpEvent | None]:
-    """What one neighbour pays for; None where no guarantee is available."""
+    """Events of a neighbour; None for a release without a guarantee."""
     for row in rows:
         relation = _relation(row, unit, adjacency)
         event = _event(row, relation or "replace", group)
@@ -149,7 +262,7 @@ def _events(rows: Sequence[Release], unit: Unit, adjacency: Adjacency, group: in
 
 
 def _merged(events: Iterable[DpEvent | None]) -> tuple[DpEvent | None, ...]:
-    """Queries to the same mechanism counted together."""
+    """Merge events that differ in the number of queries only."""
     counted: dict[DpEvent | None, int] = {}
     for event in events:
         key = event and replace(event, queries=0)
@@ -158,10 +271,10 @@ def _merged(events: Iterable[DpEvent | None]) -> tuple[DpEvent | None, ...]:
 
 
 def _relation(row: Release, unit: Unit, adjacency: Adjacency) -> Adjacency | None:
-    """Under which relation the mechanism's own theorem answers for this one.
+    """Relation of the mechanism's own theorem that implies a guarantee for the given unit and relation.
 
-    A replaced or added example is in one party, which is replaced by another then; so are all rows of a person in that
-    party. Protection of an example says nothing of a party.
+    A replaced or added example is in one party, so it replaces this party by another one. The same holds for all rows
+    of a person in this party. Protection of an example implies nothing for a party.
     """
     if unit == "party" and row.unit != "party":
         return None
@@ -185,13 +298,13 @@ def _cost(events: tuple[DpEvent | None, ...], delta: float) -> tuple[float, str 
     if samples := [(event.queries, loss) for event in known if isinstance(loss := event.loss, Subsampled)]:
         return _sampled(samples, delta) if len(samples) == len(known) else (math.inf, None, None)
     if not 0 < delta < 1:
-        raise LimbeckError("noise was added, but no delta was named: the algorithm's effective_delta is 0")
+        raise LimbeckError(f"noise was added, but delta is {delta:g}: effective_delta must lie between 0 and 1")
     found = every_epsilon(known, delta)
     return *least(found), found.get("moments")
 
 
 def _sampled(samples: Sequence[tuple[int, Subsampled]], delta: float) -> tuple[float, str | None, float | None]:
-    """Epsilons and deltas of subsets add up; below its own delta there is no guarantee."""
+    """Add up the epsilons and the deltas of subsets. There is no guarantee at a smaller delta than their own."""
     if (total := sum(times * loss.delta for times, loss in samples)) > delta * (1 + ROUNDING) or total >= 1:
         return math.inf, None, None
     return sum(times * loss.epsilon for times, loss in samples), "subsample", None

@@ -1,4 +1,4 @@
-"""The ledger: a release is recorded before it leaves and never changed; a retry sends what was recorded."""
+"""The ledger: a release is recorded before it leaves and is never changed. A retry sends the recorded value."""
 
 import json
 import secrets
@@ -30,10 +30,24 @@ IDENTIFIER = 16  # random bytes
 
 @dataclass(slots=True)
 class LedgerStore:
-    """All ledgers of one run; in a file where a path is given. Several runs may share a file, and its budgets.
+    """The ledgers of all sites in one run, in memory or in a file that several runs can share.
 
-    A budget is kept in the ledger from the first release that it allows, and stays in force for every later run. `cap`
-    is what this run alone may spend.
+    Parameters
+    ----------
+    path : Path, optional
+        SQLite file; without it the ledger is in memory.
+    run : str
+        Identifier of the run; `begin` sets it.
+    budget : Budget, optional
+        What all runs in the file together may spend. The ledger keeps it from the first release that it allows, and it
+        stays in force for every later run.
+    cap : Budget, optional
+        What this run alone may spend.
+
+    Raises
+    ------
+    LimbeckError
+        If the file is not a ledger, was changed, or keeps a smaller budget.
     """
 
     path: Path | None = None
@@ -55,36 +69,45 @@ class LedgerStore:
 
     @property
     def head(self) -> Head:
-        """How many entries there are, and the digest of the last one."""
+        """Number of entries, and digest of the last one."""
         with self._lock:
             return self._store.catch_up().head
 
     def check_head(self, stored: Head, source: str) -> None:
-        """Refuse a ledger that does not contain a head that was kept elsewhere."""
+        """Raise `LimbeckError` unless the ledger contains a head that was kept in `source`."""
         with self._lock:
             self._store.catch_up().check_head(stored, source)
 
     @property
     def budgets(self) -> list[Budget]:
-        """The budgets in force: those that the ledger keeps, and this run's."""
+        """Budgets in force: those that the ledger keeps, and that of this run."""
         with self._lock:
             stored = self._store.catch_up().budgets
         return in_force([*stored, self.budget] if self.budget else stored)
 
     @property
     def secret(self) -> bytes:
-        """Random bytes of whoever keeps the ledger, the same whenever it is opened."""
+        """Secret random bytes of the site, which stay the same when the ledger is opened again."""
         with self._lock:
             if self._secret is None:
                 self._secret = self._store.secret()
             return self._secret
 
     def begin(self, about: Mapping[str, Any], resumes: bool = True) -> bool:
-        """Give the run an identifier: a random one, or that of a run with the same public facts that did not end.
+        """Give the run an identifier: that of a run with the same public facts that did not end, or a random one.
 
-        Without names or files nobody knows whether party 0 is the same as before: such a run never `resumes`.
+        Parameters
+        ----------
+        about : mapping
+            Public facts of the run.
+        resumes : bool
+            Whether an earlier run may be resumed. It may not if parties have neither names nor files, because nobody
+            then knows whether party 0 is the same as before.
 
-        Return True if a run is resumed that has released something.
+        Returns
+        -------
+        bool
+            Whether a run is resumed that has released something.
         """
         facts = json.dumps(about, sort_keys=True, default=repr)
         same = "SELECT run FROM runs WHERE about = ? AND run NOT IN (SELECT run FROM ended) ORDER BY rowid DESC LIMIT 1"
@@ -96,34 +119,35 @@ class LedgerStore:
             return any(run == self.run for run, _ in self._store.catch_up().releases)
 
     def end(self) -> None:
-        """Mark the run as ended: it is never resumed."""
+        """Mark the run as ended, so that it is never resumed."""
         new = "INSERT INTO ended SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM ended WHERE run = ?1)"
         with self._lock, self._store.alone():
             self._store.execute(new, self.run)
 
     @property
     def started(self) -> str | None:
-        """When the first entry of this run was written (UTC, ISO 8601), also where the run was resumed later."""
+        """Time of the first release of this run (UTC, ISO 8601), also if the run was resumed; None without releases."""
         with self._lock:
             return min((at for at, run, _ in self._store.catch_up().rows if run == self.run), default=None)
 
     def of(self, site: str) -> "SiteLedger":
+        """Ledger of one site."""
         return SiteLedger(self, site)
 
     def releases(self, site: str | None = None, run: str | None = None) -> list[Release]:
-        """Every release in the order of writing; of one site, or of one run."""
+        """All releases in the order of writing, or those of one site or one run."""
         with self._lock:
             known = self._store.catch_up().releases
         return [row for known_run, row in known if run in (None, known_run) and site in (None, row.site)]
 
     def check_plan(self, planned: Sequence[Release]) -> None:
-        """Refuse a run that would exceed what may be spent, before any training."""
+        """Raise `LimbeckError` if the planned releases of a run would exceed a budget."""
         if self.cap:
             self.cap.check([], planned, "this run")
         self._check_budgets(planned, "this run", without=self.run)
 
     def _check_budgets(self, more: Sequence[Release], what: str, without: str | None = None) -> None:
-        """Refuse what would exceed a budget, added to all that was released; `without` leaves out one run."""
+        """Raise if all releases so far and some more exceed a budget; releases of the run `without` do not count."""
         if not (budgets := self.budgets):
             return
         with self._lock:
@@ -133,9 +157,24 @@ class LedgerStore:
             budget.check(before, after, what)
 
     def record(self, row: Release, noisy: Callable[[], Array] | None) -> tuple[bool, Array | None]:
-        """Write a release, and what its mechanism draws; what was drawn before is not drawn again.
+        """Record a release and what its mechanism draws. A recorded value is not drawn again.
 
-        A release may be written first and drawn later. Return whether it was recorded before, and what was drawn.
+        Parameters
+        ----------
+        row : Release
+            The release.
+        noisy : function, optional
+            Applies the mechanism; None to record the release first and draw later.
+
+        Returns
+        -------
+        (bool, array or None)
+            Whether the release was already recorded, and what was drawn for it.
+
+        Raises
+        ------
+        LimbeckError
+            If the release would exceed a budget, or if another one was recorded in its place.
         """
         with self._lock:
             with self._store.alone():
@@ -151,7 +190,7 @@ class LedgerStore:
         return known is not None, None if drawn is None or drawn.drawn is None else load(drawn.drawn)["drawn"]
 
     def _recorded(self, row: Release) -> Entry | None:
-        """This release, where it is recorded; or refuse another one at its place."""
+        """Entry of this release, or None; raise if another release was recorded in its place."""
         known = self._find("release", row)
         if known and known.body != _text(row):
             raise LimbeckError(f"{self._store.where}: {row.site} has released something else in this run before")
@@ -161,7 +200,7 @@ class LedgerStore:
         return self._store.find((kind, self.run, row.site, row.turn, row.number))
 
     def _allowed(self, row: Release) -> list[Entry]:
-        """A new release, after the budget that allows it where the ledger does not keep that yet; or refuse."""
+        """Entries for a new release, after its budget if the ledger does not keep it yet; raise beyond a budget."""
         what = f"{row.site}: {row.what}"
         if self.cap:
             own = self.releases(run=self.run)
@@ -181,31 +220,43 @@ class LedgerStore:
         return Entry(0, _now(), kind, self.run, row.site, row.turn, row.number, body, drawn)
 
     def close(self) -> None:
+        """Close the file."""
         self._store.close()
 
 
 @dataclass(frozen=True, slots=True)
 class SiteLedger:
-    """One site's part of a book."""
+    """Part of a ledger that belongs to one site in one run.
+
+    Parameters
+    ----------
+    store : LedgerStore
+        The ledger.
+    site : str
+        Name of the site.
+    """
 
     store: LedgerStore
     site: str
 
     @property
     def rows(self) -> list[Release]:
+        """Releases of this site in this run."""
         return self.store.releases(self.site, self.store.run)
 
     def write(self, row: Release) -> bool:
+        """Record a release, or raise. Return True if it was already recorded."""
         return self.store.record(row, None)[0]
 
     def draw(self, row: Release, noisy: Callable[[], Array]) -> Array:
+        """Record and return what the mechanism draws for a release; return the recorded draw if there is one."""
         _, drawn = self.store.record(row, noisy)
         assert drawn is not None
         return drawn
 
 
 def read_ledger(path: Path) -> list[tuple[str, str, Release]]:
-    """When, in which run, and what: every release in a ledger's file, which is verified."""
+    """Verify the file of a ledger, and return time, run and content of each release."""
     return read_contents(path)[0].rows
 
 

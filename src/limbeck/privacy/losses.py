@@ -1,7 +1,7 @@
 """Privacy losses: how much one query can reveal about a neighbour, in one of a few shapes.
 
-`Mechanism.loss` returns one of these. Accountants match the shapes, never the mechanisms, and refuse a shape that they
-have no theorem for.
+`Mechanism.loss` returns one of these. Accountants match the shapes, never the mechanisms. They reject a shape that
+their theorem does not cover.
 """
 
 import math
@@ -10,9 +10,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LaplaceShift:
-    """Laplace noise of scale 1 / gamma on counts, of which a neighbour changes `counts` by at most `change` each.
+    """Laplace noise on counts, some of which a neighbour shifts.
 
-    `discrete` noise is two-sided geometric, on whole numbers.
+    Parameters
+    ----------
+    gamma : float
+        Inverse noise scale.
+    change : int
+        Largest change of one count.
+    counts : int
+        Number of counts that a neighbour can change.
+    discrete : bool
+        Whether the noise is two-sided geometric, on whole numbers.
     """
 
     gamma: float
@@ -23,10 +32,24 @@ class LaplaceShift:
 
 @dataclass(frozen=True, slots=True)
 class Pure:
-    """(epsilon, 0)-differential privacy: `parts` values with independent noise, each of pure epsilon `each`.
+    """Pure differential privacy, (epsilon, 0): some values with independent noise, each with a pure epsilon.
 
-    `laplace`: every part is one number with continuous Laplace noise, which has a smaller Rényi divergence than
-    randomised response. `shift`: the answer is post-processing of noisy counts, whose loss distribution is known.
+    Parameters
+    ----------
+    each : float
+        Pure epsilon of one value.
+    parts : int
+        Number of values.
+    laplace : bool
+        Whether every value is one number with continuous Laplace noise. Its Rényi divergence is smaller than that of
+        randomized response, the worst case.
+    shift : LaplaceShift, optional
+        Set if the answer is post-processing of noisy counts, whose loss distribution is known.
+
+    Examples
+    --------
+    >>> Pure(0.25, parts=4).epsilon
+    1.0
     """
 
     each: float
@@ -36,19 +59,34 @@ class Pure:
 
     @property
     def epsilon(self) -> float:
+        """Pure epsilon of all values together."""
         return sum([self.each] * self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedRange:
-    """An exponential mechanism: all losses lie in an interval of this width, which is also its pure epsilon."""
+    """Bounded range, as of an exponential mechanism: all losses lie in one interval of a known width.
+
+    Parameters
+    ----------
+    epsilon : float
+        Width of the interval, which is also the pure epsilon (Durfee & Rogers 2019).
+    """
 
     epsilon: float
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianLoss:
-    """Gaussian noise: the squared ratio of L2 sensitivity to standard deviation, summed over all that is noised."""
+    """Gaussian noise.
+
+    Parameters
+    ----------
+    mu_squared : float
+        Squared ratio of L2 sensitivity to standard deviation, summed over all noisy values.
+    discrete : bool
+        Whether the noise is discrete. Theorems about continuous noise then do not apply.
+    """
 
     mu_squared: float
     discrete: bool = False
@@ -56,7 +94,15 @@ class GaussianLoss:
 
 @dataclass(frozen=True, slots=True)
 class Subsampled:
-    """A secret subset of the rows without noise: (epsilon, delta) of its own, whatever delta is named."""
+    """A secret random subset of the rows, without noise.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon at this delta.
+    delta : float
+        Delta of the subset itself. A smaller one cannot be chosen.
+    """
 
     epsilon: float
     delta: float
@@ -76,6 +122,24 @@ Loss = Pure | BoundedRange | GaussianLoss | Subsampled | NoLoss | Unbounded
 
 
 def mu_squared(sensitivity: float, sigma: float) -> float:
-    """The squared ratio of sensitivity to Gaussian noise; infinite where there is no noise."""
+    """Squared ratio of sensitivity to Gaussian noise.
+
+    Parameters
+    ----------
+    sensitivity : float
+        L2 sensitivity.
+    sigma : float
+        Standard deviation of the noise.
+
+    Returns
+    -------
+    float
+        (sensitivity / sigma)^2; infinite if sigma is 0.
+
+    Examples
+    --------
+    >>> mu_squared(1.0, 2.0), mu_squared(1.0, 0.0)
+    (0.25, inf)
+    """
     ratio = sensitivity / sigma if sigma else math.inf
     return ratio * ratio

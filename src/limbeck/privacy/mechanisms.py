@@ -1,8 +1,8 @@
-"""Mechanisms: what is done to a value before it leaves a site, and how much one query then reveals.
+"""Mechanisms: how a value is protected before it leaves a site, and the privacy loss of one query.
 
 A mechanism is a frozen dataclass whose fields are its parameters in the ledger. To add one, subclass `Mechanism` with a
-`name` of its own: the class registers itself, so that ledgers can be read and accountants can compose it. Counts are
-noised once per query, never again.
+`name` of its own. The class registers itself, so that ledgers can be read and accountants can compose it. Counts get
+noise once per query, never again.
 """
 
 import math
@@ -33,14 +33,38 @@ from limbeck.protocol.release import Noise, NoiseSource, Unit
 from limbeck.protocol.rows import UNANSWERED, Array
 from limbeck.tables import Above0, Positive, check_fields
 
-Gamma = Annotated[float, Range(gt=0)]  # infinite gamma, or sigma 0, is no noise at all: epsilon is then infinite
+Gamma = Annotated[float, Range(gt=0)]  # an infinite gamma, or a sigma of 0, adds no noise: epsilon is infinite
 Sigma = Annotated[float, Range(ge=0)]
 Share = Annotated[float, Range(gt=0, le=1)]
 
 
 def mechanism_from(name: str, parameters: dict[str, Any]) -> Mechanism:
+    """Mechanism of a ledger row.
+
+    Parameters
+    ----------
+    name : str
+        Name of the mechanism.
+    parameters : dict
+        Its fields.
+
+    Returns
+    -------
+    Mechanism
+        The mechanism.
+
+    Raises
+    ------
+    LimbeckError
+        If no mechanism has this name, or if it has other parameters.
+
+    Examples
+    --------
+    >>> mechanism_from("gumbel", {"gamma": 0.05})
+    Gumbel(gamma=0.05, unit='party', weight=1, adjacency='any')
+    """
     if name not in MECHANISMS:
-        raise LimbeckError(f"no accountant knows the mechanism {name!r}")
+        raise LimbeckError(f"unknown mechanism {name!r}; known: {', '.join(sorted(MECHANISMS))}")
     try:
         return MECHANISMS[name](**parameters)
     except TypeError as error:
@@ -48,7 +72,7 @@ def mechanism_from(name: str, parameters: dict[str, Any]) -> Mechanism:
 
 
 class _Unchanged(Mechanism):
-    """The value leaves as it is."""
+    """A mechanism that does not change the value."""
 
     __slots__ = ()
     noisy = False
@@ -61,7 +85,13 @@ class _Unchanged(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class PostProcessing(_Unchanged):
-    """Computed from public rows and from what this site has already released: nothing new is revealed."""
+    """No noise, because the value is computed from public rows and earlier releases of this site. Epsilon is 0.
+
+    Examples
+    --------
+    >>> PostProcessing().loss(DpEvent(PostProcessing(), queries=1))
+    NoLoss()
+    """
 
     name = "post-processing"
     sensitivity = 0.0
@@ -72,7 +102,17 @@ class PostProcessing(_Unchanged):
 
 @dataclass(frozen=True, slots=True)
 class Unprotected(_Unchanged):
-    """Nothing is added: epsilon is infinite towards whoever sees it, under every neighbour relation."""
+    """No noise: epsilon is infinite towards whoever sees the value, under every neighbour relation.
+
+    It takes no parameters.
+
+    Examples
+    --------
+    >>> Unprotected().protect([1, 2], NoiseSource("simulated", seed=0, purpose=("labels",)))
+    [1, 2]
+    >>> DpEvent(Unprotected(), queries=1).is_unprotected
+    True
+    """
 
     name = "unprotected"
     sensitivity = math.inf
@@ -82,7 +122,7 @@ class Unprotected(_Unchanged):
 
 
 class _Votes(Mechanism):
-    """Computed from votes. k rows are in at most k teachers of a partition, and each teacher changes its own vote."""
+    """Computed from votes. k rows are in at most k subsets of a partition, so they change at most k teachers' votes."""
 
     __slots__ = ()
 
@@ -99,7 +139,31 @@ class _Votes(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class Laplace(_Votes):
-    """Noisy max with Lap(1/gamma) on each count: the papers' mechanism. Pure: 2 s gamma per query."""
+    """Noisy max with Laplace noise on each vote count: the mechanism of the papers.
+
+    Parameters
+    ----------
+    gamma : float
+        Inverse noise scale: each count gets Lap(1 / gamma).
+    unit : {"party", "example"}
+        Who is protected.
+    weight : int
+        Number of counts that one voter adds to a class, s in FedKT.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+
+    Notes
+    -----
+    One query is (2 s gamma, 0)-differentially private for a replaced voter (FedKT, Theorem 1), because two counts
+    change by s. For an added or removed party one count changes, and epsilon is s gamma.
+
+    Examples
+    --------
+    >>> DpEvent(Laplace(gamma=0.05), queries=40).pure
+    0.1
+    >>> DpEvent(Laplace(gamma=0.05, weight=2), queries=40).pure
+    0.2
+    """
 
     gamma: Gamma
     unit: Unit = "party"
@@ -115,9 +179,9 @@ class Laplace(_Votes):
         return Pure(event.affected_counts * event.weight * self.gamma, shift=shift)
 
     def flips(self, margin: Array, noise: Noise = "simulated") -> Array:
-        """The tail of the difference of two Laplace variables (FedKT, Lemma 7).
+        """Tail of the difference of two Laplace variables (FedKT, Lemma 7).
 
-        Secure noise is two-sided geometric, on whole numbers, with random ties.
+        Secure noise is two-sided geometric, on whole numbers, and ties are broken at random.
         """
         if noise == "secure":
             tail = self._discrete_tail(np.abs(np.asarray(margin, np.float64)))
@@ -135,7 +199,16 @@ class Laplace(_Votes):
         return np.asarray(beyond + tie / 2)
 
     def log_q(self, votes: Array, noise: Noise = "simulated") -> Array:
-        """FedKT, Lemma 7 (PATE 2017, Lemma 4). It takes the plain gamma, because the gaps already contain s."""
+        """Union bound of FedKT, Lemma 7 (PATE 2017, Lemma 4).
+
+        q = sum over the other classes of (2 + gamma gap) / (4 exp(gamma gap)). It takes the plain gamma, not s gamma,
+        because the gaps already contain s.
+
+        Examples
+        --------
+        >>> float(np.exp(Laplace(0.1).log_q(np.array([[20, 5]])))[0].round(6))
+        0.195239
+        """
         if noise == "secure":
             raise UnknownEventError("the data-dependent bound is for continuous Laplace noise, not for discrete")
         gaps = self.gamma * _gaps(votes)
@@ -144,7 +217,29 @@ class Laplace(_Votes):
 
 @dataclass(frozen=True, slots=True)
 class Gumbel(_Votes):
-    """Noisy max with Gumbel(1/gamma) noise: the exponential mechanism, of bounded range 2 s gamma per query."""
+    """Noisy max with Gumbel noise on each vote count: the exponential mechanism.
+
+    Parameters
+    ----------
+    gamma : float
+        Inverse noise scale: each count gets Gumbel(1 / gamma).
+    unit : {"party", "example"}
+        Who is protected.
+    weight : int
+        Number of counts that one voter adds to a class, s in FedKT.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+
+    Notes
+    -----
+    One query has a bounded range of 2 s gamma for a replaced voter (Durfee & Rogers 2019), and of s gamma for an added
+    or removed party. At the same gamma it is about as accurate as Laplace noise, with a far smaller epsilon.
+
+    Examples
+    --------
+    >>> DpEvent(Gumbel(gamma=0.05), queries=40).loss
+    BoundedRange(epsilon=0.1)
+    """
 
     gamma: Gamma
     unit: Unit = "party"
@@ -159,18 +254,39 @@ class Gumbel(_Votes):
         return BoundedRange(event.affected_counts * event.weight * self.gamma)
 
     def flips(self, margin: Array, noise: Noise = "simulated") -> Array:
-        """The difference of two Gumbel variables is logistic; secure noise is exact."""
+        """Logistic distribution, which the difference of two Gumbel variables has. Secure noise is exact."""
         return np.asarray(special.expit(self.gamma * margin))
 
     def log_q(self, votes: Array, noise: Noise = "simulated") -> Array:
-        """The exponential mechanism's own probability."""
+        """Exact probability of the exponential mechanism, 1 - softmax(gamma votes) of the leading class."""
         others = special.logsumexp(-self.gamma * _gaps(votes), axis=1)
         return np.asarray(others - np.logaddexp(0, others))
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(_Votes):
-    """GNMax: noisy max with N(0, sigma^2) on each count (Papernot et al. 2018). The L2 sensitivity is sqrt(2) s."""
+    """Noisy max with Gaussian noise on each vote count: GNMax (Scalable PATE 2018).
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise on each count.
+    unit : {"party", "example"}
+        Who is protected.
+    weight : int
+        Number of counts that one voter adds to a class, s in FedKT.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+
+    Notes
+    -----
+    A replaced voter changes two counts by s, so the L2 sensitivity is sqrt(2) s.
+
+    Examples
+    --------
+    >>> round(Gaussian(sigma=40.0).sensitivity, 4)
+    1.4142
+    """
 
     sigma: Sigma
     unit: Unit = "party"
@@ -194,7 +310,7 @@ class Gaussian(_Votes):
         return np.asarray(special.ndtr(margin / (math.sqrt(2) * self.sigma)))
 
     def log_q(self, votes: Array, noise: Noise = "simulated") -> Array:
-        """Scalable PATE 2018, Proposition 7."""
+        """Union bound of Scalable PATE 2018, Proposition 7."""
         union = special.logsumexp(special.log_ndtr(-_gaps(votes) / (math.sqrt(2) * self.sigma)), axis=1)
         return np.asarray(np.minimum(union, math.log(1 - 1 / votes.shape[1])))
 
@@ -204,9 +320,32 @@ class Gaussian(_Votes):
 
 @dataclass(frozen=True, slots=True)
 class ConfidentGaussian(_Votes):
-    """Confident-GNMax: answer only where the largest count plus N(0, check^2) reaches the threshold.
+    """Noisy max with Gaussian noise, released only if the voters agree: Confident-GNMax (Scalable PATE 2018).
 
-    The check has sensitivity s, the answer sqrt(2) s. Both are paid for at every query, answered or not.
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise on each count.
+    check : float
+        Standard deviation of the noise on the largest count before it is compared with the threshold.
+    threshold : float
+        Votes that the leading class needs.
+    unit : {"party", "example"}
+        Who is protected.
+    weight : int
+        Number of counts that one voter adds to a class, s in FedKT.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+
+    Notes
+    -----
+    The check has sensitivity s, the answer sqrt(2) s. Every query costs both, whether it is answered or not.
+
+    Examples
+    --------
+    >>> mechanism = ConfidentGaussian(sigma=10.0, check=20.0, threshold=15.0)
+    >>> round(DpEvent(mechanism, queries=1).mu_squared, 6)
+    0.0225
     """
 
     sigma: Sigma
@@ -222,7 +361,7 @@ class ConfidentGaussian(_Votes):
         return math.sqrt(2) * self.weight
 
     def protect(self, votes: Array, source: NoiseSource) -> Array:
-        """Labels; UNANSWERED where the threshold is not reached."""
+        """Labels of shape (queries,); `UNANSWERED` where the threshold is not reached."""
         sampler = sampler_for(source)
         reached = sampler.gaussian(votes.max(axis=1), self.check) >= self.threshold
         labels = sampler.gaussian_max(votes, self.sigma)
@@ -241,10 +380,29 @@ class ConfidentGaussian(_Votes):
 
 @dataclass(frozen=True, slots=True)
 class NoisyMedian(_Votes):
-    """The median of the voters' numbers from 0 to 1, on a grid, by the exponential mechanism; NaN is no vote.
+    """Median of the voters' numbers from 0 to 1, on a grid, by the exponential mechanism. NaN is no vote.
 
-    The quality of a point is minus half the difference between the numbers of voters on either side of it. A replaced
-    voter changes it by at most one, an added one by half: of bounded range 2 gamma, or gamma.
+    Parameters
+    ----------
+    gamma : float
+        Inverse noise scale: a grid point is drawn with probability proportional to exp(gamma quality).
+    unit : {"party", "example"}
+        Who is protected.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+    points : int
+        Number of grid points between 0 and 1.
+
+    Notes
+    -----
+    The quality of a point is minus half the absolute difference between the numbers of voters below and above it. A
+    replaced voter changes it by at most 1, an added one by 1/2. The bounded range is 2 gamma, or gamma.
+
+    Examples
+    --------
+    >>> source = NoiseSource("simulated", seed=0, purpose=("prior",))
+    >>> NoisyMedian(gamma=20.0, points=9).protect(np.array([0.05, 0.45, 0.48, 0.55, 0.95]), source)
+    array([0.5])
     """
 
     gamma: Gamma
@@ -269,7 +427,7 @@ class _Scores(Mechanism):
     """Scores of C classes, clipped to [-bound, bound]; NaN counts as 0.
 
     One row can already change all scores by 2 bound, so more rows of a person change nothing. In a mean of many scores
-    a neighbour has only its own `share`.
+    a neighbour can change only its own `share`.
     """
 
     __slots__ = ()
@@ -284,13 +442,38 @@ class _Scores(Mechanism):
         return _rows_of(scores, self.classes)
 
     def _change(self, event: DpEvent, scale: float) -> float:
-        """How much one score can change; rounding to the grid of secure noise adds up to half a step on each side."""
+        """Largest change of one score. Rounding to the grid of secure noise adds up to half a step on each side."""
         return 2 * self.bound * self.share + event.grid_step(scale)
 
 
 @dataclass(frozen=True, slots=True)
 class ClippedGaussian(_Scores):
-    """Clipped scores with N(0, sigma^2) on each: one neighbour can change all C scores of a row."""
+    """Clipped scores with Gaussian noise on each.
+
+    Parameters
+    ----------
+    bound : float
+        Public bound B: scores are clipped to [-B, B].
+    sigma : float
+        Standard deviation of the noise on each score.
+    classes : int
+        Number of classes C, that is of scores per query.
+    unit : {"example", "party"}
+        Who is protected.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+    share : float
+        Share of one contributor in a mean, above 0 and at most 1.
+
+    Notes
+    -----
+    One neighbour can change all C scores of a query by 2 B share. The L2 sensitivity is 2 B share sqrt(C).
+
+    Examples
+    --------
+    >>> ClippedGaussian(bound=1.0, sigma=10.0, classes=4).sensitivity
+    4.0
+    """
 
     bound: Above0
     sigma: Sigma
@@ -313,9 +496,32 @@ class ClippedGaussian(_Scores):
 
 @dataclass(frozen=True, slots=True)
 class LaplaceLogits(_Scores):
-    """FedKD's Equation 2: clipped scores, or a mean of such, with Lap(1/gamma) on each.
+    """Clipped scores, or a mean of them, with Laplace noise on each (FedKD, Equation 2).
 
-    Pure: 2 bound share gamma for each of the C scores, at every query. At the paper's gamma that is no protection.
+    Parameters
+    ----------
+    bound : float
+        Public bound B: scores are clipped to [-B, B].
+    gamma : float
+        Inverse noise scale: each score gets Lap(1 / gamma).
+    classes : int
+        Number of classes C, that is of scores per query.
+    unit : {"example", "party"}
+        Who is protected.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+    share : float
+        Share of one contributor in a mean, above 0 and at most 1.
+
+    Notes
+    -----
+    Each of the C scores costs a pure epsilon of 2 B share gamma, at every query. At the paper's gamma this is no
+    protection: with gamma 1, B 10, C 10, 20 parties and 50 000 public rows, epsilon is 500 000 by basic composition.
+
+    Examples
+    --------
+    >>> DpEvent(LaplaceLogits(bound=10.0, gamma=1.0, classes=10, share=1 / 20), queries=50_000).pure
+    10.0
     """
 
     bound: Above0
@@ -340,9 +546,25 @@ class LaplaceLogits(_Scores):
 
 @dataclass(frozen=True, slots=True)
 class GaussianSum(Mechanism):
-    """A sum of vectors, one per contributor, with N(0, sigma^2) on each of its `size` numbers.
+    """Sum of vectors, one per contributor, with Gaussian noise on each number of the sum.
 
-    `l2_sensitivity` bounds the change when one contributor is replaced or removed.
+    Parameters
+    ----------
+    l2_sensitivity : float
+        Largest L2 norm of the change of the sum if one contributor is replaced, added or removed.
+    sigma : float
+        Standard deviation of the noise on each number.
+    size : int
+        Length of the sum.
+    unit : {"party", "example"}
+        Who is protected.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+
+    Examples
+    --------
+    >>> DpEvent(GaussianSum(l2_sensitivity=2.0, sigma=4.0, size=10), queries=1).mu_squared
+    0.25
     """
 
     l2_sensitivity: Above0
@@ -361,21 +583,40 @@ class GaussianSum(Mechanism):
 
     def asked(self, sums: Array, classes: int) -> int:
         if sums.size != self.size:
-            raise LimbeckError(f"a sum of {self.size} numbers was described, but there are {sums.size}")
+            raise LimbeckError(f"{self.name} is declared for a sum of {self.size} numbers, but there are {sums.size}")
         return 1
 
     def loss(self, event: DpEvent) -> Loss:
-        rounding = event.grid_step(self.sigma) * math.sqrt(self.size)  # a sum is rounded once
+        rounding = event.grid_step(self.sigma) * math.sqrt(self.size)  # each of two neighbouring sums is rounded once
         change = event.contributions * self.l2_sensitivity + rounding
         return GaussianLoss(mu_squared(change, self.sigma), event.is_discrete)
 
 
 @dataclass(frozen=True, slots=True)
 class LaplaceCounts(Mechanism):
-    """How many rows of each class a party has, with Lap(1/gamma) on each: a replaced row changes two counts by one."""
+    """Number of rows of each class of a party, with Laplace noise on each.
+
+    Parameters
+    ----------
+    gamma : float
+        Inverse noise scale: each count gets Lap(1 / gamma).
+    unit : {"example"}
+        Who is protected. A party is not: it can change every count by all its rows.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+
+    Notes
+    -----
+    A replaced row changes two counts by 1, so the pure epsilon is 2 gamma.
+
+    Examples
+    --------
+    >>> DpEvent(LaplaceCounts(gamma=0.5), queries=1).pure
+    1.0
+    """
 
     gamma: Gamma
-    unit: Literal["example"] = "example"  # a party can change every count by all its rows
+    unit: Literal["example"] = "example"
     adjacency: str = "any"
     name = "laplace-counts"
     sensitivity = 2.0
@@ -392,10 +633,36 @@ class LaplaceCounts(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class Subsample(Mechanism):
-    """Noise-free: one random subset of the private rows, `rows` of at least `of`, is all that is ever learned from.
+    """One random subset of the private rows, without noise: no other row is ever used (FedMD-NFDP).
 
-    Towards whoever could see the subset, delta is never below 1/n: a sampled row may be exposed completely. It limits
-    how many rows are exposed, not whether a sampled one is.
+    Parameters
+    ----------
+    rows : int
+        Number of rows that are drawn, k.
+    of : int
+        Least number of rows that they are drawn from, n.
+    replacement : bool
+        Whether a row can be drawn more than once.
+    unit : {"example", "party"}
+        Who is protected.
+    adjacency : {"replace", "add-remove", "any"}
+        Neighbour relation that the guarantee holds for.
+
+    Raises
+    ------
+    LimbeckError
+        If more rows than there are would be drawn without replacement.
+
+    Notes
+    -----
+    Delta is never below 1/n, because a sampled row may be exposed completely. The mechanism limits how many rows are
+    exposed, not whether a sampled row is exposed. `guarantee` has the formulas.
+
+    Examples
+    --------
+    >>> epsilon, delta = Subsample(rows=60, of=300).guarantee()
+    >>> round(epsilon, 4), round(delta, 4)
+    (0.1997, 0.1815)
     """
 
     rows: Positive
@@ -416,53 +683,96 @@ class Subsample(Mechanism):
         return rows[sampler_for(source).subset(len(rows), self.rows, self.replacement)]
 
     def asked(self, rows: Array, classes: int) -> int:
-        if len(rows) < self.of:  # of more rows each is drawn less often, so the guarantee holds
-            raise LimbeckError(f"a subsample of {self.of} rows was described, but there are {len(rows)}")
+        if len(rows) < self.of:  # with more rows each is drawn with a smaller probability, so the guarantee holds
+            raise LimbeckError(f"{self.name} is declared for at least {self.of} rows, but there are {len(rows)}")
         return 1
 
     def loss(self, event: DpEvent) -> Loss:
         return Subsampled(*self.guarantee(event.rows))
 
     def curve(self, epsilon: float, group: int = 1) -> float:
-        """The exact delta at an epsilon from 0, seen directly: removed rows were in the subset, or they were not.
+        """Exact delta at a given epsilon, towards an observer who sees the subset itself.
 
-        For replaced rows it is the probability that one of them was drawn, at every epsilon.
+        For replaced rows it is the probability that at least one of them was drawn, at every epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            Epsilon, from 0.
+        group : int
+            Number of rows of one person.
+
+        Returns
+        -------
+        float
+            Delta.
         """
         gained, delta = self.guarantee(group)
         return delta if self.adjacency == "replace" else max(delta, 1 - math.exp(epsilon - gained))
 
     def guarantee(self, group: int = 1) -> tuple[float, float]:
-        """(epsilon, delta) for the `group` rows of one person, added or removed (FedMD-NFDP, Theorems 1 and 2).
+        """Epsilon and delta for the rows of one person, added or removed (FedMD-NFDP, Theorems 1 and 2).
 
-        Let k of n rows be drawn, and g of them be one person's. A subset with a row of theirs has probability 0 without
-        that person, so delta is the probability of such a subset: 1 - (1 - g/n)^k with replacement,
-        1 - C(n-g, k) / C(n, k) without. All other subsets are equally likely, with and without the person. Where
-        g rows join n, each of them becomes less likely by the factor e^epsilon: ((n+g) / n)^k, or
-        C(n+g, k) / C(n, k). Where g rows leave n, it becomes more likely by 1 / (1 - delta). Delta covers that too:
-        1 - e^epsilon (1 - delta) <= delta.
+        Parameters
+        ----------
+        group : int
+            Number of rows of one person.
+
+        Returns
+        -------
+        (float, float)
+            Epsilon and delta.
+
+        Notes
+        -----
+        Let k of n rows be drawn, and let g of the n rows belong to one person. A subset with one of these g rows has
+        probability 0 without this person. Delta is the probability of such a subset: 1 - (1 - g/n)^k with replacement,
+        1 - C(n-g, k) / C(n, k) without. All other subsets are equally likely, with and without the person.
+
+        If g rows are added to n, each other subset becomes less likely by the factor e^epsilon, which is ((n+g) / n)^k
+        with replacement and C(n+g, k) / C(n, k) without. If g of n rows are removed, it becomes more likely by the
+        factor 1 / (1 - delta). Delta covers this case too: 1 - e^epsilon (1 - delta) <= delta.
         """
         if self.replacement:
             missed = self.rows * math.log1p(-group / self.of) if group < self.of else -math.inf
             return self.rows * math.log1p(group / self.of), -math.expm1(missed)
-        choices = self.of - np.arange(self.rows)  # rows to choose from at each draw
+        choices = self.of - np.arange(self.rows)  # rows that are left at each draw
         missed = float(np.log1p(-group / choices).sum()) if group <= self.of - self.rows else -math.inf
         return float(np.log1p(group / choices).sum()), -math.expm1(missed)
 
 
 def clipped(scores: Array, bound: float) -> Array:
-    """Scores in [-bound, bound]; NaN counts as 0."""
+    """Clip scores to [-bound, bound]; NaN becomes 0.
+
+    Parameters
+    ----------
+    scores : array
+        Scores of any shape.
+    bound : float
+        Largest absolute score.
+
+    Returns
+    -------
+    array of the same shape
+        Finite scores.
+
+    Examples
+    --------
+    >>> clipped(np.array([-3.0, 0.5, np.nan, np.inf]), 1.0)
+    array([-1. ,  0.5,  0. ,  1. ])
+    """
     numbers = np.nan_to_num(scores, nan=0.0, posinf=bound, neginf=-bound)
     return np.asarray(np.clip(numbers, -bound, bound))
 
 
 def _rows_of(counts: Array, classes: int) -> int:
-    """A row per query, a column per class."""
+    """Number of queries of an array with one row per query and one column per class."""
     if counts.ndim != 2 or counts.shape[1] != classes:
-        raise LimbeckError(f"{classes} columns of counts are noised, not {counts.shape}")
+        raise LimbeckError(f"a value needs one row per query and {classes} columns, not the shape {counts.shape}")
     return len(counts)
 
 
 def _gaps(votes: Array) -> Array:
-    """By how much the leading class leads each other one."""
+    """Lead of the leading class over each other class, of shape (queries, classes - 1)."""
     ordered = np.sort(votes, axis=1)
     return np.asarray(ordered[:, -1:] - ordered[:, :-1])

@@ -1,4 +1,4 @@
-"""`limbeck privacy epsilon`: the epsilon of a mechanism, by every accountant that has a theorem for it."""
+"""Epsilon of a mechanism without a run, by every accountant that has a theorem: `limbeck privacy epsilon`."""
 
 import math
 from dataclasses import dataclass
@@ -25,7 +25,47 @@ NAMES = ("laplace", "gumbel", "gaussian", "confident-gaussian", *SCORES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountingQuery:
-    """A mechanism, the number of queries, and what is known of the votes."""
+    """Question for the accountants: a mechanism, the number of queries, and what is known about the votes.
+
+    Parameters
+    ----------
+    mechanism : str
+        Name of the mechanism.
+    gamma : float, optional
+        Inverse noise scale of Laplace or Gumbel noise.
+    sigma : float, optional
+        Standard deviation of Gaussian noise.
+    check : float, optional
+        Of `confident-gaussian`: standard deviation of the noise of its check.
+    threshold : float, optional
+        Of `confident-gaussian`: votes that the leading class needs.
+    bound : float, optional
+        Of mechanisms for scores: public bound of a score.
+    share : float
+        Of mechanisms for scores: share of one contributor in a mean.
+    queries : int, optional
+        Number of queries; may be left out if there are `votes`.
+    partitions : int
+        Number of partitions s: a party's weight, or how often an example is queried.
+    unit : {"party", "example"}
+        Who is protected.
+    adjacency : {"replace", "add-remove"}
+        Neighbour relation.
+    classes : int, optional
+        Number of classes.
+    voters : int, optional
+        Number of voters.
+    votes : Path, optional
+        NPY file with vote counts of shape (queries, classes), for data-dependent figures.
+    orders : int
+        Largest order of the moments accountant.
+    delta : float
+        Delta.
+    noise : {"simulated", "secure"}
+        Continuous or discrete noise.
+    rows_per_person : int
+        Largest number of rows of one person in a party, for the unit `example`.
+    """
 
     mechanism: str
     gamma: float | None = None
@@ -55,7 +95,21 @@ class AccountingQuery:
 
 @dataclass(frozen=True, slots=True)
 class AccountingResult:
-    """The answer: by the chosen accountant, and by all that apply."""
+    """Epsilon by the chosen accountant, and by all that apply.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon by the chosen accountant.
+    delta : float
+        Delta.
+    accountant : str
+        Name of the chosen accountant.
+    data_dependent : bool
+        Whether epsilon depends on the votes, and is therefore as private as they are.
+    all : dict of str to float
+        Epsilon by accountant; with votes, `moments` and `rdp` are data-dependent here.
+    """
 
     epsilon: float
     delta: float
@@ -65,7 +119,31 @@ class AccountingResult:
 
 
 def account(query: AccountingQuery, accountant: str = BEST) -> AccountingResult:
-    """`best` is the smallest data-independent epsilon; with votes, moments and rdp are data-dependent."""
+    """Compute the epsilon of a mechanism.
+
+    Parameters
+    ----------
+    query : AccountingQuery
+        The mechanism and its queries.
+    accountant : str
+        Name of an accountant, or `best` for the smallest data-independent epsilon.
+
+    Returns
+    -------
+    AccountingResult
+        The epsilon, and that of every accountant that applies.
+
+    Raises
+    ------
+    LimbeckError
+        If the query is incomplete or contradictory, or if the accountant does not cover it.
+
+    Examples
+    --------
+    >>> found = account(AccountingQuery(mechanism="gaussian", sigma=40.0, queries=1000))
+    >>> round(found.epsilon, 4), found.accountant
+    (4.9833, 'gaussian')
+    """
     votes = None if query.votes is None else _read_votes(query.votes)
     event = _event(query, votes)
     votes = None if votes is None else np.tile(votes, (_repeated(query), 1))
@@ -82,7 +160,7 @@ def account(query: AccountingQuery, accountant: str = BEST) -> AccountingResult:
 def _event(query: AccountingQuery, votes: Array | None) -> DpEvent:
     queries = query.queries if votes is None else len(votes)
     if queries is None:
-        raise LimbeckError("say how many --queries")
+        raise LimbeckError("the number of queries is missing: give --queries or --votes")
     if query.queries not in (None, queries):
         raise LimbeckError(f"{query.queries} queries, but {query.votes} has {queries} rows of votes")
     if votes is not None and query.classes not in (None, votes.shape[1]):
@@ -92,7 +170,7 @@ def _event(query: AccountingQuery, votes: Array | None) -> DpEvent:
 
 
 def _repeated(query: AccountingQuery) -> int:
-    """How often an example is asked about: once in each partition; votes count as if all partitions voted alike."""
+    """Times that a query concerns an example: once per partition. Given votes count as those of every partition."""
     return query.partitions if query.unit == "example" else 1
 
 

@@ -1,8 +1,8 @@
-"""Where noise comes from: seeded for simulations, the operating system's generator for real runs.
+"""Samplers of noise: seeded for simulations, from the operating system's generator for real runs.
 
-NumPy's floating-point noise leaks through its low bits when noisy numbers are published, so a real run uses whole
-numbers with discrete noise (Laplace, Gaussian) or exact comparisons (Gumbel), all from OpenDP. Accountants know which:
-figures for continuous noise are no theorems for discrete noise.
+NumPy's floating-point noise leaks through its low bits when noisy numbers are published. A real run therefore uses
+whole numbers with discrete noise (Laplace, Gaussian) or exact comparisons (Gumbel), all from OpenDP. Accountants
+distinguish the two: a theorem about continuous noise does not hold for discrete noise.
 """
 
 import math
@@ -18,78 +18,125 @@ from limbeck.protocol.release import Noise, NoiseSource
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
 
-MAX_STEPS = 2**62  # of values on it, so that noise fits beside them; larger ones are clipped, never refused
-GRID_STEPS = 2**20  # at least so many steps of the grid of noisy real numbers are in one standard deviation
+MAX_STEPS = 2**62  # largest value in grid steps, so that the noisy value fits into 64 bits; larger ones are clipped
+GRID_STEPS = 2**20  # least number of grid steps in one noise scale
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """Continuous noise from a seeded stream: the same seed, the same noise. Never for real rows."""
+    """Sampler of continuous noise from a seeded stream: the same seed gives the same noise. Not for real rows.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        The stream.
+    """
 
     rng: np.random.Generator
     noise: ClassVar[Noise] = "simulated"
 
     def laplace_max(self, votes: Array, scale: float) -> Array:
+        """Class with the largest count after Laplace noise, for each query."""
         return _leader(votes + self.rng.laplace(scale=scale, size=votes.shape))
 
     def gumbel_max(self, votes: Array, scale: float) -> Array:
+        """Class with the largest count after Gumbel noise, for each query."""
         return _leader(votes + self.rng.gumbel(scale=scale, size=votes.shape))
 
     def gaussian_max(self, votes: Array, sigma: float) -> Array:
+        """Class with the largest count after Gaussian noise, for each query."""
         return _leader(self.gaussian(votes, sigma))
 
     def gaussian(self, values: Array, sigma: float) -> Array:
+        """Values with Gaussian noise on each."""
         return np.asarray(values + self.rng.normal(scale=sigma, size=values.shape))
 
     def laplace(self, values: Array, scale: float) -> Array:
+        """Values with Laplace noise on each."""
         return np.asarray(values + self.rng.laplace(scale=scale, size=values.shape))
 
     def subset(self, size: int, count: int, replacement: bool) -> Array:
+        """`count` random positions from 0 to `size` - 1."""
         return self.rng.choice(size, count, replace=replacement)
 
 
 @dataclass(frozen=True, slots=True)
 class Secure:
-    """Exact noise from the operating system's generator; nothing of it is ever written down."""
+    """Sampler of exact noise from the operating system's generator. The noise itself is never recorded."""
 
     noise: ClassVar[Noise] = "secure"
 
     def laplace_max(self, votes: Array, scale: float) -> Array:
-        """Two-sided geometric noise on whole counts; ties at random."""
+        """Class with the largest count after two-sided geometric noise, for each query. Ties are broken at random."""
         return _leader_at_random(_discrete("laplace", _whole(votes), scale))
 
     def gumbel_max(self, votes: Array, scale: float) -> Array:
-        """Exact continuous Gumbel noise, compared bit by bit as far as it takes."""
+        """Class with the largest count after continuous Gumbel noise, for each query, by exact comparison."""
         dp = _opendp()
         space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int)
         choose = dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale)
         return np.array([choose(counts) for counts in _whole(votes).tolist()], np.int64)
 
     def gaussian_max(self, votes: Array, sigma: float) -> Array:
-        """Discrete Gaussian noise on whole counts; ties at random."""
+        """Class with the largest count after discrete Gaussian noise, for each query. Ties are broken at random."""
         return _leader_at_random(_discrete("gaussian", _whole(votes), sigma))
 
     def gaussian(self, values: Array, sigma: float) -> Array:
-        """Discrete Gaussian noise: on whole numbers as they are, on others in steps of a grid."""
+        """Values with discrete Gaussian noise: in whole numbers on integers, in steps of a grid on real numbers."""
         return _on_a_grid("gaussian", values, sigma)
 
     def laplace(self, values: Array, scale: float) -> Array:
-        """Two-sided geometric noise: on whole numbers as they are, on others in steps of a grid."""
+        """Values with two-sided geometric noise: in whole numbers on integers, in steps of a grid on real numbers."""
         return _on_a_grid("laplace", values, scale)
 
     def subset(self, size: int, count: int, replacement: bool) -> Array:
+        """`count` random positions from 0 to `size` - 1."""
         if replacement:
             return np.array([secrets.randbelow(size) for _ in range(count)], np.int64)
         return np.argsort(_random(size), kind="stable")[:count]
 
 
 def sampler_for(source: NoiseSource) -> Simulated | Secure:
-    """The sampler of one release; a simulated one depends on the seed and the purpose alone."""
+    """Sampler for one release.
+
+    Parameters
+    ----------
+    source : NoiseSource
+        The kind of noise. For simulated noise also the seed and the purpose, on which alone the noise depends.
+
+    Returns
+    -------
+    Simulated or Secure
+        Sampler with the methods `laplace`, `gaussian`, `laplace_max`, `gumbel_max`, `gaussian_max` and `subset`.
+        Methods ending in `_max` take counts of shape (queries, classes) and return classes of shape (queries,).
+
+    Examples
+    --------
+    >>> votes = np.array([[20, 5], [3, 22]])
+    >>> sampler_for(NoiseSource("simulated", seed=0, purpose=("labels",))).gumbel_max(votes, scale=2.0)
+    array([0, 1])
+    """
     return Secure() if source.noise == "secure" else Simulated(stream(source.seed, *source.purpose))
 
 
 def grid_of(scale: float) -> float:
-    """The step of the grid that noisy real numbers lie on: a power of two, so that nothing rounds."""
+    """Step of the grid that noisy real numbers lie on.
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise.
+
+    Returns
+    -------
+    float
+        A power of two, so that multiples of it are exact, of at most scale / 2^20.
+
+    Examples
+    --------
+    >>> grid_of(1.5) == grid_of(1.0) == 2.0**-20
+    True
+    """
     return float(2.0 ** math.floor(math.log2(scale)) / GRID_STEPS)
 
 
@@ -106,7 +153,7 @@ def _leader(noisy: Array) -> Array:
 
 
 def _leader_at_random(noisy: Array) -> Array:
-    """The largest of each row; among equals one at random, all alike likely."""
+    """Position of the largest value of each row. Among equal values each is equally likely."""
     leads = noisy == noisy.max(axis=1, keepdims=True)
     tie_breakers = _random(noisy.size).reshape(noisy.shape) >> np.uint64(1)
     return np.asarray(np.where(leads, tie_breakers.astype(np.int64), -1).argmax(axis=1))
@@ -120,7 +167,7 @@ def _whole(votes: Array) -> Array:
     whole = np.asarray(votes)
     if whole.dtype.kind not in "iub":
         if not np.array_equal(whole, np.rint(whole)):
-            raise LimbeckError("secure noise takes whole counts of votes")
+            raise LimbeckError("secure noise needs whole counts of votes, but some counts have fractions")
         whole = np.rint(whole).astype(np.int64)
     return whole
 

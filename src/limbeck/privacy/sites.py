@@ -1,4 +1,4 @@
-"""Whose rows releases are about, where a ledger holds more than one run."""
+"""Composition over the runs of a ledger: which releases concern the same party."""
 
 import json
 import re
@@ -13,21 +13,37 @@ NUMBERED = re.compile(r"party \d+")
 
 
 def check_site_names(names: Sequence[str]) -> None:
-    """Refuse names by which a ledger could not tell parties from one another, or from parties without a name."""
+    """Raise `LimbeckError` unless the names distinguish all parties, from each other and from unnamed ones.
+
+    Examples
+    --------
+    >>> check_site_names(["clinic", "lab"])
+    """
     for name in names:
         if not name.strip() or name == SERVER or NUMBERED.fullmatch(name):
-            raise LimbeckError(f'{name!r} cannot be the name of a party: not empty, not "server", not "party 1"')
+            raise LimbeckError(f'{name!r} cannot be the name of a party: it must not be empty, "server" or "party 1"')
         if list(names).count(name) > 1:
-            raise LimbeckError(f"two parties have the name {name!r}: a ledger knows parties by their names")
+            raise LimbeckError(f"two parties have the name {name!r}: give each party a name of its own")
 
 
 def over_runs(rows: Iterable[tuple[str, Release]]) -> list[Release]:
-    """The releases of several runs, each with its run's identifier, as they must be composed.
+    """Prepare the releases of several runs for composition.
 
-    Named parties are the same in every run, so their releases add up by name. A party that is known by its number alone
-    may be another one in the next run: what such parties released counts as about everybody, like what the server does.
-    Within one run no row is in two parties, so what one party released is not counted again for another that released
-    the same. Where there is one run only, nothing changes.
+    Parameters
+    ----------
+    rows : iterable of (str, Release)
+        Releases, each with the identifier of its run.
+
+    Returns
+    -------
+    list of Release
+        The releases to compose. Releases of unnamed parties are attributed to the server if there are several runs.
+
+    Notes
+    -----
+    A named party is the same in every run, so its releases add up by name. A party that has only a number may be
+    another one in the next run. Its releases therefore count for everybody, as those of the server do. Within one run
+    no row is in two parties, so equal lists of releases of several unnamed parties count once.
     """
     runs: dict[str, list[Release]] = {}
     for run, row in rows:
@@ -38,13 +54,13 @@ def over_runs(rows: Iterable[tuple[str, Release]]) -> list[Release]:
 
 
 def numbered_parties(rows: Iterable[tuple[str, Release]]) -> bool:
-    """Whether parties without a name took part in several runs, so that `over_runs` counts them as everybody."""
+    """Whether `over_runs` counts unnamed parties as everybody: there are several runs, and a party without a name."""
     known = list(rows)
     return len({run for run, _ in known}) > 1 and any(NUMBERED.fullmatch(row.site) for _, row in known)
 
 
 def _without_numbers(releases: Iterable[Release]) -> list[Release]:
-    """One run's releases: of the numbered parties the different lists, each as if it was the server's."""
+    """Releases of one run, with the different lists of releases of unnamed parties attributed to the server."""
     stored: list[Release] = []
     lists: dict[str, dict[str, Release]] = {}
     for row in releases:

@@ -1,4 +1,4 @@
-"""A ledger's file: an SQLite database to which entries are appended, one program at a time."""
+"""The file of a ledger: an SQLite database to which one program at a time appends entries."""
 
 import secrets
 import sqlite3
@@ -32,13 +32,24 @@ SAME = {
 }
 SCHEMA = "SELECT name, sql FROM sqlite_master"
 NEVER = "BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
-LOCK_TIMEOUT = 60.0  # seconds that a release waits for another program that writes to the same ledger
+LOCK_TIMEOUT = 60.0  # seconds to wait for another program that writes to the same ledger
 SECRET = 32  # bytes
 
 
 @dataclass(slots=True)
 class LedgerFile:
-    """A ledger's file, or its like in memory; `contents` are the entries that were verified so far."""
+    """The database of a ledger, in a file or in memory. `contents` are the entries that were verified so far.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The file; None for a database in memory.
+
+    Raises
+    ------
+    LimbeckError
+        If the file is not a ledger, cannot be used, or was changed.
+    """
 
     path: Path | None
     contents: Contents = field(init=False)
@@ -58,7 +69,7 @@ class LedgerFile:
             raise
 
     def _open(self) -> None:
-        """The tables and the head's file are on the disk before the first entry is written."""
+        """Write the tables and the file of the head to the disk before the first entry."""
         with self.alone("cannot be used as a ledger"):
             _make_tables(self._connection, self.where)
             _check_schema(self._connection, self.where)
@@ -69,14 +80,16 @@ class LedgerFile:
 
     @property
     def where(self) -> str:
+        """Name of the ledger in messages."""
         return str(self.path or "the ledger")
 
     def execute(self, statement: str, *values: Any) -> list[Any]:
+        """Run one SQL statement and return its rows."""
         found: list[Any] = self._connection.execute(statement, values).fetchall()
         return found
 
     def catch_up(self) -> Contents:
-        """Verify what other programs have appended; what was verified before must be as it was."""
+        """Verify the entries that other programs have appended; raise if an entry that was verified before changed."""
         with self._database_errors("cannot be read"):
             number, digest = self.contents.head
             if number and self.execute("SELECT digest FROM entries WHERE id = ?", number) != [(digest,)]:
@@ -95,7 +108,7 @@ class LedgerFile:
         raise AssertionError
 
     def find(self, position: Position) -> Entry | None:
-        """The entry at a place, with what was drawn; it must be as it was verified."""
+        """Entry at a position, with what was drawn; None if there is none. Raise if it changed after verification."""
         number = self.contents.positions.get(position)
         if number is None:
             return None
@@ -106,7 +119,7 @@ class LedgerFile:
         raise missing(self.where, number)
 
     def append(self, new: Sequence[Entry]) -> None:
-        """Chain new entries to the last one and write them."""
+        """Chain new entries to the last one, and write them."""
         last, digest = self.contents.head
         for number, entry in enumerate(new, last + 1):
             numbered = replace(entry, id=number)
@@ -118,14 +131,14 @@ class LedgerFile:
             raise LimbeckError(f"{self.where} does not take entry {last}; restore the ledger from a copy")
 
     def keep_head(self) -> None:
-        """Write the head to its own file, after the commit; while others wait, so that it never goes back."""
+        """Write the head to its own file, after the commit. Other programs wait, so that the head never goes back."""
         if self.path is None:
             return
         with self.alone():
             write_head(self.path, self.catch_up().head)
 
     def _check_stored_head(self) -> None:
-        """The ledger must contain the head that is kept beside it; after a kill it may have entries beyond that."""
+        """Raise unless the ledger contains the head that is kept beside it. After a crash it may have more entries."""
         if self.path is None:
             return
         stored, head = read_head(self.path), self.contents.head
@@ -140,7 +153,7 @@ class LedgerFile:
             write_head(self.path, head)
 
     def secret(self) -> bytes:
-        """Random bytes in a file beside the ledger that only its owner may read."""
+        """Random bytes in a file beside the ledger, which only its owner can read."""
         if self.path is None:
             return secrets.token_bytes(SECRET)
         path = secret_file(self.path)
@@ -158,7 +171,7 @@ class LedgerFile:
 
     @contextmanager
     def alone(self, problem: str = "cannot be written to") -> Iterator[None]:
-        """One transaction: from the look at what is spent to the commit nobody else spends; other programs wait."""
+        """Context of one transaction: other programs wait, so that nobody else spends between check and commit."""
         with self._database_errors(problem):
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -171,27 +184,51 @@ class LedgerFile:
 
     @contextmanager
     def _database_errors(self, what: str) -> Iterator[None]:
-        """One line instead of SQLite's own error."""
+        """Context that turns errors of SQLite into `LimbeckError`."""
         try:
             yield
         except sqlite3.Error as error:
             raise LimbeckError(f"{self.where} {what}: {error}") from error
 
     def close(self) -> None:
+        """Close the database."""
         self._connection.close()
 
 
 def secret_file(ledger: Path) -> Path:
+    """Path of the file beside a ledger that keeps its secret."""
     return ledger.with_name(f"{ledger.name}.secret")
 
 
 def files_of(ledger: Path) -> list[Path]:
-    """A ledger's file and those that belong to it."""
+    """Paths of a ledger and of the files that belong to it.
+
+    Examples
+    --------
+    >>> [path.name for path in files_of(Path("ledger.sqlite"))]
+    ['ledger.sqlite', 'ledger.sqlite.head', 'ledger.sqlite.secret', 'ledger.sqlite-journal']
+    """
     return [ledger, head_file(ledger), secret_file(ledger), ledger.with_name(f"{ledger.name}-journal")]
 
 
 def read_contents(path: Path) -> tuple[Contents, bool]:
-    """The verified contents of a ledger's file, and whether the head was kept beside it; nothing is written."""
+    """Verify the file of a ledger without writing anything.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    (Contents, bool)
+        The verified entries, and whether the head was kept beside the file.
+
+    Raises
+    ------
+    LimbeckError
+        If the file is not a ledger, or was changed.
+    """
     stored = read_head(path)
     try:
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rw")) as connection:
@@ -216,11 +253,11 @@ def _connect(target: str | Path) -> sqlite3.Connection:
 
 
 def _tables(connection: sqlite3.Connection, where: str) -> set[str]:
-    """The tables of a file, or what to do with one of the earlier format."""
+    """Names of the tables of a file; raise for a ledger of an earlier format."""
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if "releases" in names:
         raise LimbeckError(
-            f"{where} is a ledger of an earlier format: keep it as evidence, and begin a new ledger with a budget of "
+            f"{where} is a ledger of an earlier format: keep it as evidence, and start a new ledger whose budget is "
             "what is left"
         )
     return names
@@ -240,7 +277,7 @@ def _make_tables(connection: sqlite3.Connection, where: str) -> None:
 
 
 def _check_schema(connection: sqlite3.Connection, where: str) -> None:
-    """Refuse tables, triggers and views that are not a ledger's own: they could keep entries from being written."""
+    """Raise if there are tables, triggers or views that are not a ledger's own: they could suppress new entries."""
     with closing(sqlite3.connect(":memory:")) as usual:
         _make_tables(usual, where)
         own = set(usual.execute(SCHEMA))
@@ -257,7 +294,7 @@ def _verified(connection: sqlite3.Connection, where: str) -> Contents:
 
 
 def _check_no_others(connection: sqlite3.Connection, where: str) -> None:
-    """Refuse entries with numbers below 1, which the chain does not reach."""
+    """Raise if there are entries with numbers below 1, which the chain does not cover."""
     for (number,) in connection.execute("SELECT id FROM entries WHERE id < 1 ORDER BY id"):
         raise LimbeckError(f"{where}: entry {number} was inserted; restore the ledger from a copy")
 

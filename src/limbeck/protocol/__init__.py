@@ -1,1 +1,1 @@
-"""What may be said, and by whom."""
+"""What algorithms, sites and engines share: messages, disclosures, releases and rows."""

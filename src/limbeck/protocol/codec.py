@@ -1,4 +1,4 @@
-"""The wire: a message becomes safetensors, compressed with zstd when that helps, and back. Never pickle."""
+"""Messages as bytes: safetensors, compressed with Zstandard where that helps. Nothing is pickled."""
 
 import json
 from collections.abc import Mapping
@@ -24,14 +24,42 @@ UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What every message says of itself: its place in the run and the public rows it speaks of."""
+    """What every message has beside its content.
+
+    Parameters
+    ----------
+    turn : int
+        Number of the request in the run, from 0.
+    public : str
+        Content hash of the public rows.
+    """
 
     turn: int
     public: str
 
 
 def encode(message: Message, header: Header) -> bytes:
-    """The bytes of a message, the same for equal messages on every machine."""
+    """Encode a message; equal messages have equal bytes on every machine.
+
+    Parameters
+    ----------
+    message : Message
+        A frozen dataclass of arrays, bytes, scalars, and tuples of arrays or bytes.
+    header : Header
+        Its turn and public rows.
+
+    Returns
+    -------
+    bytes
+        Safetensors, or the same compressed if that is shorter.
+
+    Examples
+    --------
+    >>> from limbeck.protocol.messages import InstallModel
+    >>> data = encode(InstallModel(b"ONNX"), Header(turn=2, public="00ff"))
+    >>> decode(data)
+    (InstallModel(model=b'ONNX'), Header(turn=2, public='00ff'))
+    """
     tensors: dict[str, Array] = {}
     scalars: dict[str, Any] = {}
     for field in fields(message):  # type: ignore[arg-type]
@@ -50,13 +78,31 @@ def encode(message: Message, header: Header) -> bytes:
 
 
 def decode(data: bytes, max_bytes: int = MAX_MESSAGE_BYTES) -> tuple[Message, Header]:
-    """The message and its header, or a LimbeckError when the bytes are not a message that we know, or too many."""
+    """Decode a message and its header.
+
+    Parameters
+    ----------
+    data : bytes
+        What `encode` returned.
+    max_bytes : int
+        Largest size of a compressed message after decompression, in bytes.
+
+    Returns
+    -------
+    tuple of Message and Header
+        The message, whose values are not checked yet, and its header.
+
+    Raises
+    ------
+    LimbeckError
+        If the bytes are not a message of a known kind, or too large after decompression.
+    """
     try:
         raw = _decompress(data, max_bytes)
         about = _about(raw)
         kind = Message.kinds.get(about["kind"])
         if kind is None or not is_dataclass(kind):
-            raise LimbeckError(f"a message of unknown kind {about['kind']!r}")
+            raise LimbeckError(f"unknown kind of message {about['kind']!r}")
         tensors, hints = load(raw), get_type_hints(kind)
         values = {each.name: _value(hints[each.name], each.name, tensors, about["scalars"]) for each in fields(kind)}
         return kind(**values), Header(int(about["turn"]), str(about["public"]))
@@ -65,13 +111,42 @@ def decode(data: bytes, max_bytes: int = MAX_MESSAGE_BYTES) -> tuple[Message, He
 
 
 def pack_memory(memory: Mapping[str, Array | bytes]) -> bytes:
-    """What a site remembers, as bytes that `unpack_memory` reads; the names of byte strings are kept apart."""
+    """Encode a site's memory as safetensors.
+
+    Parameters
+    ----------
+    memory : mapping of str to array or bytes
+        Values by name.
+
+    Returns
+    -------
+    bytes
+        What `unpack_memory` reads.
+
+    Examples
+    --------
+    >>> memory = unpack_memory(pack_memory({"model": b"ONNX", "rows": np.array([3, 1])}))
+    >>> memory["model"], memory["rows"]
+    (b'ONNX', array([3, 1]))
+    """
     texts = sorted(name for name, value in memory.items() if isinstance(value, bytes))
     tensors = {name: _tensor(value) for name, value in memory.items()}
     return save(tensors, {"limbeck": json.dumps({"bytes": texts})})
 
 
 def unpack_memory(data: bytes) -> dict[str, Array | bytes]:
+    """Decode the memory that `pack_memory` encoded.
+
+    Parameters
+    ----------
+    data : bytes
+        What `pack_memory` returned.
+
+    Returns
+    -------
+    dict of str to array or bytes
+        Values by name.
+    """
     texts = set(_about(data)["bytes"])
     return {name: value.tobytes() if name in texts else value for name, value in load(data).items()}
 
@@ -102,5 +177,5 @@ def _decompress(data: bytes, max_bytes: int) -> bytes:
     if data[:4] != ZSTD_MAGIC:
         return data
     if zstandard.get_frame_parameters(data).content_size > max_bytes:
-        raise ValueError(f"it unpacks to more than {max_bytes} bytes")
+        raise ValueError(f"larger than {max_bytes} bytes after decompression")
     return zstandard.ZstdDecompressor().decompress(data)

@@ -1,4 +1,4 @@
-"""Who is asked, and what comes back."""
+"""The parties as the server sees them, and their replies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,23 @@ R = TypeVar("R", bound=Reply)
 
 @dataclass(frozen=True, slots=True)
 class Replies(Generic[R]):
-    """Valid replies in party order, whatever order they came in.
+    """The valid replies to one request; iteration is in party order.
 
-    `missing` names all parties without a valid reply; `rejected` says what was wrong with the replies of some of them.
+    Parameters
+    ----------
+    by_party : mapping of int to Reply
+        Replies by party number.
+    missing : tuple of int
+        All parties without a valid reply.
+    rejected : mapping of int to str
+        For each missing party that sent an invalid reply, what was wrong with it.
+
+    Examples
+    --------
+    >>> from limbeck.protocol.messages import Acknowledgement
+    >>> replies = Replies({2: Acknowledgement(), 0: Acknowledgement()}, missing=(1,))
+    >>> replies.parties, len(replies)
+    ([0, 2], 2)
     """
 
     by_party: Mapping[int, R]
@@ -29,11 +43,27 @@ class Replies(Generic[R]):
 
     @property
     def parties(self) -> list[int]:
-        """Who replied, in order."""
+        """Numbers of the parties with a valid reply, in order."""
         return sorted(self.by_party)
 
     def at_least(self, fewest: int) -> "Replies[R]":
-        """These replies, or an error when too few parties replied to go on."""
+        """Return these replies, or raise if too few parties replied.
+
+        Parameters
+        ----------
+        fewest : int
+            Smallest number of valid replies.
+
+        Returns
+        -------
+        Replies
+            The same object.
+
+        Raises
+        ------
+        LimbeckError
+            If there are fewer; the message names the missing parties and the reasons.
+        """
         if len(self) < fewest:
             asked, silent = len(self) + len(self.missing), [p for p in self.missing if p not in self.rejected]
             reasons = [f"silent: {', '.join(map(str, silent))}"] if silent else []
@@ -45,10 +75,39 @@ class Replies(Generic[R]):
 
 
 class Parties(Protocol):
-    """The one effect that an algorithm has."""
+    """The parties of a run; asking them is the only effect of an algorithm.
+
+    Engines implement this protocol. A test of an algorithm can implement it too.
+
+    Examples
+    --------
+    >>> from limbeck.protocol.messages import Acknowledgement, InstallModel
+    >>> class OneSilent:
+    ...     everyone = (0, 1)
+    ...
+    ...     def ask(self, request, of=None):
+    ...         return Replies({0: Acknowledgement()}, missing=(1,))
+    >>> parties: Parties = OneSilent()
+    >>> parties.ask(InstallModel(b"ONNX")).missing
+    (1,)
+    """
 
     @property
-    def everyone(self) -> Sequence[int]: ...
+    def everyone(self) -> Sequence[int]:
+        """Numbers of all parties."""
 
     def ask(self, request: Request[R], of: Sequence[int] | None = None) -> Replies[R]:
-        """Ask everyone, or some."""
+        """Send a request to parties, and wait for their replies.
+
+        Parameters
+        ----------
+        request : Request
+            The request. If it is private, `Site.disclose` must have returned it.
+        of : sequence of int, optional
+            Numbers of the parties that are asked; all parties without it.
+
+        Returns
+        -------
+        Replies
+            The valid replies, and the parties without one.
+        """

@@ -1,4 +1,4 @@
-"""A recipe: how a network is trained, whatever its architecture."""
+"""Recipes: how a network of any architecture is trained."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -15,25 +15,72 @@ Augmentation = Literal["none", "flip", "crop", "crop-flip", "crop-flip-cutout"]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Epochs, batches, optimizer and loss.
+    """How a network is trained: epochs, batches, optimizer and loss.
 
-    Targets are class numbers for `cross-entropy`, class probabilities, times what a row weighs, for
-    `soft-cross-entropy`, logits for `kl` (at the temperature), `mse` and `mae`. With `patience` a share `held_out` of
-    the rows is not trained on; training stops after so many epochs without a lower loss on them and keeps the weights
-    of the best epoch. `augmentation` moves images by up to four pixels (`crop`), mirrors them (`flip`) or greys a
-    square half as wide as they are (`cutout`), anew at every step. `proximal` holds the weights near those that
-    training starts from (FedProx).
+    Parameters
+    ----------
+    epochs : int
+        Number of epochs; the largest number with `patience`.
+    batch : int
+        Rows in a batch.
+    optimizer : {"adam", "sgd"}
+        Optimizer.
+    learning_rate : float
+        Learning rate, at the start.
+    final_learning_rate : float
+        Learning rate at the end of a cosine schedule.
+    schedule : {"constant", "cosine"}
+        How the learning rate changes.
+    momentum : float
+        Momentum of `sgd`.
+    weight_decay : float
+        Weight decay of the optimizer.
+    proximal : float
+        The mu of FedProx: the loss gets mu/2 times the squared distance to the weights at the start.
+    loss : {"cross-entropy", "soft-cross-entropy", "kl", "mse", "mae"}
+        Loss. It decides what the targets are, see Notes.
+    temperature : float
+        Temperature of `kl`.
+    patience : int or None
+        Number of epochs without a lower loss on the held-out rows after which training stops. The weights of the best
+        epoch are kept. None for all epochs.
+    held_out : float
+        Share of the rows that `patience` holds out.
+    augmentation : {"none", "flip", "crop", "crop-flip", "crop-flip-cutout"}
+        How images change at every step: mirrored (`flip`), moved by up to four pixels (`crop`), with a gray square of
+        half their width (`cutout`).
+
+    Raises
+    ------
+    LimbeckError
+        If a value has a wrong type or is out of range; the message names the parameter.
+
+    Notes
+    -----
+    The targets are class numbers for `cross-entropy`. For `soft-cross-entropy` they are class probabilities times the
+    weight of the row, and for `kl`, `mse` and `mae` they are logits.
+
+    Examples
+    --------
+    >>> from limbeck import Recipe
+    >>> recipe = Recipe(epochs=20, optimizer="sgd", learning_rate=0.01, schedule="cosine")
+    >>> recipe.batch
+    32
+    >>> Recipe(epochs=0)
+    Traceback (most recent call last):
+        ...
+    limbeck.errors.LimbeckError: epochs = 0: Input should be greater than or equal to 1
     """
 
     epochs: Positive = 10
     batch: Positive = 32
     optimizer: Optimizer = "adam"
     learning_rate: Above0 = 1e-3
-    final_learning_rate: NotNegative = 0.0  # where the cosine ends
+    final_learning_rate: NotNegative = 0.0
     schedule: Schedule = "constant"
-    momentum: NotNegative = 0.9  # of sgd
+    momentum: NotNegative = 0.9
     weight_decay: NotNegative = 0.0
-    proximal: NotNegative = 0.0  # mu
+    proximal: NotNegative = 0.0
     loss: Loss = "cross-entropy"
     temperature: Above0 = 1.0
     patience: Positive | None = None

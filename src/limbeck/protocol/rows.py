@@ -1,4 +1,4 @@
-"""Rows: what is learned from, and the public ones that every site knows by their content."""
+"""Labelled rows, and public rows with the content hash by which all sites know them."""
 
 import hashlib
 import math
@@ -9,12 +9,26 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-UNANSWERED = -1  # the label of a public row that nobody has labelled, or of a query without an answer
+UNANSWERED = -1  # label of a public row without a label, or of a query without an answer
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Labelled rows: `x` is float32 [rows, ...], `y` holds class numbers 0..C-1."""
+    """Labelled rows.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        Values, in float32.
+    y : array of shape (rows,)
+        Class numbers from 0.
+
+    Examples
+    --------
+    >>> rows = Rows(np.zeros((3, 2), np.float32), np.array([0, 1, 1]))
+    >>> len(rows), rows[np.array([2, 0])].y.tolist()
+    (3, [1, 0])
+    """
 
     x: Array
     y: Array
@@ -28,7 +42,15 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class PublicRows:
-    """Rows that every site holds; `y` is there only for an algorithm that declares it needs the labels."""
+    """Public rows, which every site has; `hash` is their content hash.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        Values, in float32.
+    y : array of shape (rows,) or None
+        Class numbers, for algorithms that need public labels.
+    """
 
     x: Array
     y: Array | None = None
@@ -42,12 +64,46 @@ class PublicRows:
 
 
 def flat(x: Array) -> Array:
-    """Each row as one line of values; also when there are no rows."""
+    """Flatten each row to one dimension.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        Rows of any shape, for example images; there may be none.
+
+    Returns
+    -------
+    array of shape (rows, values)
+        The same values.
+
+    Examples
+    --------
+    >>> flat(np.zeros((5, 8, 8))).shape
+    (5, 64)
+    >>> flat(np.zeros((0, 8, 8))).shape
+    (0, 64)
+    """
     return x.reshape(len(x), math.prod(x.shape[1:]))
 
 
 def content_hash(x: Array) -> str:
-    """SHA-256 over shape, type and values: equal exactly when the rows are."""
+    """Hash shape, type and values of an array with SHA-256.
+
+    Parameters
+    ----------
+    x : array
+        Rows.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits; equal for equal arrays.
+
+    Examples
+    --------
+    >>> content_hash(np.zeros(3)) == content_hash(np.zeros(3, np.float32))
+    False
+    """
     digest = hashlib.sha256(f"{x.dtype.str}{x.shape}".encode())
     digest.update(np.ascontiguousarray(x).data)
     return digest.hexdigest()

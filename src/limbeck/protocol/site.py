@@ -1,4 +1,4 @@
-"""Where an algorithm's halves run: the server is a site, a party is a silo."""
+"""Sites, where an algorithm runs: the server, and a silo for each party."""
 
 import hmac
 import json
@@ -19,16 +19,66 @@ from limbeck.protocol.streams import stream
 
 T = TypeVar("T")
 V = TypeVar("V")
-DISCLOSED = "disclosed"  # in a site's memory: how often each thing has left
+DISCLOSED = "disclosed"  # key in a site's memory: how often each value has left
 
 
 @dataclass(slots=True, kw_only=True)
 class Site:
-    """The server's place: public rows, a kind of model, and two ways to act, `train` and `disclose`.
+    """The server's side of a run: public rows, a model, and two ways to act, `train` and `disclose`.
 
-    `parties` take part, as was agreed. `private_level`: the algorithm protects something. `secret` are random bytes of
-    this site's own, which with the identifier of the `run` decide how rows are cut; without them the seed decides, as
-    in simulations.
+    Parameters
+    ----------
+    public : PublicRows
+        The public rows.
+    classes : int
+        Number of classes.
+    model : Model
+        The model of this site, not fitted.
+    seed : int
+        Seed of the run.
+    trainer : Trainer
+        How jobs run.
+    ledger : Ledger
+        The releases of this site.
+    noise : {"simulated", "secure"}
+        Where noise comes from: the seed, or the operating system.
+    parties : int
+        Number of parties of the run.
+    private_level : bool
+        Whether the algorithm protects something. Failed trainings at a party are then replaced by substitutes.
+    secret : bytes or None
+        Random bytes that only this site knows. With `run` they decide how rows are cut into subsets. None in
+        simulations, where the seed decides.
+    run : str
+        Identifier of the run.
+    turn : int
+        Number of the request that is answered, from 0.
+    progress : bytes or None
+        Weights of the server's network between two rounds, for learning curves.
+    memory : dict of str to array or bytes
+        What the site remembers between requests, also when its process ends.
+    declare : callable
+        The algorithm's `disclosures`.
+    predicted : dict
+        Predictions of packed models that are already computed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from limbeck.models.jobs import FitAndVote
+    >>> from limbeck.models.named import model_from
+    >>> from limbeck.models.pool import PoolTrainer
+    >>> from limbeck.privacy.mechanisms import Unprotected
+    >>> x, y = np.array([[0.0], [1.0], [2.0], [3.0]], np.float32), np.array([0, 0, 1, 1])
+    >>> site = Site(
+    ...     public=PublicRows(x), classes=2, model=model_from({"name": "naive-bayes"}), seed=0, trainer=PoolTrainer(1),
+    ...     declare=lambda run: [Disclosure("server", "labels", Unprotected(), "public", run.public)],
+    ... )
+    >>> [labels] = site.train([FitAndVote(site.model, x, y, site.public.x)])
+    >>> site.disclose("labels", labels).tolist()
+    [0, 0, 1, 1]
+    >>> site.ledger.rows[0].observer
+    'public'
     """
 
     public: PublicRows
@@ -43,10 +93,10 @@ class Site:
     secret: bytes | None = None
     run: str = ""
     turn: int = 0
-    progress: bytes | None = None  # weights of the server's network as they stand between rounds, for learning curves
+    progress: bytes | None = None
     memory: dict[str, Array | bytes] = field(default_factory=dict)
     declare: Declare = lambda run: ()
-    predicted: dict[tuple[bytes, int], tuple[Array, Array]] = field(default_factory=dict)  # by packed models, kept
+    predicted: dict[tuple[bytes, int], tuple[Array, Array]] = field(default_factory=dict)
     rng: np.random.Generator = field(init=False)
     _declared: dict[str, Disclosure] | None = field(default=None, init=False)
     _released: list[Message] = field(default_factory=list, init=False)
@@ -58,27 +108,48 @@ class Site:
 
     @property
     def name(self) -> str:
+        """Name of the site in messages and in the ledger: "server", or for example "party 3"."""
         return "server"
 
     @property
     def origin(self) -> Origin:
+        """Which disclosures this site may release: those of the server, or those of a party."""
         return "server" if self.name == "server" else "party"
 
     @property
     def facts(self) -> Facts:
-        """What everybody knows of the run."""
+        """Public facts of the run; in a simulation also the row count of the party."""
         return Facts(len(self.public), self.classes, self.parties, self.noise)
 
     def begin(self, turn: int) -> None:
-        """Start answering request number `turn`: randomness depends on the seed, the site and the turn alone."""
+        """Start to answer request number `turn`: randomness depends on the seed, the site and the turn alone."""
         self.turn, self._trained, self._releases = turn, 0, 0
         self.rng = stream(self.seed, *self._stream_key, turn)
         self._released = []
 
     def train(self, jobs: Sequence[Job[T]]) -> list[T]:
-        """The only way to train: results in the order of the jobs.
+        """Train: run jobs, and return their results. There is no other way to train.
 
-        A job's seed depends on its place in this call alone, so that what two runs have in common is common work.
+        Parameters
+        ----------
+        jobs : sequence of Job
+            The jobs. Those of one call run together.
+
+        Returns
+        -------
+        list
+            The results, in the order of the jobs. At a party and a private level, a failed or invalid result is
+            replaced by the job's substitute.
+
+        Raises
+        ------
+        LimbeckError
+            If a job fails, except at a party and a private level.
+
+        Notes
+        -----
+        The seed of a job depends on the run's seed, the site, the turn, the call and the job's position in it. Two runs
+        with equal jobs can therefore share their results.
         """
         return self._fit(jobs, self._seeds(len(jobs)))
 
@@ -94,27 +165,57 @@ class Site:
             raise LimbeckError(f"{self.name}: {error}") from error
 
     def silo(self, rows: Rows) -> "Silo":
-        """One party that holds these rows, here at the server: a federation of one.
+        """Make a silo with these rows at the server, as a federation of one party.
 
-        It discloses what is declared for the server; its randomness is that of party 0.
+        It releases what is declared for the server. Its randomness is that of party 0.
+
+        Parameters
+        ----------
+        rows : Rows
+            Labelled rows that the server has.
+
+        Returns
+        -------
+        Silo
+            The silo; it has the server's model, trainer and ledger.
         """
         shared = ("public", "classes", "model", "seed", "trainer", "ledger", "noise", "private_level", "secret", "run")
         own: dict[str, Any] = {name: getattr(self, name) for name in shared}
         return Silo(**own, declare=lambda run: self.declare(self.facts), party=0, private=rows, title=self.name)
 
     def disclose(self, what: str, value: V) -> V:
-        """The only way out: record the declared disclosure `what`, and return what its mechanism makes of the value.
+        """Release a value: write the ledger row, apply the declared mechanism, and return its result.
 
-        The row is in the ledger before anything may leave. Asked again after a crash, noise is not drawn again.
+        There is no other way out of a site. The row is written before the value can leave. After a crash, noise that
+        was recorded is not drawn again.
+
+        Parameters
+        ----------
+        what : str
+            Name of a disclosure that the algorithm declares for this site.
+        value : object
+            The unprotected value.
+
+        Returns
+        -------
+        object
+            The protected value. A message that is returned may leave the site; its arrays are read-only.
+
+        Raises
+        ------
+        LimbeckError
+            If the value is not declared, has left as often as declared, or answers another number of queries.
         """
         if what not in self._declarations:
             raise LimbeckError(f"{self.name}: {what} was about to leave, but the algorithm does not declare it")
         declared, times = self._declarations[what], self._times(what)
         mechanism = declared.mechanism
         if times >= declared.times:
-            raise LimbeckError(f"{self.name}: {what} is declared to leave {declared.times} times, not more")
+            raise LimbeckError(f"{self.name}: {what} is declared to leave {declared.times} times, not more often")
         if mechanism.noisy and (asked := mechanism.asked(value, self.classes)) != declared.queries:
-            raise LimbeckError(f"{self.name}: {what} is declared for {declared.queries} queries, not for {asked}")
+            raise LimbeckError(
+                f"{self.name}: {what} is declared for {declared.queries} queries, but the value answers {asked}"
+            )
         row = self._row(declared, times)
         source = NoiseSource(self.noise, self.seed, (*self._stream_key, self.turn, "noise", self._releases))
         self._releases += 1
@@ -126,7 +227,7 @@ class Site:
         if isinstance(protected, Message):
             for part in fields(protected):  # type: ignore[arg-type]
                 if isinstance(array := getattr(protected, part.name), np.ndarray):
-                    array.setflags(write=False)  # what was recorded cannot be changed afterwards
+                    array.setflags(write=False)  # a released value must not change after it was recorded
             self._released.append(protected)
         return cast(V, protected)
 
@@ -137,14 +238,16 @@ class Site:
         return self._declared
 
     def _row(self, declared: Disclosure, times: int) -> Release:
-        """The row of a disclosure's next release: one that was announced, or recorded before a crash, or a new one."""
+        """The row of a disclosure's next release: an announced one, one from before a crash, or a new one."""
         if not self.private_level:
             return declared.row(self.name, self.turn, self._releases, self.facts)
         known = [row for row in self.ledger.rows if row.what == declared.what]
-        if times >= len(known) or _is_secret(declared, self.noise):  # a secret draw cannot be repeated: it is paid anew
+        if times >= len(known) or _is_secret(declared, self.noise):  # a secret draw is not recorded: it costs again
             return declared.row(self.name, self.turn, self._next_number, self.facts)
         if known[times] != (row := declared.row(self.name, known[times].turn, known[times].number, self.facts)):
-            raise LimbeckError(f"{row.site} has released something else in this run before")
+            raise LimbeckError(
+                f"{row.site}: the ledger has another release of {declared.what} in this run; start a new run"
+            )
         return row
 
     @property
@@ -152,7 +255,7 @@ class Site:
         return 1 + max((row.number for row in self.ledger.rows if row.turn == self.turn), default=-1)
 
     def _times(self, what: str) -> int:
-        """How often something has left this site in this run."""
+        """How often a value has left this site in this run."""
         return int(json.loads(bytes(self.memory.get(DISCLOSED, b"{}"))).get(what, 0))
 
     def _count(self, what: str, times: int) -> None:
@@ -160,7 +263,13 @@ class Site:
         self.memory[DISCLOSED] = json.dumps({**known, what: times}, sort_keys=True).encode()
 
     def check_released(self, message: Message) -> None:
-        """Raise if a message that derives from private rows was not disclosed."""
+        """Raise LimbeckError if a private message was not returned by `disclose` in this turn.
+
+        Parameters
+        ----------
+        message : Message
+            A request or reply that is about to leave.
+        """
         if is_private(message) and not any(message is passed for passed in self._released):
             raise LimbeckError(f"{self.name}: {type(message).__name__} was about to leave without being disclosed")
 
@@ -170,13 +279,76 @@ class Site:
 
 
 def _is_secret(declared: Disclosure, noise: Noise) -> bool:
-    """Whether what is drawn is written down nowhere."""
+    """Whether the result of the mechanism is recorded nowhere."""
     return noise == "secure" and declared.mechanism.secret
 
 
 @dataclass(slots=True, kw_only=True)
 class Silo(Site):
-    """A party's place: its private rows, and a memory that survives its process."""
+    """A party's side of a run: a site with private rows.
+
+    Parameters
+    ----------
+    public : PublicRows
+        The public rows.
+    classes : int
+        Number of classes.
+    model : Model
+        The model of this site, not fitted.
+    seed : int
+        Seed of the run.
+    trainer : Trainer
+        How jobs run.
+    ledger : Ledger
+        The releases of this site.
+    noise : {"simulated", "secure"}
+        Where noise comes from: the seed, or the operating system.
+    parties : int
+        Number of parties of the run.
+    private_level : bool
+        Whether the algorithm protects something. Failed trainings at a party are then replaced by substitutes.
+    secret : bytes or None
+        Random bytes that only this site knows. With `run` they decide how rows are cut into subsets. None in
+        simulations, where the seed decides.
+    run : str
+        Identifier of the run.
+    turn : int
+        Number of the request that is answered, from 0.
+    progress : bytes or None
+        Weights of the server's network between two rounds, for learning curves.
+    memory : dict of str to array or bytes
+        What the site remembers between requests, also when its process ends.
+    declare : callable
+        The algorithm's `disclosures`.
+    predicted : dict
+        Predictions of packed models that are already computed.
+    party : int
+        Number of the party, from 0.
+    private : Rows
+        The private rows. They never leave the silo.
+    title : str or None
+        Name instead of "party" and the number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from limbeck.models.named import model_from
+    >>> from limbeck.models.pool import PoolTrainer
+    >>> from limbeck.privacy.mechanisms import Unprotected
+    >>> x, y = np.array([[0.0], [1.0], [2.0], [3.0]], np.float32), np.array([0, 0, 1, 1])
+    >>> silo = Silo(
+    ...     party=3, private=Rows(x, y), public=PublicRows(x), classes=2, model=model_from({"name": "naive-bayes"}),
+    ...     seed=0, trainer=PoolTrainer(1), declare=lambda run: [Disclosure("party", "rows", Unprotected(), "server")],
+    ... )
+    >>> silo.disclose("rows", len(silo.private))
+    4
+    >>> [(row.site, row.what) for row in silo.ledger.rows]
+    [('party 3', 'rows')]
+    >>> silo.disclose("labels", silo.private.y)
+    Traceback (most recent call last):
+        ...
+    limbeck.errors.LimbeckError: party 3: labels was about to leave, but the algorithm does not declare it
+    """
 
     party: int
     private: Rows
@@ -189,7 +361,6 @@ class Silo(Site):
 
     @property
     def facts(self) -> Facts:
-        """With the number of its rows in a simulation."""
         rows = len(self.private) if self.noise == "simulated" else None
         return Facts(len(self.public), self.classes, self.parties, self.noise, rows)
 
@@ -198,7 +369,6 @@ class Silo(Site):
         return ("party", self.party)
 
     def train(self, jobs: Sequence[Job[T]]) -> list[T]:
-        """As at the server; at a private level a job that fails gives its substitute, and nobody outside notices."""
         seeds = self._seeds(len(jobs))
         if not self.private_level:
             return self._fit(jobs, seeds)
@@ -207,7 +377,7 @@ class Silo(Site):
         return guarded_results(jobs, results, self.classes, seeds, self.name)
 
     def _announce(self) -> None:
-        """Write the rows of all that this party is to release, before it trains: a failure costs what success would."""
+        """Write the rows of all declared releases before training, so that a failure costs the same epsilon."""
         if self._is_announced:
             return
         for declared in self._declarations.values():
@@ -219,24 +389,51 @@ class Silo(Site):
         self._is_announced = True
 
     def hidden_bytes(self, purpose: str, count: int) -> bytes:
-        """Bytes that nobody outside can know, the same whenever this run asks; in simulations from the seed."""
+        """Return random bytes that nobody outside this site can know.
+
+        Parameters
+        ----------
+        purpose : str
+            Name of the use. With a secret, the same run and purpose give the same bytes.
+        count : int
+            Number of bytes.
+
+        Returns
+        -------
+        bytes
+            From the site's secret; in simulations from the seed.
+        """
         if self.secret is None:
             return self.rng.bytes(count)
         key = hmac.digest(self.secret, f"{self.run}\0{self.name}\0{purpose}".encode(), sha256)
         return shake_256(key).digest(count)
 
     def hidden_order(self, purpose: str, count: int) -> Array:
-        """A random order of so many rows, as hidden as `hidden_bytes`."""
+        """Return a random order of rows that nobody outside this site can know.
+
+        Parameters
+        ----------
+        purpose : str
+            Name of the use, as in `hidden_bytes`.
+        count : int
+            Number of rows.
+
+        Returns
+        -------
+        array of shape (count,)
+            Row numbers.
+        """
         if self.secret is None:
             return self.rng.permutation(count)
         return np.argsort(np.frombuffer(self.hidden_bytes(purpose, 8 * count), np.uint64), kind="stable")
 
     def install(self, model: bytes) -> Acknowledgement:
-        """Keep a fitted model as this party's own."""
+        """Keep a packed model (ONNX) as the result of this party, and return an acknowledgement."""
         self.memory["model"] = model
         return Acknowledgement()
 
     @property
     def installed(self) -> bytes | None:
+        """The installed model as ONNX; None before one is installed."""
         model = self.memory.get("model")
         return model if isinstance(model, bytes) else None

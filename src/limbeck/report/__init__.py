@@ -1,1 +1,1 @@
-"""What people see of a run."""
+"""Reports for people: tables, plots, predictions and the privacy statement."""

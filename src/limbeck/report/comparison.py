@@ -20,7 +20,20 @@ COLUMNS = ("accuracy %", "balanced %", "rounds", "up", "down", "seconds", "epsil
 
 
 def comparison(plan: ComparisonPlan, summaries: Sequence[Summary]) -> Group:
-    """For a terminal: mean ± deviation, the constant predictor, and below why cells have no result."""
+    """Return a comparison for a terminal, with the reasons for missing results below the table.
+
+    Parameters
+    ----------
+    plan : ComparisonPlan
+        What was compared.
+    summaries : sequence of Summary
+        Mean and standard deviation over the seeds, for each method and swept value.
+
+    Returns
+    -------
+    rich.console.Group
+        The table and its notes.
+    """
     headings, lines = _lines(plan, summaries)
     table = framed(_title(plan))
     for heading in headings:
@@ -36,7 +49,7 @@ def comparison(plan: ComparisonPlan, summaries: Sequence[Summary]) -> Group:
 
 
 def as_markdown(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
-    """A line that could not run has the reason in the cell of its accuracy."""
+    """Return a comparison as a Markdown table. A line without result has the reason in the column of its accuracy."""
     headings, lines = _lines(plan, summaries)
     for line, summary in zip(lines, summaries, strict=False):
         if summary.note:
@@ -46,7 +59,7 @@ def as_markdown(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
 
 
 def as_csv(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
-    """Plain numbers: shares, bytes, seconds; an infinite epsilon is `inf`."""
+    """Return a comparison as CSV with plain numbers: fractions, bytes, seconds. An infinite epsilon is `inf`."""
     spread = [f"{name}{end}" for name in CSV_FIGURES for end in ("", "_deviation")]
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
@@ -60,7 +73,7 @@ def as_csv(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
 
 
 def as_json(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
-    """One object: the seeds, and a line for each method and swept value."""
+    """Return a comparison as one JSON object: the seeds, and an entry for each method and swept value."""
     return json.dumps({"file": plan.file.name, "seeds": list(plan.seeds), "lines": list(map(_plain, summaries))})
 
 
@@ -71,14 +84,14 @@ def _plain(summary: Summary) -> dict[str, Any]:
 
 
 def _lines(plan: ComparisonPlan, summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
-    """Headings, and cells of text: one line a summary, then the constant predictor's."""
+    """Return the headings, and the lines as lists of text: one per summary, then the constant predictor."""
     headings = ["method", *(key.split(".")[-1] for key in plan.swept), *COLUMNS]
     lines = [[s.method, *map(_value, s.swept.values()), *_cells(s)] for s in summaries]
     return headings, lines + [line + [""] * (len(headings) - len(line)) for line in _constants(plan, summaries)]
 
 
 def _constants(plan: ComparisonPlan, summaries: Sequence[Summary]) -> list[list[str]]:
-    """One line where the constant predictor is the same for all swept values, else one for each."""
+    """Return one line if the constant predictor is the same for all swept values, otherwise one for each."""
     whole = [s for s in summaries if "constant" in s.figures and len(s.seeds) == len(plan.seeds)]
     lines = {repr(s.swept): (s.swept.values(), _shares(s.figures["constant"])) for s in whole}
     if len({text for _, text in lines.values()}) == 1:
@@ -101,7 +114,7 @@ def _cells(summary: Summary) -> list[str]:
 
 
 def _shares(figure: Spread | None) -> str:
-    """In percent."""
+    """Return mean and standard deviation in percent."""
     if figure is None:
         return "–"
     spread = "" if figure.deviation is None else f" ± {100 * figure.deviation:.1f}"
@@ -113,13 +126,13 @@ def _mean(figure: Spread | None, shown: Callable[[float], str]) -> str:
 
 
 def _epsilon(summary: Summary) -> str:
-    """Towards whoever sees most, and towards the public where that is less."""
+    """Return the largest epsilon over all observers, and that towards the public if it is smaller."""
     worst, public = _worst(summary, "∞"), _public(summary, "∞")
     return worst if public in (worst, "") else f"{worst}, public {public}"
 
 
 def _worst(summary: Summary, infinite: str) -> str:
-    """Towards whoever sees most; 0 when nobody sees anything."""
+    """Return the largest epsilon over all observers; 0 if nobody sees anything."""
     known = [value for value in summary.epsilon.values() if value is not None]
     return infinite if len(known) < len(summary.epsilon) else f"{max(known, default=0.0):.3g}"
 

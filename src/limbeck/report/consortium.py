@@ -9,7 +9,7 @@ MAX_EVENTS = 8
 
 
 def member_table(seen: Overview) -> Table:
-    """Every party: whether it is admitted, and there."""
+    """Table of the parties: whether each is admitted, and whether it is connected."""
     table = framed("parties", "number", "party", "admitted", "there")
     for member in seen.members:
         there = "the SuperLink does not answer"
@@ -20,7 +20,7 @@ def member_table(seen: Overview) -> Table:
 
 
 def run_tables(seen: Overview) -> list[tuple[Table, list[str]]]:
-    """Every run: its requests, who answered them and what was released; and lines on what went wrong."""
+    """Tables of the runs with their requests, answers and releases, each with lines about what went wrong."""
     tables = []
     for run in seen.runs:
         title = f"{run.name}: {'ended' if run.ended else 'not ended'}"

@@ -1,4 +1,4 @@
-"""Pictures: a run's learning curves; a comparison's accuracy against rounds, bytes and what was swept."""
+"""Plots: learning curves of a run, and the accuracy of a comparison against rounds, bytes, epsilon and swept values."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,16 +14,31 @@ from limbeck.experiments.record import RunRecord
 from limbeck.report.pictures import new_figure, save_figure
 
 SIZE = (7, 4.2)
-LONG = 40  # letters in a name
-DECADE = 10  # from which on bytes are drawn by their logarithm
+LONG = 40  # characters; with longer names the legend is below the plot
+DECADE = 10  # ratio of the largest to the smallest number of bytes from which the axis is logarithmic
 MAX_TICKS = 12
 MIN_POINTS = 2  # of a curve
-TICKS = (0, 50, 80, 90, 95, 98, 99, 100)  # percent; of curves that end close to each other and to 100
-MARGIN = 0.15  # of a picture's width, for where curves start and what they could reach
+TICKS = (0, 50, 80, 90, 95, 98, 99, 100)  # percent, denser near 100, where curves are close to each other
+MARGIN = 0.15  # share of the width on each side for the start of curves and their upper bounds
 
 
 def save_pictures(plan: ComparisonPlan, summaries: Sequence[Summary], stem: Path) -> list[Path]:
-    """PNG files whose names begin with `stem`: what it cost to reach which accuracy, and the swept values."""
+    """Save the plots of a comparison as PNG files.
+
+    Parameters
+    ----------
+    plan : ComparisonPlan
+        What was compared.
+    summaries : sequence of Summary
+        Results, for each method and swept value.
+    stem : Path
+        Start of the file names, to which for example `-rounds.png` is added.
+
+    Returns
+    -------
+    list of Path
+        The files; none without results.
+    """
     shown = [s for s in summaries if "accuracy" in s.figures]
     if not shown:
         return []
@@ -54,7 +69,7 @@ def _against(axes: Any, summaries: Sequence[Summary], cost: Sequence[str], label
 
 
 def _rounds(axes: Any, summaries: Sequence[Summary]) -> None:
-    """Accuracy round by round; a method without rounds is a point."""
+    """Plot the accuracy after each round. A method without rounds is a point."""
     for summary in summaries:
         last = summary.figures["rounds"].mean
         heights = [100 * accuracy for accuracy in summary.curve or [summary.figures["accuracy"].mean]]
@@ -66,7 +81,7 @@ def _rounds(axes: Any, summaries: Sequence[Summary]) -> None:
 
 
 def _by_errors(axes: Any) -> None:
-    """Points near 100 % count for more: the logarithm of the errors and of one percent, which keeps 100 in sight."""
+    """Scale the axis by the logarithm of the error plus one percent, which separates 99 % from 100 %."""
     axes.set_yscale("function", functions=(lambda a: -np.log(np.maximum(101 - a, 1e-9)), lambda s: 101 - np.exp(-s)))
     low, high = axes.get_ylim()
     axes.set_yticks(TICKS, [str(tick) for tick in TICKS])
@@ -74,7 +89,7 @@ def _by_errors(axes: Any) -> None:
 
 
 def _private(axes: Any, summaries: Sequence[Summary]) -> None:
-    """Accuracy against epsilon towards the public, a curve for each way of protecting; what has none is a line."""
+    """Plot accuracy against epsilon towards the public, one curve per method; without a guarantee a dashed line."""
     families: dict[str, list[Summary]] = {}
     for summary in summaries:
         families.setdefault(_family(summary), []).append(summary)
@@ -94,7 +109,7 @@ def _private(axes: Any, summaries: Sequence[Summary]) -> None:
 
 
 def _towards_public(summary: Summary) -> float:
-    """Epsilon towards whoever may see the model; 0 where there is no guarantee, or nothing public."""
+    """Return epsilon towards whoever sees the model; 0 if there is no guarantee, or if nothing is public."""
     if "public" not in summary.epsilon:
         return 0.0
     seen = [summary.epsilon["public"], summary.epsilon.get("parties", 0.0)]
@@ -102,7 +117,7 @@ def _towards_public(summary: Summary) -> float:
 
 
 def _family(summary: Summary) -> str:
-    """The method and what was swept, but for how much noise there is, which varies along a curve."""
+    """Return the method and the swept values, without the amount of noise, which varies along a curve."""
     parts = [part for part in split_outside(summary.method, ":") if not _is_noise(part.partition("=")[0])]
     named = {key: value for key, value in summary.swept.items() if not _is_noise(key)}
     return " ".join([":".join(parts), *(f"{key.split('.')[-1]}={value}" for key, value in named.items())])
@@ -113,7 +128,7 @@ def _is_noise(key: str) -> bool:
 
 
 def _swept(axes: Any, summaries: Sequence[Summary], key: str) -> None:
-    """A curve for each method and each combination of the other swept values."""
+    """Plot accuracy against a swept value, one curve for each method and combination of the other swept values."""
     curves: dict[str, list[Summary]] = {}
     for summary in summaries:
         others = {name: value for name, value in summary.swept.items() if name != key}
@@ -130,14 +145,14 @@ def _swept(axes: Any, summaries: Sequence[Summary], key: str) -> None:
 
 
 def _accuracies(axes: Any, positions: Sequence[Any], summaries: Sequence[Summary], name: str) -> None:
-    """A curve of accuracies and their deviations; a lone one is a point."""
+    """Plot a curve of accuracies with their deviations; a single accuracy is a point."""
     figures = [summary.figures["accuracy"] for summary in summaries]
     deviations = [100 * (f.deviation or 0) for f in figures]
     axes.errorbar(positions, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
 
 
 def _constant(axes: Any, summaries: Sequence[Summary]) -> None:
-    """What saying the commonest class every time scores, where it is the same for all."""
+    """Plot the accuracy of the constant predictor, if it is the same for all."""
     constants = {summary.figures["constant"].mean for summary in summaries if "constant" in summary.figures}
     if len(constants) == 1:
         axes.axhline(100 * constants.pop(), color="grey", linestyle=":", label="constant")
@@ -149,10 +164,20 @@ def _name(summary: Summary, swept: Any = None) -> str:
 
 
 def learning_curves(record: RunRecord) -> bytes | None:
-    """A PNG: each party's accuracy round by round, as FedMD draws it, or that of the network that all train.
+    """Plot the accuracy of each party after each round, as FedMD does, or that of the network that all parties train.
 
-    None where there is but one point. Dashed on the left is where a party's model started, dash-dotted on the right
-    what it would reach with all rows.
+    A dashed line on the left is the accuracy with which a party started, a dash-dotted line on the right the accuracy
+    of a model of all rows (`bounds`).
+
+    Parameters
+    ----------
+    record : RunRecord
+        The record of the run.
+
+    Returns
+    -------
+    bytes or None
+        A PNG file; None if there are fewer than two points.
     """
     if len(record.curve) < MIN_POINTS:
         return None
@@ -198,7 +223,7 @@ def _save(draw: Callable[[Any], None], file: Path | BytesIO) -> None:
 
 
 def _colors() -> list[Any]:
-    """Ten strong ones, then ten pale ones."""
+    """Return ten strong colors, then ten pale ones."""
     from matplotlib import colormaps
 
     pairs = colormaps["tab20"].colors  # type: ignore[attr-defined]
@@ -206,7 +231,7 @@ def _colors() -> list[Any]:
 
 
 def _explain(figure: Any, lines: list[Any], names: list[str]) -> None:
-    """The legend: beside the curves, or below them where names are long, for it takes its width from theirs."""
+    """Add the legend beside the curves, or below them if names are long."""
     if max(map(len, names), default=0) <= LONG:
         figure.legend(lines, names, loc="outside right center", frameon=False, fontsize="small")
         return

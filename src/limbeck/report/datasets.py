@@ -12,7 +12,7 @@ from limbeck.report.tables import percent
 
 
 def list_table(names: Sequence[str]) -> Table:
-    """A line a data set; one that cannot be used says why."""
+    """Table with one line per data set. A data set that cannot be loaded has the reason in its line."""
     table = Table(box=None, padding=(0, 2))
     for column in ("name", "rows", "test rows", "a row", "classes", "from"):
         table.add_column(column, justify="right" if "rows" in column else "left")
@@ -28,7 +28,7 @@ def list_table(names: Sequence[str]) -> Table:
 
 
 def show(data: DataSet) -> Group:
-    """What a data set holds: rows per class, in training and official test rows, and its groups."""
+    """Description of a data set: its training and official test rows by class, and its groups."""
     table = Table(box=None, padding=(0, 2))
     for column in ("class", "rows", "share", "test rows"):
         table.add_column(column, justify="left" if column == "class" else "right")

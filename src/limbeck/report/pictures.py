@@ -1,4 +1,4 @@
-"""Who holds what, as a picture: in the terminal, or as a PNG file."""
+"""Pictures of a split, in a terminal or as a PNG file, and figures of matplotlib."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -16,12 +16,46 @@ SHADES = " ░▒▓█"
 
 
 def class_counts(parties: Sequence[Rows], classes: int) -> Array:
-    """[parties, classes] rows."""
+    """Count the rows of each party and class.
+
+    Parameters
+    ----------
+    parties : sequence of Rows
+        The rows of each party.
+    classes : int
+        Number of classes.
+
+    Returns
+    -------
+    array of shape (parties, classes)
+        Numbers of rows.
+
+    Examples
+    --------
+    >>> class_counts([Rows(np.zeros((3, 1)), np.array([0, 1, 1])), Rows(np.zeros((1, 1)), np.array([2]))], 3)
+    array([[1, 2, 0],
+           [0, 0, 1]])
+    """
     return np.stack([np.bincount(rows.y, minlength=classes) for rows in parties])
 
 
 def split_table(counts: Array, names: Sequence[str], width: int = 80) -> Table:
-    """A row a party, a column a class: darker is more. The numbers stand beside the shades where there is room."""
+    """Table of a split with one line per party and one column per class, where darker means more rows.
+
+    Parameters
+    ----------
+    counts : array of shape (parties, classes)
+        Numbers of rows.
+    names : sequence of str
+        Names of the classes.
+    width : int
+        Width of the terminal in characters. If there is room, the numbers are printed beside the shades.
+
+    Returns
+    -------
+    rich.table.Table
+        The table.
+    """
     table = Table(box=None, padding=(0, 1), title="rows per party and class", title_justify="left")
     for heading in ("party", "rows"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -42,7 +76,7 @@ def split_table(counts: Array, names: Sequence[str], width: int = 80) -> Table:
 
 
 def save_split_picture(counts: Array, names: Sequence[str], path: Path) -> None:
-    """The same as a heat map in a PNG file."""
+    """Save the numbers of rows by party and class as a heat map in a PNG file."""
     parties, classes = counts.shape
     figure, axes = new_figure(2 + 0.4 * min(classes, 40), 1.5 + 0.3 * min(parties, 60))
     image = axes.imshow(counts, aspect="auto", cmap="Blues")
@@ -54,7 +88,7 @@ def save_split_picture(counts: Array, names: Sequence[str], path: Path) -> None:
 
 
 def new_figure(width: float, height: float) -> tuple[Any, Any]:
-    """A figure of that size in inches, and its axes."""
+    """Figure of matplotlib with a size in inches, and its axes."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -64,7 +98,7 @@ def new_figure(width: float, height: float) -> tuple[Any, Any]:
 
 
 def save_figure(figure: Any, file: Path | BytesIO, dpi: int = 120) -> None:
-    """As PNG."""
+    """Save a figure as PNG."""
     try:
         figure.savefig(file, dpi=dpi, format="png")
     except OSError as error:
@@ -76,5 +110,5 @@ def _cell(count: int, most: int) -> Text:
 
 
 def _shade(count: int, most: int) -> str:
-    """On a square-root scale, so that small holdings are seen beside large ones."""
+    """Shade on a square-root scale, so that small counts are visible beside large ones."""
     return SHADES[max(1, round((len(SHADES) - 1) * (count / most) ** 0.5))] if count else "·"

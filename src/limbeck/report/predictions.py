@@ -11,7 +11,22 @@ from limbeck.experiments.result import Classifier
 
 
 def write_predictions(model: Classifier, rows: Path, out: Path | None) -> None:
-    """One line a row: the class, then the probability of each class; a file appears whole or not at all."""
+    """Write predictions as CSV, to a file or to standard output. A file appears completely or not at all.
+
+    Parameters
+    ----------
+    model : Classifier
+        The model.
+    rows : Path
+        CSV file with the rows.
+    out : Path or None
+        File to write; None for standard output.
+
+    Raises
+    ------
+    LimbeckError
+        If the rows do not fit the model, or if the file cannot be written.
+    """
     text = predictions(model, rows)
     try:
         if out is None:
@@ -31,6 +46,7 @@ def write_predictions(model: Classifier, rows: Path, out: Path | None) -> None:
 
 
 def predictions(model: Classifier, rows: Path) -> str:
+    """Predictions as CSV: one line per row with the class and, if known, the probability of each class."""
     labels, scores = model.predict_both(rows)
     names = [f"p({name})" for name in model.classes_] if scores is not None else []
     text = io.StringIO()

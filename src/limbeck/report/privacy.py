@@ -15,7 +15,24 @@ FORM = ".4f"  # of an epsilon
 
 
 def epsilon_table(title: str, epsilons: Mapping[str, float], chosen: str, private: Sequence[str]) -> Table:
-    """Each applicable accountant; what depends on private votes is marked."""
+    """Table of epsilon by accountant. Figures that depend on private votes are marked.
+
+    Parameters
+    ----------
+    title : str
+        Title of the table.
+    epsilons : mapping of str to float
+        Epsilon by accountant.
+    chosen : str
+        Accountant that gets an arrow.
+    private : sequence of str
+        Accountants whose epsilon depends on the votes.
+
+    Returns
+    -------
+    rich.table.Table
+        The table, the smallest epsilon first.
+    """
     table = framed(title, "accountant", Column("epsilon", justify="right"), "")
     for name, epsilon in sorted(epsilons.items(), key=lambda item: item[1]):
         marks = ["←"] * (name == chosen) + ["depends on the votes: as private as they are"] * (name in private)
@@ -24,19 +41,20 @@ def epsilon_table(title: str, epsilons: Mapping[str, float], chosen: str, privat
 
 
 def ledger_table(rows: Sequence[tuple[str, str, Release]]) -> Table:
+    """Table of releases with time, run, site, mechanism and observer."""
     table = framed(f"{len(rows)} releases")
     for column in ("when", "run", "site", "what", "mechanism", "to", "queries", "noise"):
         table.add_column(column, justify="right" if column == "queries" else "left", overflow="fold")
     for at, run, row in rows:
         scale = next((f" {row.parameters[k]:.4g}" for k in ("gamma", "sigma") if k in row.parameters), "")
         noise = "" if row.mechanism in ("unprotected", "post-processing") else row.noise
-        named = run[:8] if set(run) <= set("0123456789abcdef") else run  # one without a name: how its number begins
+        named = run[:8] if set(run) <= set("0123456789abcdef") else run  # only the start of a random identifier
         table.add_row(at, named, row.site, row.what, row.mechanism + scale, row.observer, str(row.queries), noise)
     return table
 
 
 def ledger_lines(contents: Contents, anchored: bool, rows_per_person: int = 1) -> list[str]:
-    """Below the tables: the head, the budgets in force, and what could not be verified or attributed."""
+    """Lines to print below a ledger: its head, the budgets in force, and what could not be verified or attributed."""
     entries, digest = contents.head
     lines = [f"head: {entries} entries, the last {digest}" if entries else "head: no entries"]
     if not anchored:
@@ -51,6 +69,7 @@ def ledger_lines(contents: Contents, anchored: bool, rows_per_person: int = 1) -
 
 
 def figures_table(found: Sequence[PrivacyGuarantee], delta: float) -> Table:
+    """Table of epsilon by observer, unit of privacy and neighbour relation."""
     table = framed(f"epsilon at delta {delta:g}")
     people = any(figure.rows > 1 for figure in found)
     for column in ("towards", "unit", *["rows"] * people, "neighbours", "epsilon", "accountant"):

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, one quiet line when piped."""
+"""Progress of long work: a bar in a terminal, one line if the output is piped."""
 
 import time
 from collections.abc import Iterable
@@ -8,12 +8,22 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-LONG = 1.0  # seconds: of fifty rounds of short work one line is enough
+LONG = 1.0  # seconds from which repeated work gets a line each time
 
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """Passes results on as they come and shows how far the work is."""
+    """Pass results on as they arrive, and show the progress.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+        Where the progress is shown.
+    verb : str
+        What is done, for example `fitting`.
+    noun : str
+        What it is done to, in the singular.
+    """
 
     console: Console
     verb: str = "fitting"

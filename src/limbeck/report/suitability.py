@@ -1,4 +1,4 @@
-"""How well public rows suit private ones, in words and as a picture."""
+"""How suitable public rows are for the private rows, in words and as a picture."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ BAR = 40
 
 
 def suitability_report(fit: Suitability) -> Group:
-    """The assessment, what it rests on, and bars."""
+    """Return the assessment in words, with its figures as bars."""
     constant = f"{fit.constant_columns} of {fit.features}"
     return Group(
         f"{fit.assessment}. {EXPLANATIONS[fit.assessment]}",
@@ -29,7 +29,7 @@ def suitability_report(fit: Suitability) -> Group:
 
 
 def save_suitability_picture(fit: Suitability, path: Path) -> None:
-    """How far rows lie from the nearest public row, as a PNG file."""
+    """Save a histogram of the distances from each row to the nearest public row as a PNG file."""
     figure, axes = new_figure(7, 3.5)
     both = [fit.public_distances, fit.private_distances]
     axes.hist(both, bins=40, density=True, histtype="stepfilled", alpha=0.6, label=["public rows", "private rows"])

@@ -10,12 +10,12 @@ from rich.table import Column, Table
 from limbeck.experiments.record import RunRecord
 
 BYTE_UNITS = ("B", "kB", "MB", "GB")
-WITHHELD = "withheld"  # in the record of a real run; owner.json has it
+WITHHELD = "withheld"  # from the record of a real run; owner.json contains it
 MAX_REMARKS = 3
 
 
 def run_table(record: RunRecord) -> Table:
-    """One run: how good, against what, at what price."""
+    """Table of one run: accuracy, constant predictor, rounds, bytes, epsilon and seconds."""
     title = f"{record.algorithm}, {len(record.parties)} parties, seed {record.seed}"
     table = framed(title, "", Column(justify="right"))
     if record.metrics:
@@ -42,7 +42,7 @@ def run_table(record: RunRecord) -> Table:
 
 
 def party_table(record: RunRecord) -> Table:
-    """Each party: what it holds, what it learns with, and how good its own model is where it has one."""
+    """Table of the parties of a run: model, rows, classes, and the accuracy of their own models if they have any."""
     learned = len(record.curve) > 1 and "accuracy" in record.curve[0]
     heading = ("at the start", "accuracy") if learned else ("accuracy alone",)
     own = (*heading, *record.bounds) if any(party.metrics for party in record.parties) else ()
@@ -59,26 +59,26 @@ def party_table(record: RunRecord) -> Table:
 
 
 def _held(classes: Sequence[int]) -> str:
-    """How many classes a party has rows of."""
+    """Return the number of classes that a party has rows of."""
     return str(sum(count > 0 for count in classes))
 
 
 def _visible(record: RunRecord, value: Any, shown: Callable[[Any], str]) -> str:
-    """A value of a record as text, or that it is withheld or not there."""
+    """Return a value of a record as text, or that it is withheld or missing."""
     if value is None:
         return WITHHELD if record.real else "–"
     return shown(value)
 
 
 def _start(record: RunRecord, party_index: int) -> float | None:
-    """Where a party's curve begins."""
+    """Return the first accuracy of a party."""
     return next(
         (point["accuracy"][party_index] for point in record.curve if point["accuracy"][party_index] is not None), None
     )
 
 
 def comparison_table(records: Sequence[RunRecord]) -> Table:
-    """Several runs on the same rows, and the constant predictor that learning must beat."""
+    """Table of several runs on the same test rows, with the constant predictor in the last line."""
     numbers = ("accuracy", "balanced", "rounds", "up", "down", "epsilon", "seconds")
     columns = (Column(name, justify="right", no_wrap=True) for name in numbers)
     table = framed("on the same test rows", Column("method", no_wrap=True), *columns)
@@ -99,11 +99,24 @@ def comparison_table(records: Sequence[RunRecord]) -> Table:
 
 
 def percent(fraction: float | None) -> str:
+    """Return a fraction as a percentage.
+
+    Examples
+    --------
+    >>> percent(0.8341), percent(None)
+    ('83.4 %', '–')
+    """
     return "–" if fraction is None else f"{100 * fraction:.1f} %"
 
 
 def weight(count: float | None) -> str:
-    """Bytes as people read them."""
+    """Return a number of bytes with a unit.
+
+    Examples
+    --------
+    >>> weight(512), weight(1_300_000), weight(None)
+    ('512 B', '1.3 MB', 'withheld')
+    """
     if count is None:
         return WITHHELD
     for unit in BYTE_UNITS:
@@ -114,7 +127,7 @@ def weight(count: float | None) -> str:
 
 
 def _epsilons(record: RunRecord) -> str:
-    """Who sees what, in one cell, and what the finite figures are about."""
+    """Return epsilon towards each observer, and what the finite figures hold for, in one string."""
     text = ", ".join(f"{number(epsilon)} to {observer}" for observer, epsilon in record.epsilon.items()) or "0"
     about = next((f for f in record.privacy if 0 < f["epsilon"] < math.inf), None)
     if about is None:
@@ -126,10 +139,18 @@ def _epsilons(record: RunRecord) -> str:
 
 
 def number(epsilon: float, form: str = ".3g") -> str:
+    """Return an epsilon as text.
+
+    Examples
+    --------
+    >>> number(1.9142), number(float("inf"))
+    ('1.91', '∞')
+    """
     return "∞" if math.isinf(epsilon) else f"{epsilon:{form}}"
 
 
 def framed(title: str, *headings: str | Column) -> Table:
+    """Return an empty table with a title and a line below the headings."""
     return Table(
         *headings,
         title=title,

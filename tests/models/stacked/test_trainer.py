@@ -309,7 +309,7 @@ def test_the_right_job_is_blamed() -> None:
     with pytest.raises(FitError, match="cannot fit small_network to 40 rows: training diverged") as failure:
         trainer.run([*fits(sizes=(60, 70)), *fits(wild, (40,))], 10, [0, 1, 2])
     assert failure.value.index == 2
-    with pytest.raises(FitError, match="'kl' wants a target per class") as failure:
+    with pytest.raises(FitError, match="'kl' needs a target for each class") as failure:
         trainer.run([*fits(), Fit(MODEL, X, Y, Recipe(loss="kl"))], 10, range(5))
     assert failure.value.index == 4
     bad = Fit(model_from({"name": "python:factories:small_tree", "depth": -1}), X, Y)
@@ -345,7 +345,7 @@ from pathlib import Path
 import numpy as np
 from limbeck.data.sets import load
 from limbeck.models.named import model_from
-from limbeck.models.device import Place
+from limbeck.models.device import Device
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.trainer import StackedTrainer
@@ -355,7 +355,7 @@ digits = load("digits")
 model = model_from({"name": "torch-mlp", "dropout": 0.2, "recipe": {"epochs": int(sys.argv[2]), "batch": 8, "patience": 40}})
 jobs = [Fit(model, digits.x[i : i + n], digits.y[i : i + n]) for i, n in enumerate((100, 250, 170))]
 kept = Checkpoints(Path(sys.argv[1]), every=0.2)
-trainer = StackedTrainer(Place(), SequentialTrainer(), checkpoints=kept)
+trainer = StackedTrainer(Device(), SequentialTrainer(), checkpoints=kept)
 models = trainer.run(jobs, 10, [0, 1, 2])
 print(trainer.stacks[0]["seconds"]["train"])
 Path(sys.argv[3]).write_bytes(b"".join(models))
@@ -448,14 +448,14 @@ def test_a_checkpoint_of_other_code_is_not_taken(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("folder", ["a-file", "a-file/below"])
 def test_checkpoints_that_can_have_no_folder_are_refused_before_anyone_trains(tmp_path: Path, folder: str) -> None:
     (tmp_path / "a-file").write_text("mine")
-    with pytest.raises(LimbeckError, match=r"training.checkpoint: .* cannot be a folder, for .*a-file is a file"):
+    with pytest.raises(LimbeckError, match=r"training.checkpoint: .* cannot be a folder, because .*a-file is a file"):
         Checkpoints(tmp_path / folder)
     assert (tmp_path / "a-file").read_text() == "mine"
 
 
 def test_a_network_without_a_name_states_that_it_keeps_no_checkpoints(tmp_path: Path) -> None:
     model = TorchModel(lambda shape, classes: small_network(shape, classes), Recipe(epochs=1))
-    with pytest.warns(LimbeckWarning, match="keeps no checkpoints"):
+    with pytest.warns(LimbeckWarning, match="saves no checkpoints"):
         stacked(checkpoints=Checkpoints(tmp_path / "kept", every=0)).run(fits(model), 10, range(4))
     assert not (tmp_path / "kept").exists()
 

@@ -1,4 +1,4 @@
-"""Letters between real organisations, carried by Flower: the only room that knows it."""
+"""Messages between organisations over Flower. No other package imports Flower."""
 
 import os
 

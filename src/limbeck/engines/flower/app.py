@@ -1,4 +1,7 @@
-"""The app that a Flower run names: Limbeck itself, of one version. It is never unpacked; a party runs its own."""
+"""The Flower app that a run names: Limbeck in one version.
+
+The app has no code and is never unpacked. A party runs its own installation.
+"""
 
 import hashlib
 import io
@@ -19,11 +22,11 @@ serverapp = "limbeck:none"
 clientapp = "limbeck:none"
 [tool.flwr.app.config]
 """
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes, whenever and wherever they are made
+EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that the bytes are always the same
 
 
 def app_bundle() -> bytes:
-    """The bytes of the app: nothing but its name and version."""
+    """Bytes of the app: only its name and version."""
     bundle = io.BytesIO()
     with zipfile.ZipFile(bundle, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("pyproject.toml", EPOCH), ABOUT)
@@ -31,5 +34,5 @@ def app_bundle() -> bytes:
 
 
 def app_hash() -> str:
-    """What a run must name for a party to answer it."""
+    """Hash of the app; a party answers only runs that name it."""
     return hashlib.sha256(app_bundle()).hexdigest()

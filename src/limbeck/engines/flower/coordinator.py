@@ -1,4 +1,4 @@
-"""The coordinator's line to the SuperLink: parties are registered on it, letters posted and replies collected."""
+"""The coordinator's connection to the SuperLink: register parties, send envelopes, and collect replies."""
 
 import threading
 import time
@@ -20,16 +20,36 @@ ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What the SuperLink knows of a registered party."""
+    """A registered party, as the SuperLink knows it.
+
+    Parameters
+    ----------
+    node : int
+        Number of the party's node.
+    key : bytes
+        Public key.
+    online : bool
+        Whether it is connected.
+    since : str
+        Time of its last connection.
+    """
 
     node: int
     key: bytes
     online: bool
-    since: str  # when it came last
+    since: str
 
 
 class Control:
-    """What only the coordinator may do: register parties, see who is there, start runs."""
+    """Connection with the coordinator's rights: register parties, see who is connected, start runs.
+
+    Parameters
+    ----------
+    address : str
+        Host and port of the SuperLink.
+    folder : Path
+        The server's folder, with the secret and the certificate of the authority.
+    """
 
     def __init__(self, address: str, folder: Path) -> None:
         from flwr.supercore.control import ControlHttpClient
@@ -42,23 +62,26 @@ class Control:
         )
 
     def register(self, key: bytes, name: str) -> None:
+        """Register a party's public key."""
         from flwr.proto.control_pb2 import RegisterNodeRequest
 
-        if key in {each.key for each in self.presences()}:  # another program has been faster
+        if key in {each.key for each in self.presences()}:  # another program has registered it
             return
         with one_line(f"{name} cannot be registered"):
             self._client.RegisterNode(RegisterNodeRequest(public_key=key, name=name))
 
     def unregister(self, node: int) -> None:
+        """Remove a party's node."""
         from flwr.proto.control_pb2 import UnregisterNodeRequest
 
         with one_line("the party cannot be removed"):
             self._client.UnregisterNode(UnregisterNodeRequest(node_id=node))
 
     def presences(self) -> list[Presence]:
+        """All registered parties."""
         from flwr.proto.control_pb2 import ListNodesRequest
 
-        with one_line("cannot see who is there"):
+        with one_line("cannot list the connected parties"):
             nodes = self._client.ListNodes(ListNodesRequest()).nodes_info
         return [
             Presence(int(n.node_id), n.public_key, n.status == "online", n.last_activated_at)
@@ -67,35 +90,71 @@ class Control:
         ]
 
     def start_run(self) -> int:
+        """Start a Flower run, and return its number."""
         from flwr.proto.control_pb2 import StartRunRequest
         from flwr.proto.fab_pb2 import Fab
 
-        with one_line("no run can be started"):
+        with one_line("the run cannot be started"):
             return int(self._client.StartRun(StartRunRequest(fab=Fab(content=app_bundle()))).run_id)
 
     def close(self) -> None:
+        """Close the connection."""
         self._client.close()
 
 
 class Connection:
-    """One Flower run: letters go out to nodes, what they answer comes back, in whatever order."""
+    """Connection of one Flower run: sends envelopes to nodes, and collects their replies in any order.
+
+    Parameters
+    ----------
+    control : Control
+        Connection that starts the run.
+    """
 
     def __init__(self, control: Control) -> None:
         self.control = control
         run = control.start_run()
         self._grid = _grid_of(control, run)
-        self._coming: dict[str, tuple[Any, ChunkedMessage]] = {}  # replies of which pieces are still on their way
+        self._coming: dict[str, tuple[Any, ChunkedMessage]] = {}  # incomplete replies
         self._stopped = threading.Event()
         threading.Thread(target=self._live, daemon=True).start()
 
     def post(self, node: int, data: bytes, lifetime: float) -> str | None:
-        """Send a node its letter; the number of the message, where the SuperLink takes it."""
-        with one_line("a letter cannot be sent"):
+        """Send an envelope to a node.
+
+        Parameters
+        ----------
+        node : int
+            Number of the node.
+        data : bytes
+            Encoded envelope.
+        lifetime : float
+            Seconds after which the message expires.
+
+        Returns
+        -------
+        str or None
+            Number of the message; None if the SuperLink rejects it.
+        """
+        with one_line("an envelope cannot be sent"):
             [number] = self._grid.push_messages([message_for(data, node, lifetime)])
         return number or None
 
     def collect(self, posted: Mapping[str, int], max_bytes: int) -> Iterator[tuple[str, bytes | None, str]]:
-        """What has come whole: a message's number, and the letter in reply; or None and why there is none."""
+        """Fetch replies that are complete.
+
+        Parameters
+        ----------
+        posted : mapping of str to int
+            Messages without a reply so far: number of each message, and its node.
+        max_bytes : int
+            Largest size of a reply.
+
+        Yields
+        ------
+        tuple of str, bytes or None, and str
+            Number of the message, envelope of the reply, and "". Without a valid reply, None and the reason.
+        """
         from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
         from flwr.proto.runtime_pb2 import PullAppMessagesRequest
         from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
@@ -116,7 +175,7 @@ class Connection:
             except LimbeckError as error:
                 why = str(error)
             if envelope is None and not why:
-                continue  # pieces of it are lacking
+                continue  # pieces are still missing
             yield number, envelope, why
             del self._coming[number]
             with suppress(httpx.HTTPError):
@@ -129,7 +188,7 @@ class Connection:
                 )
 
     def close(self, completed: bool) -> None:
-        """Tell the SuperLink that the run is over."""
+        """Report the end of the run to the SuperLink."""
         from flwr.common.constant import SubStatus
         from flwr.proto.runtime_pb2 import PushTaskOutputRequest
 
@@ -141,7 +200,7 @@ class Connection:
         self._grid.close()
 
     def _envelope(self, proto: Any, chunk: ChunkedMessage, pull: Any, node: int) -> bytes | None:
-        """The letter of a reply; None while pieces of it are lacking."""
+        """Envelope of a reply; None while pieces are missing."""
         if proto.HasField("error"):
             raise LimbeckError(f"no answer: {proto.error.reason or proto.error.code}")
         if proto.metadata.src_node_id != node:
@@ -151,7 +210,7 @@ class Connection:
         return None if message is None else envelope_in(message)
 
     def _live(self) -> None:
-        """Without a sign of life from time to time the SuperLink takes a run for dead."""
+        """Send heartbeats; without them the SuperLink ends the run."""
         from flwr.proto.runtime_pb2 import SendTaskHeartbeatRequest
 
         while not self._stopped.wait(HEARTBEAT):
@@ -160,7 +219,7 @@ class Connection:
 
 
 class _BearerToken:
-    """Says the coordinator's secret with every request."""
+    """Interceptor that adds the coordinator's secret to every request."""
 
     def __init__(self, secret: bytes) -> None:
         self.authorization = f"Bearer {secret.hex()}"
@@ -177,7 +236,7 @@ def _version() -> Any:
 
 
 def _grid_of(control: Control, run: int) -> Any:
-    """The grid of a run that nobody else leads: its task is claimed and started."""
+    """Grid of a run: its task is claimed and started, so that no other program can lead the run."""
     from flwr.common.serde import run_from_proto
     from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest
     from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
@@ -191,8 +250,8 @@ def _grid_of(control: Control, run: int) -> Any:
         while True:
             claimed = client.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
             if not claimed.token:
-                raise ConnectionLostError("the run is led by somebody else")
-            if claimed.task.run_id == run:  # others are left over from a coordinator that died
+                raise ConnectionLostError("another program leads the run")
+            if claimed.task.run_id == run:  # others are left over from a coordinator that crashed
                 break
         client.close()
         grid = HttpGrid(control.address, False, control.authority, token=claimed.token)
@@ -205,7 +264,7 @@ def _grid_of(control: Control, run: int) -> Any:
 
 
 def wait_for(control: Control, timeout: float) -> None:
-    """Until the SuperLink answers."""
+    """Wait until the SuperLink answers; an error after `timeout` seconds."""
     until = time.monotonic() + timeout
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The engine between organisations: the same letters as in one process, carried by Flower and kept in a journal."""
+"""The engine between organisations: Flower carries the messages, and a journal records them."""
 
 import json
 import math
@@ -26,22 +26,34 @@ from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.site import Site
 
-POLL = 0.25  # seconds between two looks for answers
-CONSENT = 10**6  # the turn of a question that is not the algorithm's
-MAX_RELEASES = 100  # of an answer, beside those that the algorithm declares
-MAX_ROWS_PER_RELEASE = 10**9  # of a subset
+POLL = 0.25  # seconds between two checks for answers
+CONSENT = 10**6  # turn of a question that is not part of the algorithm
+MAX_RELEASES = 100  # ledger rows of an answer, in addition to those that the algorithm declares
+MAX_ROWS_PER_RELEASE = 10**9  # rows of a subset
 NOISES: tuple[Noise, ...] = ("secure", "simulated")
-CLOSE = 1e-3  # of a calibrated scale: within it, machines calibrate alike
-NOBODY = -1  # the party of an event that concerns none
+CLOSE = 1e-3  # relative tolerance of a calibrated noise scale, which differs a little between machines
+NOBODY = -1  # party of an event that concerns the server
 _RELEASE = TypeAdapter(Release)
 
 
 @dataclass(frozen=True, slots=True)
 class Consortium:
-    """Who takes part in which run: the parties' keys by their numbers, and what all agreed on.
+    """Participants of a run.
 
-    Of a run that a late party joins, `earlier` is the run that it missed, whose first `copied` turns are asked of the
-    `late` party alone.
+    Parameters
+    ----------
+    run : str
+        Identifier of the run.
+    terms : Terms
+        What all parties agreed to.
+    keys : mapping of int to bytes
+        Public key of each party.
+    earlier : str, optional
+        The run that a late party missed, if this run adds it.
+    copied : int
+        Number of first turns that only the late party is asked.
+    late : int, optional
+        The late party.
     """
 
     run: str
@@ -53,7 +65,27 @@ class Consortium:
 
 
 class Flower(Engine):
-    """Asks parties at their own places; who does not answer within `deadline` seconds fell silent."""
+    """Engine for parties in other organisations.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm to run.
+    server : Site
+        The server.
+    consortium : Consortium
+        Participants of the run.
+    control : Control
+        Connection to the SuperLink.
+    journal : Journal
+        Records requests and answers.
+    deadline : float
+        Seconds to wait for each answer; a party without an answer by then is silent.
+    quorum : int
+        Fewest parties that must answer.
+    log : callable
+        Gets a line about each event.
+    """
 
     name = "flower"
 
@@ -71,7 +103,7 @@ class Flower(Engine):
         super().__init__(algorithm, server, ())
         self.consortium, self.control, self.journal = consortium, control, journal
         self.deadline, self.quorum, self.log = deadline, quorum, log
-        self.before_counting: Callable[[], None] = lambda: None  # once a late party has answered
+        self.before_counting: Callable[[], None] = lambda: None  # called when a late party has answered
         self.releases: list[dict[str, Any]] = []
         self._line: Connection | None = None
 
@@ -87,7 +119,9 @@ class Flower(Engine):
             lacking = [party for party in pending.to if party not in found]
             found |= self._ask(pending, [p for p in lacking if turn >= copied or p == late])
             if turn < copied and late in lacking and late not in found:
-                raise LimbeckError(f"nothing was counted again: {self._why(pending) or 'the late party was not there'}")
+                raise LimbeckError(
+                    f"no votes were counted again: {self._why(pending) or 'the late party was not connected'}"
+                )
             self._check_quorum(pending, found)
             self.journal.close(turn)
         if turn == copied - 1:
@@ -95,43 +129,54 @@ class Flower(Engine):
         return dict(sorted(found.items()))
 
     def close(self, completed: bool) -> None:
+        """End the Flower run, if there is one."""
         if self._line:
             self._line.close(completed)
             self._line = None
 
     def _check_quorum(self, pending: PendingRequest, found: Mapping[int, Delivered]) -> None:
-        """Where parties tell something, enough must; handing something out goes on with whoever is there."""
+        """Raise if fewer parties than the quorum sent results; handing out a model needs no quorum."""
         needed = min(self.quorum, len(pending.to))
         if pending.request.reply() is Acknowledgement or len(found) >= needed:
             return
         raise LimbeckError(
             f"{len(found)} of {len(pending.to)} parties answered {type(pending.request).__name__}, at least {needed} "
-            f"must ({self._why(pending)}); what was answered is kept: --resume asks the others again"
+            f"must ({self._why(pending)}); the answers are stored: --resume asks the other parties again"
         )
 
     def agree(self, request: Request[Acknowledgement], of: Sequence[int]) -> None:
-        """Ask parties for their consent, outside the algorithm's turns; all must give it."""
+        """Ask parties for their consent, outside the turns of the algorithm; raise unless all give it.
+
+        Parameters
+        ----------
+        request : Request
+            The request for consent.
+        of : sequence of int
+            Parties that are asked.
+        """
         header = Header(CONSENT, self.server.public.hash)
         pending = PendingRequest(request, header, encode(request, header), of)
         found = self._ask(pending, of)
         if lacking := [party for party in of if party not in found]:
             reason = self._why(pending)
-            raise LimbeckError(f"nothing was counted again: {len(lacking)} of {len(of)} did not agree ({reason})")
+            raise LimbeckError(
+                f"no votes were counted again: {len(lacking)} of {len(of)} parties did not agree ({reason})"
+            )
 
     def _why(self, pending: PendingRequest) -> str:
-        """What kept parties from answering this letter, as far as the journal knows."""
+        """Why parties did not answer a request, as far as the journal knows."""
         events = [e for e in self.journal.events() if e.turn == pending.header.turn and e.party != NOBODY]
         return "; ".join(dict.fromkeys(f"party {e.party}: {e.what}" for e in events[-len(pending.to) :]))
 
     def _ask(self, pending: PendingRequest, parties: Sequence[int]) -> dict[int, Delivered]:
-        """Until all have answered or the time is over; who comes back meanwhile is asked again."""
+        """Ask until all parties have answered or the deadline is over; a party that reconnects is asked again."""
         found: dict[int, Delivered] = {}
         questions = {party: self._question(pending, party) for party in parties}
         rounds = _Rounds(questions)
         until = time.monotonic() + self.deadline
         last = False
         while (waiting := rounds.waiting) and not last:
-            last = time.monotonic() >= until  # one more look: what has come by then counts
+            last = time.monotonic() >= until  # one last check: answers that have arrived by the deadline count
             try:
                 if not last:
                     self._post(rounds, until)
@@ -151,7 +196,7 @@ class Flower(Engine):
         return found
 
     def _post(self, rounds: "_Rounds", until: float) -> None:
-        """Letters to all that wait and are there, and again to those that have come back since."""
+        """Send the question to connected parties without an answer; again to those that have reconnected."""
         there = {each.key: each for each in self.control.presences() if each.online}
         keys = self.consortium.keys
         due = {p: there[keys[p]] for p in rounds.waiting if keys[p] in there and rounds.is_due(p, there[keys[p]])}
@@ -170,14 +215,14 @@ class Flower(Engine):
         nodes = {number: node for number, (_, node) in rounds.numbers.items()}
         for number, data, why in self._line.collect(nodes, max_bytes):
             party, _ = rounds.numbers.pop(number)
-            if why.startswith("no answer"):  # it went away: asked again as soon as it is back
+            if why.startswith("no answer"):  # it has disconnected: asked again when it reconnects
                 rounds.sent.pop(party, None)
                 continue
             if party in rounds.waiting:
                 yield party, data, why
 
     def _validated(self, pending: PendingRequest, question: Question, data: bytes | None, why: str) -> Delivered | None:
-        """A reply that passed every check and stands in the journal; None for anything else, which is noted."""
+        """Reply that passed every check and is in the journal; None for anything else, which becomes an event."""
         try:
             if data is None:
                 raise LimbeckError(why)
@@ -204,30 +249,30 @@ class Flower(Engine):
         return Delivered(message, len(answer.reply))
 
     def _check_releases(self, answer: Answer) -> None:
-        """The rows that a party says it wrote: its own, up to this turn, and such as the algorithm declares."""
+        """Raise unless the reported ledger rows are the party's own, up to this turn, and declared."""
         if len(answer.releases) > MAX_RELEASES + sum(each.times for _, each in self._declared):
-            raise LimbeckError("rows of a ledger without end")
+            raise LimbeckError("too many ledger rows")
         try:
             data = [json.dumps(dict(row)) for row in answer.releases]
             rows = [_RELEASE.validate_json(row, strict=True, extra="forbid") for row in data]
             are_known = all(map(self._is_declared, rows))
         except (TypeError, ValueError, ArithmeticError) as error:
-            raise LimbeckError("rows of a ledger that are none") from error
+            raise LimbeckError("invalid ledger rows") from error
         if not are_known:
-            raise LimbeckError("rows of a ledger that this algorithm does not write")
+            raise LimbeckError("ledger rows that this algorithm does not declare")
         if any(row.site != f"party {answer.party}" or not 0 <= row.turn <= answer.turn for row in rows):
-            raise LimbeckError("rows of another party's ledger")
+            raise LimbeckError("ledger rows of another party or of a later turn")
 
     def _is_declared(self, row: Release) -> bool:
         return any(_is_like(row, known) for known in self._declared_rows) or self._is_subset(row)
 
     @cached_property
     def _declared(self) -> list[tuple[Facts, Disclosure]]:
-        """What a party of this run may release, with noise of either kind."""
+        """What a party of this run may release, with either kind of noise."""
         found: list[tuple[Facts, Disclosure]] = []
         for noise in NOISES:
             facts = Facts(len(self.server.public), self.server.classes, self.consortium.terms.parties, noise)
-            with suppress(LimbeckError):  # where the algorithm cannot be run with such noise
+            with suppress(LimbeckError):  # the algorithm does not support this noise
                 found += [(facts, each) for each in self.algorithm.disclosures(facts) if each.origin == "party"]
         return found
 
@@ -236,7 +281,7 @@ class Flower(Engine):
         return [each.row("", 0, 0, facts) for facts, each in self._declared]
 
     def _is_subset(self, row: Release) -> bool:
-        """Whether it is a declared subset, of how many rows only the party knows where none was agreed on."""
+        """Whether the row is a declared subset; without a population only the party knows how many rows it has."""
         known = next((each for each in self._declared_rows if each.mechanism == row.mechanism == Subsample.name), None)
         if known is None or not self.algorithm.needs_population:
             return False
@@ -259,14 +304,14 @@ class Flower(Engine):
         what = "".join(sign if sign.isprintable() else " " for sign in what)
         events = self.journal.events()
         if party == NOBODY and events and events[-1].what == what:
-            return  # the same trouble goes on
+            return  # the same problem continues
         self.journal.note(pending.header.turn, party, what)
         who = "server" if party == NOBODY else f"party {party}"
         self.log(f"{type(pending.request).__name__}: {who}: {what}")
 
 
 def _is_like(row: Release, declared: Release) -> bool:
-    """Whether a row is the declared one; calibration may differ between machines in the last digits."""
+    """Whether a row is the declared one; calibrated noise may differ between machines in the last digits."""
     return _is_close(asdict(replace(row, site="", turn=0, number=0)), asdict(declared))
 
 
@@ -280,13 +325,13 @@ def _is_close(found: Any, declared: Any) -> bool:
 
 
 class _Rounds:
-    """Who has yet to answer one letter, and which messages are on their way."""
+    """Parties that have not answered a question yet, and the messages on their way to them."""
 
     def __init__(self, questions: Mapping[int, Question]) -> None:
         self.questions = questions
         self.waiting: Collection[int] = list(questions)
-        self.numbers: dict[str, tuple[int, int]] = {}  # of messages: party and node
-        self.sent: dict[int, str] = {}  # by party: since when it was there when it was last asked
+        self.numbers: dict[str, tuple[int, int]] = {}  # party and node of each message
+        self.sent: dict[int, str] = {}  # by party: the connection over which it was last asked
 
     def is_due(self, party: int, presence: Presence) -> bool:
         return self.sent.get(party) != presence.since
@@ -299,5 +344,5 @@ class _Rounds:
         self.waiting = [other for other in self.waiting if other != party]
 
     def forget(self) -> None:
-        """The line is new: nothing is on its way."""
+        """Forget all messages on their way, because the connection is lost."""
         self.numbers, self.sent = {}, {}

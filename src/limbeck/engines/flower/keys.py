@@ -1,4 +1,4 @@
-"""Who is who on the wire: a certificate authority, the server's certificate, and a key for each party."""
+"""Keys and certificates: a certificate authority, the server's certificate, and a key for each party."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from limbeck.atomic_files import write_secret
 from limbeck.errors import LimbeckError
 
 AUTHORITY_DAYS, SERVER_DAYS = 3650, 825
-SKEW = timedelta(minutes=5)  # clocks differ
+SKEW = timedelta(minutes=5)  # tolerance for clocks that differ
 
 
 def write_authority(folder: Path) -> None:
-    """`ca.pem` and `ca.key`: who signs the server's certificate."""
+    """Write `ca.pem` and `ca.key`: the authority that signs the server's certificate."""
     key = ec.generate_private_key(ec.SECP384R1())
     name = _named("Limbeck consortium")
     certificate = (
@@ -33,7 +33,17 @@ def write_authority(folder: Path) -> None:
 
 
 def write_server_certificate(folder: Path, names: Sequence[str], days: float = SERVER_DAYS) -> None:
-    """`server.pem` and `server.key`, signed by the authority of the folder, for these host names and addresses."""
+    """Write `server.pem` and `server.key`, signed by the authority of the folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The server's folder.
+    names : sequence of str
+        Host names and addresses of the server.
+    days : float
+        Validity in days.
+    """
     signer = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
     authority = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
@@ -54,7 +64,20 @@ def write_server_certificate(folder: Path, names: Sequence[str], days: float = S
 
 
 def write_party_key(folder: Path, name: str) -> Path:
-    """`key`, which never leaves the party, and NAME.pub, which the server is given; both in OpenSSH's format."""
+    """Write a party's key pair in OpenSSH's format.
+
+    Parameters
+    ----------
+    folder : Path
+        The party's folder; it gets `key`, which never leaves the party.
+    name : str
+        Name of the party.
+
+    Returns
+    -------
+    Path
+        The public key NAME.pub, for the coordinator.
+    """
     key = ec.generate_private_key(ec.SECP384R1())
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
@@ -68,17 +91,18 @@ def write_party_key(folder: Path, name: str) -> Path:
 
 
 def read_party_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """Read a party's private key."""
     try:
         key = serialization.load_ssh_private_key(path.read_bytes(), None)
     except (OSError, ValueError) as error:
         raise LimbeckError(f"{path} is not a party's private key: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise LimbeckError(f"{path} is not a party's private key: it is no key on an elliptic curve")
+        raise LimbeckError(f"{path} is not a party's private key: it must be an elliptic-curve key")
     return key
 
 
 def read_public_key(path: Path) -> bytes:
-    """A party's public key as Flower knows it; only what `limbeck party init` writes is taken."""
+    """Read a party's public key, which `limbeck party init` wrote, and return it as PEM."""
     try:
         data = path.read_bytes()
         key = serialization.load_ssh_public_key(data)
@@ -90,11 +114,12 @@ def read_public_key(path: Path) -> bytes:
 
 
 def public_bytes(key: ec.EllipticCurvePublicKey) -> bytes:
+    """Public key as PEM, as Flower stores it."""
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def expires(certificate: Path) -> datetime:
-    """When a certificate ends."""
+    """End of a certificate's validity (UTC)."""
     return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
 
 

@@ -1,4 +1,4 @@
-"""A party's line to the SuperLink. It fetches letters and sends answers; no app of anybody's is ever unpacked."""
+"""A party's connection to the SuperLink: fetch envelopes and send answers. No Flower app is ever unpacked."""
 
 import ssl
 import threading
@@ -17,15 +17,23 @@ from limbeck.engines.flower.chunks import ConnectionLostError, envelope_in, erro
 from limbeck.engines.flower.keys import public_bytes, read_party_key
 from limbeck.errors import LimbeckError
 
-HEARTBEAT = (
-    10.0  # seconds that are announced to the SuperLink; after twice as many without a sign a party counts as gone
-)
+HEARTBEAT = 10.0  # seconds; after twice as many without a heartbeat the SuperLink considers a party disconnected
 
-PARTING = 3.0  # seconds that a party stays after an answer, so that it is fetched
+PARTING = 3.0  # seconds that a party stays connected after an answer, so that the server can fetch it
 
 
 class Node:
-    """`with Node(address, authority, key) as node:` is there until the block ends."""
+    """Context manager for a party's connection.
+
+    Parameters
+    ----------
+    address : str
+        Host and port of the SuperLink.
+    authority : bytes
+        Certificate of the authority, in PEM.
+    key : Path
+        File of the party's private key.
+    """
 
     def __init__(self, address: str, authority: bytes, key: Path) -> None:
         from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
@@ -41,7 +49,7 @@ class Node:
         try:
             self._client = FleetHttpClient.from_server_address(address, False, authority, signing)
         except (ssl.SSLError, UnicodeError) as error:
-            raise LimbeckError(f"the authority in the join file is no certificate: {error}") from error
+            raise LimbeckError(f"the authority in the join file is not a certificate: {error}") from error
         self._node: Any = None
         self._stopped = threading.Event()
         self._lost: str | None = None
@@ -62,7 +70,7 @@ class Node:
     ) -> None:
         from flwr.proto.fleet_pb2 import DeactivateNodeRequest
 
-        if self._answered:  # of a party that has left, the SuperLink hands over no answer any more
+        if self._answered:  # the SuperLink drops the answers of a party that has left
             time.sleep(max(0.0, self._answered + PARTING - time.monotonic()))
         self._stopped.set()
         with suppress(Exception):
@@ -70,31 +78,52 @@ class Node:
         self._client.close()
 
     def next_envelope(self, max_bytes: int, leaving: Callable[[], bool] = bool) -> tuple[Any, bytes] | None:
-        """The next message and the letter in it; None where there is none now. A message of another app is an error."""
+        """Fetch the next message.
+
+        Parameters
+        ----------
+        max_bytes : int
+            Largest size of the message.
+        leaving : callable
+            Returns whether to stop waiting for its pieces.
+
+        Returns
+        -------
+        tuple of Message and bytes, or None
+            The message and its envelope; None if there is none now.
+
+        Raises
+        ------
+        LimbeckError
+            If the message is invalid.
+        ConnectionLostError
+            If the connection is lost.
+        """
         from flwr.common.serde import message_from_proto
         from flwr.proto.fleet_pb2 import PullMessagesRequest
 
         if self._lost:
             raise ConnectionLostError(self._lost)
-        found = self._try("letters cannot be fetched", "PullMessages", PullMessagesRequest(node=self._node))
+        found = self._try("envelopes cannot be fetched", "PullMessages", PullMessagesRequest(node=self._node))
         if not found.messages_list:
             return None
         message, tree = message_from_proto(found.messages_list[0]), found.message_object_trees[0]
         run = message.metadata.run_id
-        with one_line("a letter cannot be fetched"):
+        with one_line("an envelope cannot be fetched"):
             pull = partial(self._pull, run)
             envelope = envelope_in(fetch(tree, pull, max_bytes, lambda: leaving() or self._lost))
         self._confirm(run, message.metadata.message_id)
         return message, envelope
 
     def is_ours(self, message: Any) -> bool:
-        """Whether the message's run names the app that is installed here."""
+        """Whether the message's run names the version of Limbeck that is installed here."""
         from flwr.proto.run_pb2 import GetRunRequest
 
         request = GetRunRequest(node=self._node, run_id=message.metadata.run_id)
         return bool(self._try("the run is unknown", "GetRun", request).run.fab_hash == app_hash())
 
     def answer(self, message: Any, data: bytes) -> None:
+        """Send an envelope in reply to a message."""
         from flwr.app.message import remove_content_from_message
         from flwr.common.serde import message_to_proto
         from flwr.proto.fleet_pb2 import PushMessagesRequest
@@ -130,7 +159,7 @@ class Node:
     def _confirm(self, run: int, number: str) -> None:
         from flwr.supercore.inflatable.inflatable_protobuf_utils import make_confirm_message_received_fn_protobuf
 
-        with one_line("a letter cannot be confirmed"):
+        with one_line("an envelope cannot be confirmed"):
             make_confirm_message_received_fn_protobuf(self._client.ConfirmMessageReceived, self._node, run)(number)
 
     def _try(self, what: str, call: str, request: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Flower's SuperLink, where letters lie until they are fetched: one port, TLS, registered keys, one coordinator."""
+"""Flower's SuperLink, which stores messages until they are fetched: one port, TLS, registered keys, one coordinator."""
 
 import hmac
 import logging
@@ -11,12 +11,22 @@ from typing import Any
 
 from limbeck.errors import LimbeckError
 
-MAX_BYTES_UNKNOWN, MAX_BYTES_KNOWN = 2**20, 2**31  # bytes of a request, from strangers and from those who are known
+MAX_BYTES_UNKNOWN, MAX_BYTES_KNOWN = 2**20, 2**31  # bytes of a request, from unknown and from registered senders
 LOOPBACK = ("127.0.0.1", "::1")
 
 
 def serve(folder: Path, host: str, port: int) -> None:
-    """Answer on one port until told to stop. `folder` holds the certificates, the secret and the database."""
+    """Serve on one port until the program is stopped.
+
+    Parameters
+    ----------
+    folder : Path
+        The server's folder, with certificates, secret and database.
+    host : str
+        Address to listen on.
+    port : int
+        Port to listen on.
+    """
     os.environ["FLWR_HOME"] = str(folder / "flower")
     import uvicorn
     from flwr.superlink.cli.flower_superlink import SuperLinkLifespan
@@ -64,7 +74,15 @@ def serve(folder: Path, host: str, port: int) -> None:
 
 
 class Guard:
-    """Lets nobody make the SuperLink read much before it knows who speaks: a registered key, or this machine."""
+    """ASGI middleware that limits the size of requests from unknown senders.
+
+    Parameters
+    ----------
+    app : ASGI application
+        The SuperLink.
+    node_of : callable
+        Returns the node of a public key; None if the key is not registered.
+    """
 
     def __init__(self, app: Any, node_of: Callable[[bytes], int | None]) -> None:
         self.app, self.node_of = app, node_of
@@ -87,7 +105,7 @@ class Guard:
         return bool(scope["client"]) and scope["client"][0] in LOOPBACK
 
     def _is_signed(self, headers: Mapping[str, bytes]) -> bool:
-        """The same that Flower looks at, but before the body is read."""
+        """Whether a registered key signed the request; Flower checks the same, but after reading the body."""
         from flwr.common.constant import TIMESTAMP_HEADER
         from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
         from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
@@ -102,7 +120,7 @@ class Guard:
 
 
 def _only_the_coordinator(secret: bytes) -> Any:
-    """Who may register parties and start runs: whoever knows the server folder's secret."""
+    """Authentication plugin: only who knows the secret of the server's folder may register parties and start runs."""
     from flwr.common.constant import ACCESS_TOKEN_KEY
     from flwr.superlink.auth_plugin import NoOpControlAuthnPlugin
 
@@ -121,6 +139,7 @@ def _only_the_coordinator(secret: bytes) -> Any:
 
 
 def check_free(host: str, port: int) -> None:
+    """Raise if a port cannot be listened on."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""Checkpoints: trainings on disk, so that a long training goes on after an interruption, on another machine too."""
+"""Checkpoints: the state of trainings on disk, so that a long run can continue after an interruption."""
 
 import json
 import time
@@ -16,26 +16,35 @@ from limbeck.models.stacked.training_run import TrainingRun
 
 @dataclass(slots=True)
 class Checkpoints:
-    """A folder with a file for each stack, named by the content of its jobs.
+    """Folder with one file for each stack, named by a hash of its jobs.
 
-    The folder is the user's: `finish` removes the files of this run's own stacks, and nothing else.
+    The folder belongs to the user: `finish` removes only the files of this run's own stacks.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; it is created when the first file is written.
+    every : float
+        Seconds between two checkpoints.
     """
 
     folder: Path
-    every: float = 60.0  # seconds
+    every: float = 60.0
     _last: float = field(default_factory=time.monotonic)
     _own: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         there = next(path for path in (self.folder, *self.folder.absolute().parents) if path.exists())
         if not there.is_dir():
-            raise LimbeckError(f"training.checkpoint: {self.folder} cannot be a folder, for {there} is a file")
+            raise LimbeckError(f"training.checkpoint: {self.folder} cannot be a folder, because {there} is a file")
 
     @property
     def due(self) -> bool:
+        """Whether the next checkpoint is due."""
         return time.monotonic() - self._last >= self.every
 
     def save(self, key: str, trainings: Sequence[TrainingRun]) -> None:
+        """Write the state of a stack's trainings to its file."""
         begun = [training for training in trainings if training.state]
         tensors = {
             f"{training.name}/{kind}/{name}": values.contiguous()
@@ -56,7 +65,7 @@ class Checkpoints:
         self._last = time.monotonic()
 
     def restore(self, key: str, trainings: Sequence[TrainingRun]) -> None:
-        """Bring trainings to where they were, where anything is known of them."""
+        """Load the state of a stack's trainings from its file, if there is one."""
         if not (file := self._file(key)).exists():
             return
         try:
@@ -74,13 +83,13 @@ class Checkpoints:
                     for whose, kind, name in names:
                         if whose == training.name:
                             getattr(training, kind)[name] = file_content.get_tensor(f"{whose}/{kind}/{name}")
-        except Exception as error:  # safetensors' own type, JSON's, and what a wrong shape of either leads to
-            raise LimbeckError(f"{file} is not a checkpoint; delete it, and its training begins anew") from error
+        except Exception as error:  # of safetensors, of JSON, or of wrong contents
+            raise LimbeckError(f"{file} is not a checkpoint; delete it to start its training again") from error
 
     def finish(self) -> None:
-        """All is done: nothing needs to go on. A folder that held nothing else goes too."""
+        """Remove the files of this run's stacks, and the folder if it is then empty."""
         for name in self._own:
-            for file in (self.folder / name, *self.folder.glob(f".{name}-*")):  # the latter from a kill amid writing
+            for file in (self.folder / name, *self.folder.glob(f".{name}-*")):  # the latter if killed while writing
                 file.unlink(missing_ok=True)
         if self._own and self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()

@@ -1,7 +1,8 @@
-"""Convolutions of many networks at once; x is [networks, rows, channels, height, width].
+"""Convolutions of many networks at once; x has the shape (networks, rows, channels, height, width).
 
-A library's grouped convolution is slow when groups are small and turns layouts when they are large. So: small ones
-become one batched matrix product over patches; large ones, each of which fills a good part of a GPU, run side by side.
+A library's grouped convolution is slow for small groups, and for large groups it changes memory layouts. Small
+convolutions are therefore one batched matrix product over patches. Large ones, each of which uses a good part of a GPU,
+run side by side.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,15 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-SMALL = ((32, 2**20), (256, 32))  # at most so many values in a patch, and channels out
-FEW = 32  # channels out, up to which pixels come last; beyond it channels do
-ALIGNED = 8  # values of a patch, as matrix units want them
-AT_ONCE = 16  # large convolutions
+SMALL = ((32, 2**20), (256, 32))  # at most so many values in a patch, and so many output channels
+FEW = 32  # output channels: up to this number pixels come last, above it channels
+ALIGNED = 8  # values of a patch: matrix units need a multiple of this
+AT_ONCE = 16  # large convolutions that run at once
 
 
 @torch.library.custom_op("limbeck::convolution", mutates_args=())
 def convolution(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
-    """One network's convolution, whose rule under `vmap` is all networks' at once."""
+    """Convolution of one network; under `vmap` it becomes the convolution of all networks at once."""
     return F.conv2d(x, weight, None, stride, padding)
 
 
@@ -41,7 +42,20 @@ def _(info: Any, dims: Any, x: Tensor, weight: Tensor, stride: list[int], paddin
 
 
 def is_small(weight: Tensor, stride: list[int] | tuple[int, ...]) -> bool:
-    """Whether a stack's weights [networks, out, in, height, width] are convolved by patches."""
+    """Whether the convolutions of a stack are computed by patches.
+
+    Parameters
+    ----------
+    weight : Tensor of shape (networks, out channels, in channels, height, width)
+        Weights of all networks.
+    stride : list or tuple of int
+        Stride of the convolution.
+
+    Returns
+    -------
+    bool
+        True for small kernels with stride 1.
+    """
     values, channels = weight[0, 0].numel(), weight.shape[1]
     return list(stride) == [1, 1] and any(values <= most and channels <= widest for most, widest in SMALL)
 
@@ -65,12 +79,12 @@ def _patches(x: Tensor, height: int, width: int) -> Tensor:
 
 @torch.library.custom_op("limbeck::patches", mutates_args=())
 def patches(x: Tensor, height: int, width: int) -> Tensor:
-    """[rows, channels, height, width] to [rows, channels times kernel, places]."""
+    """Patches of images: (rows, channels, height, width) becomes (rows, channels * kernel size, positions)."""
     return _patches(x, height, width)
 
 
 def show_to_compiler() -> None:
-    """Let patches be cut out in the kernel that makes their image."""
+    """Let the compiler cut out patches in the same kernel that computes their image."""
     from torch._decomp import register_decomposition
     from torch._inductor.decomposition import decompositions
 
@@ -91,7 +105,7 @@ def _remember_patches(ctx: Any, inputs: Any, output: Tensor) -> None:
 
 
 def _put_back(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-    """What belongs to a pixel is gathered from the patches that it is in; a compiler makes one kernel of the sum."""
+    """Sum up a pixel's gradients from all patches that contain it; a compiler makes one kernel of this."""
     height, width = ctx.kernel
     if not torch.compiler.is_compiling():
         return F.fold(gradient, ctx.sides, ctx.kernel), None, None
@@ -108,8 +122,9 @@ patches.register_autograd(_put_back, setup_context=_remember_patches)
 
 @torch.library.custom_op("limbeck::side_by_side", mutates_args=())
 def side_by_side(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
+    """Convolutions of all networks; on a GPU several run at once."""
     x, weight = channels_last(x), channels_last(weight)
-    if x.device.type != "cuda" or x.dtype == torch.float64:  # for which cuDNN puts channels first
+    if x.device.type != "cuda" or x.dtype == torch.float64:  # cuDNN puts float64 channels first
         tasks = [partial(F.conv2d, x[i], weight[i], None, stride, padding) for i in range(len(x))]
         return _stacked(_together(tasks, x.device))
     cudnn, found = torch.backends.cudnn, _empty(x, weight, stride, padding)
@@ -164,7 +179,23 @@ side_by_side.register_autograd(_gradients, setup_context=_remember)
 
 
 def channels_last(x: Tensor) -> Tensor:
-    """The same five dimensions, in memory with channels last, as a GPU's matrix units want them."""
+    """Store the channels last in memory, as the matrix units of a GPU need them.
+
+    Parameters
+    ----------
+    x : Tensor of shape (networks, rows, channels, height, width)
+        Images or weights.
+
+    Returns
+    -------
+    Tensor of the same shape
+        The same values.
+
+    Examples
+    --------
+    >>> channels_last(torch.zeros(2, 6, 3, 4, 5)).stride()
+    (360, 60, 1, 15, 3)
+    """
     flat = x.flatten(0, 1).contiguous(memory_format=torch.channels_last)
     return cast(Tensor, flat.unflatten(0, x.shape[:2]))
 
@@ -180,7 +211,7 @@ def _sides(image: Any, kernel: Any, stride: list[int], padding: list[int]) -> li
 
 
 def _together(tasks: Sequence[Callable[[], Tensor]], device: torch.device) -> list[Tensor]:
-    """What comes of every task; on a GPU several run at once."""
+    """Results of all tasks; on a GPU several tasks run at once."""
     if device.type != "cuda":
         return [task() for task in tasks]
     here, streams, found = torch.cuda.current_stream(device), _streams(device)[: len(tasks)], []
@@ -195,7 +226,7 @@ def _together(tasks: Sequence[Callable[[], Tensor]], device: torch.device) -> li
 
 
 def _stacked(found: list[Tensor]) -> Tensor:
-    """All networks' in one tensor, channels last, by one copy."""
+    """Results of all networks in one tensor with channels last, by one copy."""
     return torch.stack([each.permute(0, 2, 3, 1) for each in found]).permute(0, 1, 4, 2, 3)
 
 

@@ -1,4 +1,4 @@
-"""All jobs' rows and targets on a device, each array once."""
+"""Rows and targets of all jobs on a device, each array once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,17 @@ from limbeck.protocol.rows import Array
 
 @dataclass(frozen=True, slots=True)
 class Piled:
-    """Rows and targets one after the other; `offsets` says where each job's begin."""
+    """Rows and targets of several jobs, one after the other.
+
+    Parameters
+    ----------
+    rows : Tensor
+        All rows.
+    targets : Tensor
+        All targets.
+    offsets : list of (int, int)
+        For each job the positions of its first row and of its first target.
+    """
 
     rows: Tensor
     targets: Tensor
@@ -25,13 +35,14 @@ class Piled:
 
 
 def piled(jobs: Sequence[FitJob[Any]], device: Device) -> Piled:
+    """Put the rows and targets of jobs on a device; an array that several jobs share is stored once."""
     rows, rows_at = _deduplicated([job.rows for job in jobs])
     targets, targets_at = _deduplicated([job.targets for job in jobs])
     return Piled(*on(device, rows, targets), list(zip(rows_at, targets_at, strict=True)))
 
 
 def _deduplicated(arrays: Sequence[Array]) -> tuple[Array, list[int]]:
-    """The different ones among arrays, one after the other, and where each of the arrays begins."""
+    """All different arrays, one after the other, and the position at which each of the given arrays begins."""
     different = {address(array): array for array in arrays}
     begins = dict(zip(different, accumulate(map(len, different.values()), initial=0), strict=False))
     return np.concatenate(list(different.values())), [begins[address(array)] for array in arrays]

@@ -1,4 +1,4 @@
-"""Layers that know of short batches and of stacks; all others are stacked by `vmap` as they are."""
+"""Layers that support short batches and stacks; `vmap` stacks all other layers as they are."""
 
 import copy
 from typing import Any, cast
@@ -15,7 +15,25 @@ from limbeck.models.stacked.convolution import convolution
 
 
 def stackable(network: nn.Module, device: Device) -> nn.Module:
-    """A copy that trains the same alone and under `vmap`; its weights have the same names."""
+    """Copy of a network that trains in the same way alone and under `vmap`.
+
+    Parameters
+    ----------
+    network : nn.Module
+        The network.
+    device : Device
+        Device and precision of the copy.
+
+    Returns
+    -------
+    nn.Module
+        The copy; its weights have the same names.
+
+    Raises
+    ------
+    TypeError
+        If the network would be trained wrongly in a stack.
+    """
     _check_buffers(network)
     network = copy.deepcopy(network).to(device.type, device.dtype)
     keyed_dropout(network)
@@ -31,17 +49,17 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, NormByRows)
 
 
 def _check_buffers(network: nn.Module) -> None:
-    """Refuse what one program for many networks would get wrong in silence."""
+    """Raise TypeError for what one program for many networks would train wrongly without an error."""
     for name, part in network.named_modules():
         if isinstance(part, _BatchNorm) and type(part) not in NORMS:
-            raise TypeError(f"{name}: a batch norm of its own kind")
+            raise TypeError(f"{name}: an unsupported kind of batch norm")
     hidden = {name for name, _ in network.named_buffers()} - set(network.state_dict())
     if hidden:
-        raise TypeError(f"buffers outside its state, such as {min(hidden)}")
+        raise TypeError(f"buffers outside its state_dict, such as {min(hidden)}")
 
 
 def check_own_buffers(network: nn.Module, rows: Tensor) -> None:
-    """Refuse layers other than batch norm that change their buffers in training."""
+    """Raise TypeError if a layer other than batch norm changes its buffers in training."""
     trial = copy.deepcopy(network).train()
     norms = {id(part) for part in trial.modules() if type(part) in NORMS}
     before = {id(part): {n: b.clone() for n, b in part.named_buffers(recurse=False)} for part in trial.modules()}
@@ -54,7 +72,7 @@ def check_own_buffers(network: nn.Module, rows: Tensor) -> None:
 
 
 def halved(network: nn.Module) -> set[str]:
-    """Names of the weights that are factors of products in half precision."""
+    """Names of the weights that are rounded to half precision in products."""
     return {f"{name}.weight" for name, part in network.named_modules() if isinstance(part, Convolution | Linear)}
 
 
@@ -78,7 +96,13 @@ def _is_tiling(pool: nn.AvgPool2d) -> bool:
 
 
 class Average(nn.Module):
-    """`nn.AvgPool2d` over fields that do not overlap, as a plain mean: a compiler makes a slow loop of the other."""
+    """`nn.AvgPool2d` over fields that do not overlap, as a plain mean, of which a compiler makes faster code.
+
+    Parameters
+    ----------
+    layer : nn.AvgPool2d
+        Layer to replace.
+    """
 
     def __init__(self, layer: nn.AvgPool2d) -> None:
         super().__init__()
@@ -92,7 +116,15 @@ class Average(nn.Module):
 
 
 class Convolution(nn.Module):
-    """`nn.Conv2d`, its factors rounded to `halves` in training where given."""
+    """`nn.Conv2d` whose factors are rounded in training.
+
+    Parameters
+    ----------
+    layer : nn.Conv2d
+        Layer to replace; its weights are shared.
+    halves : torch.dtype or None
+        Type of the factors; None means no rounding.
+    """
 
     def __init__(self, layer: nn.Conv2d, halves: torch.dtype | None) -> None:
         super().__init__()
@@ -108,7 +140,15 @@ class Convolution(nn.Module):
 
 
 class Linear(nn.Module):
-    """`nn.Linear`, its factors rounded to `halves` in training."""
+    """`nn.Linear` whose factors are rounded in training.
+
+    Parameters
+    ----------
+    layer : nn.Linear
+        Layer to replace; its weights are shared.
+    halves : torch.dtype
+        Type of the factors.
+    """
 
     def __init__(self, layer: nn.Linear, halves: torch.dtype) -> None:
         super().__init__()
@@ -122,7 +162,13 @@ class Linear(nn.Module):
 
 
 class BatchNorm(nn.Module):
-    """Batch norm over the rows that are `present`: a short batch in a stack is filled up with absent ones."""
+    """Batch norm over the rows that are `present`; the others fill up a short batch in a stack.
+
+    Parameters
+    ----------
+    layer : nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d or NormByRows
+        Layer to replace; its weights and buffers are shared.
+    """
 
     present: Tensor
     running_mean: Tensor | None

@@ -1,7 +1,7 @@
-"""A stack: networks of one architecture that take their steps together, as one program.
+"""A stack: networks of one architecture that train together, as one program.
 
-Each network has a slot. A window of steps is laid out ahead (row numbers, rates, chance), so that the device never
-waits; on a GPU the step is captured once and replayed.
+Each network has a slot. A window of steps (row numbers, learning rates, random keys) is sent to the device ahead, so
+that the device never waits. On a GPU the step is captured once and replayed.
 """
 
 import gc
@@ -24,16 +24,28 @@ from limbeck.models.stacked.layers import BatchNorm, Convolution, halved, stacka
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
-WINDOW = 256  # steps laid out ahead
-ASK_VALUES = 2**22  # of rows times networks that are asked about at once
-ANCHOR = "#anchor"  # in a state: what a weight is held near
-CORRECTION = "#correction"  # in a state: what is added to a weight's gradient
+WINDOW = 256  # steps sent ahead
+ASK_VALUES = 2**22  # of one forward pass: values of its rows times networks
+ANCHOR = "#anchor"  # in a state: suffix of the value that a weight is held near
+CORRECTION = "#correction"  # in a state: suffix of what is added to a weight's gradient
 State = dict[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Steps to take: [steps, slots, batch] places of rows and targets; [steps, slots] rates, Adam's scales, chance."""
+    """Steps that all slots take next.
+
+    Parameters
+    ----------
+    rows, targets : array of shape (steps, slots, batch)
+        Positions of rows and targets in the stack's data; `ABSENT` where a batch is short.
+    rates : array of shape (steps, slots)
+        Learning rates.
+    scales : array of shape (steps, slots)
+        Adam's bias correction of the second moment.
+    keys : array of shape (steps, slots)
+        Random keys.
+    """
 
     rows: Array
     targets: Array
@@ -43,8 +55,29 @@ class Window:
 
 
 class Stack:
-    """`depth` networks; `rows` and `targets` are all networks' data. Products in half precision have their own copy
-    of the weights."""
+    """Networks of one architecture that take their steps together.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Network with the architecture.
+    depth : int
+        Number of slots.
+    recipe : Recipe
+        How all networks are trained.
+    device : Device
+        Device and precision.
+    rows, targets : Tensor
+        Data of all networks, on the device.
+    compiled : bool
+        Whether the step is compiled.
+    drifting : bool
+        Whether each network has a correction that is added to its gradients.
+
+    Notes
+    -----
+    Products in half precision use their own copy of the weights.
+    """
 
     def __init__(
         self,
@@ -63,7 +96,7 @@ class Stack:
         parts = dict(self.network.named_modules())
         self._keys = [f"{name}.key" for name, part in parts.items() if isinstance(part, Dropout)]
         if recipe.batch == 1 and any(isinstance(part, BatchNorm) for part in parts.values()):
-            raise TypeError("batch norm over batches of one row")
+            raise TypeError("batch norm cannot be trained with batch = 1")
         self._masks = [f"{name}.present" for name, part in parts.items() if isinstance(part, BatchNorm)]
         self.weights = {name: self._many(weight.detach()) for name, weight in self.network.named_parameters()}
         for name, part in parts.items():
@@ -92,10 +125,10 @@ class Stack:
         self._prepare()
         if compiled:
             gc.collect()
-            gc.freeze()  # a compiler leaves millions of objects, and Python would go through them all the time
+            gc.freeze()  # a compiler leaves millions of objects, which every collection would visit
 
     def takes(self, rows: Tensor, targets: Tensor) -> bool:
-        """Whether other rows fit into the place of those it was made for; then they are there."""
+        """Replace the data by other data if these fit into its place; returns whether they do."""
         pairs = ((self.rows, rows), (self.targets, targets))
         if any(len(new) > len(old) or new.dtype != old.dtype for old, new in pairs):
             return False
@@ -104,7 +137,7 @@ class Stack:
         return True
 
     def load(self, slot: int, state: Mapping[str, Tensor]) -> None:
-        """Put a network into a slot: its weights, and the optimizer's moments where it comes back."""
+        """Put a network into a slot: its weights and, if it continues, the optimizer moments."""
         with torch.no_grad():
             for name, values in (self.weights | self.buffers).items():
                 values[slot].copy_(state[name], non_blocking=True)
@@ -121,7 +154,7 @@ class Stack:
                 factor[slot].copy_(self.weights[name][slot])
 
     def read(self, slot: int, moments: bool = False) -> State:
-        """What a slot holds now, copied off the device; with the optimizer's moments where it is to come back."""
+        """Copy of the network in a slot, on the CPU; with `moments`, all that is needed to continue."""
         found = self._held(slot)
         if moments:
             for name, moments_of in self.moments.items():
@@ -141,7 +174,7 @@ class Stack:
                 self._graph.replay() if self._graph else self._step()
 
     def loss(self, slot: int, rows: Array, targets: Array) -> float:
-        """A slot's loss on rows that it does not learn from, by their places."""
+        """Loss of the network in a slot on held-out rows, given by their positions."""
         x, y = (
             data[torch.from_numpy(positions).to(self.device.type, torch.int64)]
             for data, positions in ((self.rows, rows), (self.targets, targets))
@@ -150,7 +183,7 @@ class Stack:
             return loss_on(_Alone(self.network, self._held(slot)), x, y, self.recipe)
 
     def scores(self, states: Sequence[State], rows: Tensor) -> Array:
-        """[networks, rows, classes]: the probabilities that networks of this architecture give, asked together."""
+        """Probabilities of shape (networks, rows, classes), computed for all networks together."""
         if len(states) > self.depth:
             parts = [states[at : at + self.depth] for at in range(0, len(states), self.depth)]
             return np.concatenate([self.scores(part, rows) for part in parts])
@@ -158,7 +191,7 @@ class Stack:
         every = {name: torch.stack([state[name] for state in states]).to(self.device.type) for name in names}
         at_once = max(1, ASK_VALUES // (len(states) * rows[0].numel()))
         ask: Any = vmap(self._logits_of_one, in_dims=(0, None))
-        if self.device.type == "cpu":  # where grouped convolutions are slower than one after the other
+        if self.device.type == "cpu":  # one after the other is faster there than grouped convolutions
             ask = self._logits_one_by_one
         with self._asked(), torch.no_grad(), self.device.numerics():
             logits = torch.cat([ask(every, part).float() for part in rows.split(at_once)], 1)
@@ -204,7 +237,7 @@ class Stack:
         return tensor.pin_memory() if self.device.type == "cuda" else tensor
 
     def _prepare(self) -> None:
-        """Try a step in which nobody learns anything; on a GPU capture it."""
+        """Take one step without any rows; on a GPU, capture it."""
         with self.device.numerics():
             if self.device.type != "cuda":
                 self._step()
@@ -240,7 +273,7 @@ class Stack:
     def _losses_of_all(
         self, weights: State, buffers: State, rows: Tensor, targets: Tensor, laid_out: State, at: Tensor
     ) -> Tensor:
-        """The sum of all networks' mean losses at a step: each network's gradient is its own."""
+        """Sum of the networks' mean losses in one step, so that each network has its own gradient."""
         of_rows, of_targets, keys = (laid_out[name].index_select(0, at)[0] for name in ("rows", "targets", "keys"))
         present = of_rows != ABSENT
         x, y = rows[of_rows.clamp(min=0)], targets[of_targets.clamp(min=0)]
@@ -281,7 +314,7 @@ def _move(
     at: Tensor,
     recipe: Recipe,
 ) -> None:
-    """A step of Adam or SGD, each network at its own rate; factors are what products use of the weights."""
+    """One step of Adam or SGD, each network at its own rate; products use `factors`, copies of the weights."""
     rates, scales = (laid_out[name].index_select(0, at)[0] for name in ("rates", "scales"))
     rates_of, scales_of = ([_wide(values, weight) for weight in weights] for values in (rates, scales))
     gradients = [gradient.to(weight.dtype) for gradient, weight in zip(gradients, weights, strict=True)]

@@ -1,4 +1,4 @@
-"""The stacked trainer: fits of one architecture and recipe become the trainings of one stack."""
+"""The stacked trainer: fits with one architecture and one recipe share a stack."""
 
 import copy
 import gc
@@ -33,13 +33,27 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 T = TypeVar("T")
-PAYS_FROM = 80_000  # steps: compiling takes some 20 s and saves some 0.25 ms a step
-MAX_CACHED_STACKS = 32  # as many as ten architectures need for three recipes
+PAYS_FROM = 80_000  # steps: compiling takes about 20 s and saves about 0.25 ms a step
+MAX_CACHED_STACKS = 32  # enough for ten architectures with three recipes
 
 
 @dataclass(frozen=True, slots=True)
 class StackMember:
-    """A job in a stack: its number among all jobs, its seed, and whether it is to tell its time, or its failure."""
+    """Job in a stack.
+
+    Parameters
+    ----------
+    index : int
+        Number of the job.
+    job : FitJob
+        The job.
+    seed : int
+        Its seed.
+    timed : bool
+        Whether the result includes the seconds that the job took.
+    guarded : bool
+        Whether a failure is a result.
+    """
 
     index: int
     job: FitJob[Any]
@@ -50,7 +64,17 @@ class StackMember:
 
 @dataclass(frozen=True, slots=True)
 class StackGroup:
-    """Members that can share a stack, for they differ in rows, targets and seeds alone."""
+    """Jobs that can share a stack: they differ only in rows, targets and seeds.
+
+    Parameters
+    ----------
+    kind : hashable
+        What the jobs have in common: architecture, recipe and shapes.
+    members : list of StackMember
+        The jobs.
+    classes : int
+        Number of classes.
+    """
 
     kind: Hashable
     members: list[StackMember]
@@ -58,21 +82,41 @@ class StackGroup:
 
     @property
     def model(self) -> TorchModel:
+        """Model of the jobs."""
         return cast(TorchModel, self.members[0].job.model)
 
     @property
     def row(self) -> tuple[int, ...]:
+        """Shape of a row."""
         return self.members[0].job.rows.shape[1:]
 
     def blame(self, error: BaseException) -> FitError:
+        """FitError that names the first of the jobs."""
         return failed(self.members[0].job, self.members[0].index, error)
 
 
 @dataclass(slots=True)
 class StackedTrainer:
-    """Trains networks in stacks at `device`; `others` runs every job that is no network, or cannot be stacked.
+    """Trainer that trains networks in stacks; if a stack does not fit into memory, fewer networks train at once.
 
-    `most` bounds the depth of a stack. Where memory does, fewer networks are trained at a time, and the record says so.
+    Parameters
+    ----------
+    device : Device
+        Device and precision.
+    others : Trainer
+        Runs all other jobs, and networks that cannot be stacked.
+    compiling : {"auto", "always", "never"}
+        Whether steps are compiled on a GPU.
+    checkpoints : Checkpoints or None
+        Where the state of trainings is saved.
+    most : int or None
+        Maximum depth of a stack.
+    watch : callable
+        `watch(results, total)` passes on the results as they come, for example to a progress bar.
+    why : str
+        Why this trainer was chosen, for the run record.
+    stacks : list of dict
+        Facts about each stack, for the run record.
     """
 
     device: Device
@@ -87,17 +131,19 @@ class StackedTrainer:
 
     @property
     def description(self) -> dict[str, Any]:
+        """What the run record says about the trainer."""
         at = {"device": self.device.type, "precision": self.device.precision}
         return {"trainer": "stacked", **at, "why": self.why, "stacks": self.stacks}
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
+        """Run the jobs; returns their results in order."""
         results: dict[int, Any] = {}
         for group in _groups(jobs, classes, seeds):
             results |= self._run(group)
         return completed(results, self.others, jobs, classes, seeds)
 
     def _run(self, group: StackGroup) -> dict[int, Any]:
-        """Results by job; none where the network cannot be stacked, which the record then says."""
+        """Results by index of the job; none if the network cannot be stacked, which the record then says."""
         note: dict[str, Any] = {"model": group.model.name, "networks": len(group.members)}
         self.stacks.append(note)
         moments = [time.perf_counter()]
@@ -142,7 +188,7 @@ class StackedTrainer:
     def _stack(
         self, group: StackGroup, trainings: list[TrainingRun], data: Piled, note: dict[str, Any]
     ) -> Stack | None:
-        """A stack as deep as the work is wide, or as memory allows; None where the network cannot be stacked."""
+        """Stack as deep as the work needs and memory allows; None if the network cannot be stacked."""
         lengths = [training.schedule.total for training in trainings]
         depth = wanted = min(useful_depth(lengths), self.most or len(trainings))
         steps = max(max(lengths), sum(lengths) // depth)
@@ -154,10 +200,10 @@ class StackedTrainer:
             others = len(self._cached_stacks)
             self._cached_stacks.clear()
             _give_back_memory()
-            if others:  # what they held may suffice
+            if others:  # their memory may suffice
                 continue
             if depth == 1:
-                raise group.blame(LimbeckError("not even one such network fits into the device's memory"))
+                raise group.blame(LimbeckError("one network alone does not fit into the memory of the device"))
             depth = math.ceil(depth / 2)
         note |= {"depth": depth, "steps": steps, "batch": stack.recipe.batch, "compiled": compiled}
         if depth < wanted:
@@ -167,23 +213,21 @@ class StackedTrainer:
     def _try(
         self, group: StackGroup, depth: int, compiled: bool, recipe: Recipe, data: Piled, note: dict[str, Any]
     ) -> Stack | None:
-        """A stack of this depth; None where memory does not suffice, or where a note says that it cannot be."""
+        """Stack of this depth; None if memory does not suffice, or if the network cannot be stacked."""
         try:
             return self._made(group, depth, compiled, recipe, data)
         except torch.OutOfMemoryError:
             return None
         except LimbeckError as error:
             raise group.blame(error) from error
-        except Exception as error:  # vmap and users' networks refuse each other in a dozen ways
+        except Exception as error:  # there are many ways in which vmap cannot handle a user's network
             note["not stacked"] = reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            message = (
-                f"{group.model.name} cannot be stacked, so that its networks are trained one after the other: {reason}"
-            )
+            message = f"{group.model.name} cannot be stacked; its networks are trained one after the other: {reason}"
             warnings.warn(message, LimbeckWarning, stacklevel=2)
             return None
 
     def _made(self, group: StackGroup, depth: int, compiled: bool, recipe: Recipe, data: Piled) -> Stack:
-        """The stack that was made for the like before, or a new one."""
+        """Stack that an earlier group of the same kind used, or a new one."""
         name = (group.kind, group.classes, depth, compiled)
         stack = self._cached_stacks.pop(name, None)
         if stack is None or not stack.takes(data.rows, data.targets):
@@ -205,7 +249,7 @@ class StackedTrainer:
         def begin(training: TrainingRun) -> State:
             try:
                 return training.begin(group.model, group.row, group.classes)
-            except Exception as error:  # weights to start from that are another network's
+            except Exception as error:  # the initial weights may belong to another network
                 job = next(member.job for member in group.members if member.index == training.index)
                 raise failed(job, training.index, error) from error
 
@@ -221,7 +265,7 @@ class StackedTrainer:
             torch.cuda.synchronize()
 
     def _finish(self, group: StackGroup, stack: Stack, trainings: list[TrainingRun]) -> dict[int, Any]:
-        """What each job wants to know of its network."""
+        """Result of each job, from its trained network."""
         with alone(0):
             network = group.model.started(group.row, group.classes)
         names = shared_names(network)
@@ -242,7 +286,7 @@ class StackedTrainer:
         return results
 
     def _answers(self, group: StackGroup, stack: Stack, trainings: list[TrainingRun]) -> Iterator[tuple[int, Array]]:
-        """Votes or scores of networks that are asked about the same rows, asked together."""
+        """Votes or scores of networks; networks with the same rows to predict do so together."""
         asked: dict[Any, list[tuple[StackMember, State]]] = {}
         for member, training in zip(group.members, trainings, strict=True):
             if isinstance(member.job, FitAndScore):
@@ -252,18 +296,20 @@ class StackedTrainer:
             rows = on(self.device, cast(FitAndScore, member.job).asked)[0]
             try:
                 found = stack.scores([state for _, state in together], rows)
-            except Exception as error:  # rows that the network does not take
+            except Exception as error:  # the rows may have another shape than the network takes
                 raise failed(member.job, member.index, error) from error
             for (member, _), scores in zip(together, found, strict=True):
                 voted = isinstance(member.job, FitAndVote)
                 yield member.index, scores.argmax(axis=1) if voted else scores
 
     def _name(self, group: StackGroup, trainings: list[TrainingRun]) -> str | None:
-        """Names the trainings, and the stack by them, whatever order they came in; None where they have no names."""
+        """Name the trainings and return the stack's name, in any order of jobs; None if they have no names."""
         known: dict[Any, str] = {}
         keys = [key_of_job(member.job, group.classes, member.seed, known) for member in group.members]
         if None in keys or (code := group.model.code) is None:
-            message = f"{group.model.name} is made at run time: its training keeps no checkpoints"
+            message = (
+                f"{group.model.name} is made at run time, so its training saves no checkpoints; define it in a module"
+            )
             warnings.warn(message, LimbeckWarning, stacklevel=2)
             return None
         for training, key in zip(trainings, keys, strict=True):
@@ -272,7 +318,7 @@ class StackedTrainer:
 
 
 def _give_back_memory() -> None:
-    """A stack that nobody needs refers to itself, and may be frozen: only a whole collection frees it."""
+    """Free a stack that is no longer needed; it refers to itself and may be frozen, so this takes a full collection."""
     gc.unfreeze()
     gc.collect()
     if torch.cuda.is_available():
@@ -280,23 +326,53 @@ def _give_back_memory() -> None:
 
 
 def useful_depth(lengths: Sequence[int]) -> int:
-    """As many slots as finish the work by the time that the longest training takes.
+    """Number of slots that finishes all work in the time that the longest training takes.
 
-    Above 16 it is rounded up to a multiple of 4, so that a program that was made once serves many depths.
+    Parameters
+    ----------
+    lengths : sequence of int
+        Number of steps of each training.
+
+    Returns
+    -------
+    int
+        The depth. Above 16 it is rounded up to a multiple of 4, so that one compiled program serves many depths.
+
+    Examples
+    --------
+    >>> useful_depth([100, 50, 50, 50])
+    3
     """
     exact = math.ceil(sum(lengths) / max(lengths))
     return exact if exact <= 16 else min(len(lengths), math.ceil(exact / 4) * 4)
 
 
 def shared_names(network: nn.Module) -> dict[str, str]:
-    """For every name of a weight, the first one: a weight that two layers share has two."""
+    """First name of each weight; a weight that two layers share has two names.
+
+    Parameters
+    ----------
+    network : nn.Module
+        The network.
+
+    Returns
+    -------
+    dict
+        The first name by each name.
+
+    Examples
+    --------
+    >>> layer = nn.Linear(2, 2, bias=False)
+    >>> shared_names(nn.Sequential(layer, nn.ReLU(), layer))
+    {'0.weight': '0.weight', '2.weight': '0.weight'}
+    """
     first: dict[int, str] = {}
     every = network.named_parameters(remove_duplicate=False)
     return {name: first.setdefault(id(weight), name) for name, weight in every}
 
 
 def _ticks(shares: Iterator[float], count: int) -> Iterator[int]:
-    """So many, evenly over the work."""
+    """Yield the numbers below `count`, in proportion to the share of the work that is done."""
     reported = 0
     for share in shares:
         yield from range(reported, reached := int(share * count))

@@ -1,6 +1,6 @@
-"""A training: one network's way through its training, which can be interrupted anywhere and go on elsewhere.
+"""Training of one network, which can be interrupted after any window of steps and continue elsewhere.
 
-Trainings take slots of a stack: the longest first, and a slot that becomes free is filled again, so that nobody waits.
+Training runs share the slots of a stack. The longest run first, and a slot that becomes free is filled at once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +20,37 @@ from limbeck.protocol.rows import Array
 
 @dataclass(slots=True)
 class TrainingRun:
-    """`index` says which job it is; `offsets` where its rows and its targets begin among those of all.
+    """Training of one network in a stack.
 
-    `name` is a hash of all that it depends on: places change with the order in which parties hand in their jobs.
+    Parameters
+    ----------
+    index : int
+        Number of its job.
+    seed : int
+        Seed of the initial weights.
+    schedule : BatchSchedule
+        Its steps.
+    offsets : (int, int)
+        Positions of its first row and of its first target in the stack's data.
+    start : bytes or None
+        Initial weights (safetensors).
+    correction : bytes or None
+        Added to every gradient (safetensors).
+    name : str
+        Hash of all that the training depends on, for checkpoints; `index` can differ from run to run.
+    done : int
+        Steps taken so far.
+    state : dict
+        Weights; empty before the first step, final after the last one.
+    best : dict
+        Weights with the lowest loss on the held-out rows so far.
+
+    Attributes
+    ----------
+    early_stopping : EarlyStopping
+        When to stop.
+    moments : dict or None
+        Optimizer moments to start with; None if no other training continues this one.
     """
 
     index: int
@@ -33,10 +61,10 @@ class TrainingRun:
     correction: bytes | None = None
     name: str = ""
     done: int = 0
-    state: State = field(default_factory=dict)  # empty until it has begun, final once it is finished
+    state: State = field(default_factory=dict)
     best: State = field(default_factory=dict)
     early_stopping: EarlyStopping = field(init=False)
-    moments: State | None = field(init=False)  # that it goes on with, and gives back
+    moments: State | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.early_stopping = EarlyStopping(self.schedule.recipe.patience)
@@ -44,12 +72,12 @@ class TrainingRun:
 
     @property
     def taken(self) -> int:
-        """Steps that its moments come from."""
+        """Number of steps behind the initial moments."""
         return int(self.moments[STEP_COUNT]) if self.moments else 0
 
     @property
     def final_moments(self) -> State | None:
-        """What another training goes on with; None where none is to."""
+        """Moments with which another training continues, or None."""
         if self.moments is None:
             return None
         found = {name: values for name, values in self.state.items() if name.partition("#")[2].isdecimal()}
@@ -57,17 +85,18 @@ class TrainingRun:
 
     @property
     def remaining(self) -> int:
+        """Number of steps that remain."""
         return 0 if self.early_stopping.spent else self.schedule.total - self.done
 
     @property
     def until_look(self) -> int:
-        """Steps until somebody must look: the end of the epoch where training may stop early, or of it all."""
+        """Steps until the next check: to the end of the epoch with early stopping, else to the end."""
         if self.schedule.recipe.patience is None:
             return self.remaining
         return self.schedule.per_epoch - self.done % self.schedule.per_epoch
 
     def begin(self, model: TorchModel, row: tuple[int, ...], classes: int) -> State:
-        """Its weights of the moment: fresh ones, made as for a network that is trained alone, if it has none."""
+        """Current state; at the beginning with fresh weights, as for a network that is trained alone."""
         if not self.state:
             correction = load(self.correction) if self.correction else {}
             with alone(self.seed):
@@ -86,10 +115,25 @@ def take(
     is_due: Callable[[], bool] = lambda: False,
     keep: Callable[[], None] = lambda: None,
 ) -> Iterator[float]:
-    """Take every training to its end; yields the share of all work that is done, after each window of steps.
+    """Train all networks to the end.
 
-    `begin` gives a training's weights of the moment. When a checkpoint is due, every training gets its state and `keep`
-    is called; so it is at the end.
+    Parameters
+    ----------
+    stack : Stack
+        The stack; its depth is the number of networks that train at once.
+    trainings : sequence of TrainingRun
+        The trainings; their final weights are in `state` afterwards.
+    begin : callable
+        Gives the current state of a training.
+    is_due : callable
+        Whether a checkpoint is due; then every training's `state` is brought up to date.
+    keep : callable
+        Saves a checkpoint; also called at the end.
+
+    Yields
+    ------
+    float
+        Share of all steps that are done, after each window.
     """
     waiting = sorted((c for c in trainings if c.remaining), key=lambda c: (-c.remaining, c.seed, c.index))
     slots: list[TrainingRun | None] = [None] * stack.depth
@@ -118,7 +162,7 @@ def take(
 
 
 def _look(stack: Stack, slot: int, training: TrainingRun) -> None:
-    """At the end of an epoch, where training may stop early."""
+    """At the end of an epoch with early stopping: compute the loss on the held-out rows."""
     held_out = training.schedule.held_out
     if not len(held_out) or training.done % training.schedule.per_epoch:
         return
@@ -128,7 +172,24 @@ def _look(stack: Stack, slot: int, training: TrainingRun) -> None:
 
 
 def window(trainings: list[TrainingRun | None], steps: int, recipe: Recipe, dtype: torch.dtype) -> Window:
-    """The next steps of all trainings; an empty slot learns nothing."""
+    """Next steps of all trainings.
+
+    Parameters
+    ----------
+    trainings : list of TrainingRun or None
+        The training in each slot; an empty slot has no rows.
+    steps : int
+        Number of steps.
+    recipe : Recipe
+        Recipe of all trainings.
+    dtype : torch.dtype
+        Precision of the stack.
+
+    Returns
+    -------
+    Window
+        The steps.
+    """
     precise = np.float64 if dtype == torch.float64 else np.float32
     rows, targets = (np.full((steps, len(trainings), recipe.batch), ABSENT, np.int32) for _ in range(2))
     rates, scales = (np.zeros((steps, len(trainings)), precise) for _ in range(2))
@@ -147,7 +208,34 @@ def window(trainings: list[TrainingRun | None], steps: int, recipe: Recipe, dtyp
 
 
 def bias_corrected(rates: Array, first: int, recipe: Recipe) -> tuple[Array, Array]:
-    """Rates and scales with Adam's bias corrections in them, which are close to 1 late and must be exact early."""
+    """Learning rates and scales that contain Adam's bias corrections.
+
+    Parameters
+    ----------
+    rates : array of shape (steps,)
+        Learning rates.
+    first : int
+        Number of steps before these.
+    recipe : Recipe
+        Recipe; with SGD there is nothing to correct.
+
+    Returns
+    -------
+    rates : array of shape (steps,)
+        Rate / (1 - beta1^t) in step t = first + 1, ...
+    scales : array of shape (steps,)
+        1 / sqrt(1 - beta2^t), the factor of the root of the second moment.
+
+    Notes
+    -----
+    Kingma & Ba 2015, Algorithm 1. The corrections are close to 1 in late steps, but must be exact in early ones.
+
+    Examples
+    --------
+    >>> rates, scales = bias_corrected(np.array([0.001]), 0, Recipe())
+    >>> rates.round(3), scales.round(2)
+    (array([0.01]), array([31.62]))
+    """
     if recipe.optimizer == "sgd":
         return rates, np.ones_like(rates)
     steps = np.arange(first + 1, first + 1 + len(rates))

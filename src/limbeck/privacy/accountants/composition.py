@@ -1,4 +1,7 @@
-"""Optimal composition: of purely private mechanisms (kov), of loss distributions (pld), of two classes (binary)."""
+"""Optimal composition: of pure mechanisms (kov), of privacy loss distributions (pld), of votes on two classes (binary).
+
+Most functions here need delta as a function of epsilon, and then solve it for epsilon.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,30 +17,73 @@ from limbeck.privacy.events import DpEvent, UnknownEventError
 from limbeck.privacy.losses import BoundedRange, GaussianLoss, LaplaceShift, Pure
 from limbeck.protocol.rows import Array
 
-LAPLACE_STEPS = 80  # of a Laplace loss distribution in one count's largest loss
-COARSEST, FINEST = 20, 160  # steps of an exact composition in the loss of its clearest case
-FINE, MAX_DEVIATIONS = 20_001, 10.0  # losses of Gaussian noise that are distinguished, and its deviations that are
-BINS = 256  # where the range of a Gumbel query's losses may lie
+LAPLACE_STEPS = 80  # grid steps in the largest loss of one Laplace count
+COARSEST, FINEST = 20, 160  # grid steps of an exact composition in the loss of the pair that differs most
+FINE, MAX_DEVIATIONS = 20_001, 10.0  # grid points of Gaussian losses; standard deviations that they cover
+BINS = 256  # for the position of a bounded range
 TINY = 5e-324
 MAX_MARGINS = 20_000
-MAX_LOSS_RATIO = 100  # Laplace losses of one composition
-HUGE = 1e12  # epsilon that is not worth the last digit
-MAX_EPSILON = 200.0  # epsilon that is composed exactly; beyond it there is no privacy to speak of
-MIN_LOSS = 1e-9  # step of a loss: below it rounding counts
-TARGET_WORK, MAX_WORK = 2e8, 2e9  # queries x pairs x grid points of an exact composition: tenths and a few seconds
-UNLIKELY = 1e-4  # the share of delta that margins beyond all likelihood may take
+MAX_LOSS_RATIO = 100  # of the largest to the smallest Laplace loss in one composition
+HUGE = 1e12  # epsilon above which an upper bound is returned
+MAX_EPSILON = 200.0  # largest epsilon that is composed exactly; a larger one protects nobody
+MIN_LOSS = 1e-9  # smallest loss of a query; below it rounding errors matter
+TARGET_WORK, MAX_WORK = 2e8, 2e9  # queries x pairs x grid points: tenths of a second, and a few seconds
+UNLIKELY = 1e-4  # share of delta that is spent on margins that are too unlikely to be listed
 
 
 def basic(events: Sequence[DpEvent], delta: float) -> float:
-    """Pure epsilons add up, and nothing is left to chance."""
+    """Epsilon by basic composition: pure epsilons add up, so that delta is not needed.
+
+    Parameters
+    ----------
+    events : sequence of DpEvent
+        Queries with a pure epsilon.
+    delta : float
+        Delta; not used.
+
+    Returns
+    -------
+    float
+        Epsilon.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import Laplace
+    >>> basic([DpEvent(Laplace(gamma=0.05), queries=40)], 1e-5)
+    4.0
+    """
     return sum(event.queries * event.pure for event in events)
 
 
 def kov(events: Sequence[DpEvent], delta: float) -> float:
-    """The optimal composition of k equal (e, 0)-private queries (Kairouz, Oh & Viswanath 2015)."""
+    """Epsilon by the optimal composition of k equal (e, 0)-private queries (Kairouz, Oh & Viswanath 2015, Theorem 3.3).
+
+    Parameters
+    ----------
+    events : sequence of DpEvent
+        Queries with the same pure epsilon e.
+    delta : float
+        Delta.
+
+    Returns
+    -------
+    float
+        Epsilon.
+
+    Notes
+    -----
+    delta(epsilon) = sum over l = 0..k of p_l max(0, 1 - exp(epsilon - (k - 2 l) e)), where
+    p_l = C(k, l) exp((k - l) e) / (1 + exp(e))^k is the probability of the loss (k - 2 l) e.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import Laplace
+    >>> round(kov([DpEvent(Laplace(gamma=0.05), queries=40)], 1e-5), 4)
+    2.5054
+    """
     levels = {event.pure for event in events}
     if len(levels) > 1:
-        raise UnknownEventError("kov composes queries of one level only")
+        raise UnknownEventError("kov composes queries of one level only: all need the same pure epsilon")
     [pure], count = levels, sum(event.queries for event in events)
     lost = np.arange(count + 1)
     loss = (count - 2 * lost) * pure
@@ -57,12 +103,53 @@ def kov(events: Sequence[DpEvent], delta: float) -> float:
 
 
 def gaussian(events: Sequence[DpEvent], delta: float) -> float:
-    """Exact for continuous Gaussian noise (Balle & Wang 2018; Dong, Roth & Su 2019)."""
+    """Exact epsilon of continuous Gaussian noise (Balle & Wang 2018, Theorem 8; Dong, Roth & Su 2019).
+
+    Parameters
+    ----------
+    events : sequence of DpEvent
+        Queries with Gaussian noise.
+    delta : float
+        Delta.
+
+    Returns
+    -------
+    float
+        Epsilon.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import Gaussian
+    >>> round(gaussian([DpEvent(Gaussian(sigma=40.0), queries=1000)], 1e-5), 4)
+    4.9833
+    """
     return gaussian_epsilon(_continuous_mu(events), delta)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The epsilon of sensitivity over noise `mu`."""
+    """Exact epsilon of one release with Gaussian noise.
+
+    Parameters
+    ----------
+    mu : float
+        L2 sensitivity divided by the standard deviation of the noise.
+    delta : float
+        Delta.
+
+    Returns
+    -------
+    float
+        Epsilon.
+
+    Notes
+    -----
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu), with Phi the normal distribution.
+
+    Examples
+    --------
+    >>> round(gaussian_epsilon(1.0, 1e-5), 3)
+    4.377
+    """
     if math.isinf(mu) or mu == 0:
         return mu
     ceiling = mu * mu / 2 + mu * (math.sqrt(-2 * math.log(delta)) + 1)
@@ -76,7 +163,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def _continuous_mu(events: Sequence[DpEvent]) -> float:
-    """Sensitivity over noise of all queries together."""
+    """Sensitivity divided by noise, of all queries together."""
     for event in events:
         match event.loss:
             case GaussianLoss(discrete=True):
@@ -85,19 +172,59 @@ def _continuous_mu(events: Sequence[DpEvent]) -> float:
 
 
 def pld(events: Sequence[DpEvent], delta: float) -> float:
-    """Laplace: the loss distributions of the affected counts, composed. Gumbel: optimal for its bounded range."""
+    """Epsilon by privacy loss distributions of Laplace noise, or by optimal composition of exponential mechanisms.
+
+    Parameters
+    ----------
+    events : sequence of DpEvent
+        Queries with Laplace noise only, or to exponential mechanisms only.
+    delta : float
+        Delta.
+
+    Returns
+    -------
+    float
+        Epsilon.
+
+    Notes
+    -----
+    Laplace noise: the loss distributions of the counts that a neighbour can change are composed. Gumbel noise: the
+    optimal adaptive composition of its bounded range, by `optimal`.
+    """
     shifts = [(event.queries, loss.shift) for event in events if isinstance(loss := event.loss, Pure) and loss.shift]
     if len(shifts) == len(events):
         return _laplace_pld(shifts, delta)
     if all(isinstance(event.loss, BoundedRange) for event in events):
         return optimal(_ranges(events), delta, rdp(events, delta))
-    raise UnknownEventError("pld composes Laplace noise, or exponential mechanisms, alone")
+    raise UnknownEventError("pld composes Laplace noise only, or exponential mechanisms only")
 
 
 def mixed(events: Sequence[DpEvent], delta: float) -> float:
-    """Gaussian noise beside exponential mechanisms, whose cases the adversary picks when he has seen all the noise.
+    """Epsilon of Gaussian noise together with exponential mechanisms.
 
-    No order is worse: whoever picks a case earlier knows less. Losses of the noise are rounded up to one of FINE.
+    Parameters
+    ----------
+    events : sequence of DpEvent
+        Queries with Gaussian noise, and equal queries with a bounded range.
+    delta : float
+        Delta.
+
+    Returns
+    -------
+    float
+        Epsilon, at most that of `rdp`.
+
+    Notes
+    -----
+    The adversary sees all Gaussian noise first and then chooses the case of each exponential mechanism. No other order
+    is worse, because an adversary who chooses earlier knows less. Losses of the noise are rounded up to a grid.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import GaussianSum, NoisyMedian
+    >>> events = [DpEvent(NoisyMedian(gamma=0.5), 1), DpEvent(GaussianSum(2.0, sigma=4.0, size=8), 1)]
+    >>> round(mixed(events, 1e-5), 2)
+    2.7
     """
     ranged = [event for event in events if isinstance(event.loss, BoundedRange)]
     others = [event for event in events if not isinstance(event.loss, BoundedRange)]
@@ -109,7 +236,7 @@ def mixed(events: Sequence[DpEvent], delta: float) -> float:
     edges, lower = mu * mu / 2 + mu * steps, np.diff(special.ndtr(steps[: FINE // 2 + 1]))
     probability, beyond_all = np.concatenate([lower, lower[::-1]]), 2 * float(special.ndtr(-MAX_DEVIATIONS))
     if not delta > 2 * beyond_all:
-        raise UnknownEventError("so small a delta is beyond the resolution of this accountant")
+        raise UnknownEventError("delta is too small for the resolution of this accountant")
 
     def beyond(eps: float) -> float:
         reached = np.interp(-np.exp(eps - edges[1:]), -np.exp(-grid), value, right=1.0)
@@ -119,20 +246,52 @@ def mixed(events: Sequence[DpEvent], delta: float) -> float:
 
 
 def binary(events: Sequence[DpEvent], delta: float) -> float:
-    """Two classes: the optimal adaptive composition over all margins that the voters allow."""
+    """Epsilon of votes on two classes, by the optimal adaptive composition over all margins that the voters allow.
+
+    Parameters
+    ----------
+    events : sequence of DpEvent
+        Equal queries to a noisy maximum, with 2 classes.
+    delta : float
+        Delta.
+
+    Returns
+    -------
+    float
+        Epsilon.
+    """
     family = _margin_pairs(_alike(events), delta)
     return optimal(family, delta - family.slack, min(binary_rdp(events, delta), rdp(events, delta)))
 
 
 def binary_rdp(events: Sequence[DpEvent], delta: float) -> float:
-    """Two classes: at every order the worst margin's divergence."""
+    """Epsilon of votes on two classes, by the Rényi divergence of the worst margin at each order.
+
+    Parameters
+    ----------
+    events : sequence of DpEvent
+        Queries to noisy maxima, with 2 classes.
+    delta : float
+        Delta.
+
+    Returns
+    -------
+    float
+        Epsilon.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import Laplace
+    >>> round(binary_rdp([DpEvent(Laplace(gamma=0.05), queries=40, classes=2, voters=25)], 1e-5), 4)
+    1.2648
+    """
     families = [_margin_pairs(event, delta) for event in events]
     slack = sum(family.slack for family in families)
     return epsilon_of_curve(lambda order: sum(f.queries * _worst(f, order) for f in families), delta - slack)
 
 
 def _ranges(events: Sequence[DpEvent]) -> "Pairs":
-    """Equal queries whose losses fall into [t - width, t]: for each bin of t the pair that dominates all in the bin."""
+    """Pairs of equal queries whose losses lie in [t - width, t]: for each bin of t, the pair that dominates the bin."""
     event = _alike(events)
     if (width := event.pure) > MAX_EPSILON:
         raise UnknownEventError("too little noise for the exact composition")
@@ -144,20 +303,33 @@ def _ranges(events: Sequence[DpEvent]) -> "Pairs":
 
 
 def _alike(events: Sequence[DpEvent]) -> DpEvent:
-    """All queries as one event: an adversary who may choose their order makes unlike ones worth more than either."""
+    """Merge equal queries into one event. Different queries are rejected: an adversary may gain from their order."""
     queries = sum(event.queries for event in events)
     [alike, *others] = {replace(event, queries=queries) for event in events}
     if others:
-        raise UnknownEventError("queries of different kinds have no exact composition here")
+        raise UnknownEventError("the exact composition does not cover queries of different kinds")
     return alike
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """What a query may be to a neighbour: the chance of an answer under each of two neighbours, for each case.
+    """Pairs of binary outcome distributions, one for each case of a query that the adversary can choose.
 
-    `not_here` and `not_there` are the chances of the other answer, each computed for itself: near certainty one minus
-    the other would be lost. `slack` is the delta that cases left out can take over all queries.
+    Parameters
+    ----------
+    here : array of shape (cases,)
+        Probability of the first answer on one data set.
+    there : array of shape (cases,)
+        Probability of the first answer on the neighbouring data set.
+    not_here : array of shape (cases,)
+        Probability of the second answer on the one data set. It is computed by itself, because 1 - here is inexact if
+        `here` is close to 1.
+    not_there : array of shape (cases,)
+        Probability of the second answer on the neighbouring data set.
+    queries : int
+        Number of queries.
+    slack : float
+        Delta that cases which are left out can cost over all queries.
     """
 
     here: Array
@@ -169,10 +341,35 @@ class Pairs:
 
 
 def optimal(family: Pairs, delta: float, ceiling: float) -> float:
-    """The epsilon of the best that an adversary can do who picks each query's case by what he has seen.
+    """Epsilon against the best adversary, who chooses the case of each query after seeing all earlier answers.
 
-    With x = e^-loss, value(x) = the largest over cases of p value(x q/p) + (1-p) value(x (1-q)/(1-p)) is convex in x,
-    so that chords between grid points only overstate it. `ceiling` bounds the answer.
+    Parameters
+    ----------
+    family : Pairs
+        Cases of a query, and the number of queries.
+    delta : float
+        Delta.
+    ceiling : float
+        Upper bound on epsilon by another theorem.
+
+    Returns
+    -------
+    float
+        Epsilon, at most `ceiling`.
+
+    Raises
+    ------
+    UnknownEventError
+        If the noise or the number of queries is outside what can be computed.
+
+    Notes
+    -----
+    Dynamic programming over queries. With x = exp(-loss), p = here and q = there,
+
+        value_k(x) = max over cases of p value_{k-1}(x q/p) + (1-p) value_{k-1}(x (1-q)/(1-p)),
+
+    and value_0(x) = max(0, 1 - x). It is convex in x, so linear interpolation between grid points can only overstate
+    it. Delta at epsilon is value_k(exp(epsilon)).
     """
     grid, value = _values(family, ceiling)
     if value[0] > delta:
@@ -184,7 +381,7 @@ def optimal(family: Pairs, delta: float, ceiling: float) -> float:
 
 
 def _values(family: Pairs, ceiling: float) -> tuple[Array, Array]:
-    """What all queries make of every loss: the delta that is left at epsilon 0 where so much was lost before."""
+    """Grid of losses, and for each loss before the queries the delta after all of them, at epsilon 0."""
     clearest = int(np.abs(family.here - family.there).argmax())
     loss = abs(float(_log_ratio(family.here, family.there)[clearest]))
     if loss < MIN_LOSS or not ceiling < MAX_EPSILON:
@@ -207,9 +404,9 @@ def _composed(value: Array, family: Pairs, step: float) -> Array:
     pad = size + 2
     taps = list(zip(pad + near, yes * (1 - near_weight), yes * near_weight, strict=True))
     rest = list(zip(pad + far, no * (1 - far_weight), no * far_weight, strict=True))
-    padded = np.concatenate([np.empty(pad), value, np.ones(pad)])  # above the grid a value is at most 1
+    padded = np.concatenate([np.empty(pad), value, np.ones(pad)])  # above the grid the value is at most 1
     for _ in range(family.queries):
-        padded[:pad] = value[0]  # below it, at most the lowest
+        padded[:pad] = value[0]  # below the grid the value is at most its first one
         padded[pad : pad + size] = value
         best = value.copy()
         for (a, a0, a1), (b, b0, b1) in zip(taps, rest, strict=True):
@@ -223,9 +420,9 @@ def _composed(value: Array, family: Pairs, step: float) -> Array:
 
 
 def _taps(shift: Array, step: float, size: int) -> tuple[Array, Array]:
-    """Between which grid points a shifted loss falls, and how near the upper one, linear in e^-loss.
+    """Lower grid point of each shifted loss, and the weight of the upper one, linear in e^-loss.
 
-    A loss that leaves the grid from everywhere, an infinite one too, counts as leaving it.
+    A shift by more than the whole grid, for example an infinite one, is clipped to the length of the grid.
     """
     inside = np.clip(shift, -size * step, size * step)
     position = np.floor(inside / step)
@@ -233,16 +430,16 @@ def _taps(shift: Array, step: float, size: int) -> tuple[Array, Array]:
 
 
 def _log_ratio(one: Array, other: Array) -> Array:
-    """log(one / other); what never happens has no loss."""
+    """Return log(one / other); -inf where `one` is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(one > 0, np.log(one) - np.log(other), -np.inf)
 
 
 def _margin_pairs(event: DpEvent, delta: float) -> Pairs:
-    """The second class leads by m to one neighbour and by m + shift to the other, for every margin m there can be.
+    """Pairs of all possible margins m: the second class leads by m on one data set, by m + shift on its neighbour.
 
-    Margins at which both would overturn the lead less often than `slight` are left out and paid for in delta. A smaller
-    shift within the same bounds tells less: its two chances lie between those of a pair that is here.
+    Margins are left out, and added to the slack, if noise overturns the lead with probability below `slight` on both
+    data sets. Smaller shifts need no pairs of their own: their two probabilities lie between those of a listed pair.
     """
     if event.classes != 2:
         raise UnknownEventError("binary is for two classes")
@@ -253,7 +450,7 @@ def _margin_pairs(event: DpEvent, delta: float) -> Pairs:
     every = event.voters is None or event.abstentions or weight > 1 or event.affected_counts == 1
     margin = np.arange(-most, most - shift + 1, 1 if every else 2)
     if not len(margin):
-        raise UnknownEventError(f"{event.voters} voters cannot change by {shift}")
+        raise UnknownEventError(f"{event.voters} voters cannot change a margin by {shift}")
     near = margin[(margin + shift >= -unlikely) & (margin <= unlikely)]
     slack = 0.0 if event.voters is not None and len(near) == len(margin) else event.queries * slight
     one, other = flips(near), flips(near + shift)
@@ -269,7 +466,7 @@ def _margin_pairs(event: DpEvent, delta: float) -> Pairs:
 
 
 def _beyond_likelihood(flips: Callable[[Array], Array], probability: float) -> int:
-    """The margin from which on a lead is overturned less often than that."""
+    """Margin from which on noise overturns the lead with at most this probability."""
     most = 1
     while float(flips(np.array([-most]))[0]) > probability:
         most = math.ceil(most * 1.1)
@@ -279,7 +476,7 @@ def _beyond_likelihood(flips: Callable[[Array], Array], probability: float) -> i
 
 
 def _worst(family: Pairs, order: float) -> float:
-    """The largest Rényi divergence of any case; infinite where one neighbour rules an answer out."""
+    """Largest Rényi divergence of all cases; infinite if an answer is impossible on one of the data sets."""
     yes, no = (
         np.where(one > 0, np.log(np.maximum(one, TINY)) + (order - 1) * _log_ratio(one, other), -np.inf)
         for one, other in ((family.here, family.there), (family.not_here, family.not_there))
@@ -288,11 +485,12 @@ def _worst(family: Pairs, order: float) -> float:
 
 
 def _laplace_pld(shifts: Sequence[tuple[int, LaplaceShift]], delta: float) -> float:
-    """Of queries to noisy counts. The worst case: two counts, each moved by a person's weight.
+    """Epsilon of queries to counts with Laplace noise. The worst case is two counts, each shifted by a person's weight.
 
-    The votes of a person's rows may also move more counts by less each. That never costs more: at every epsilon from 0
-    to a + b, one count moved by a + b noise scales has delta 1 - u, with u = e^((epsilon - a - b) / 2), and two counts
-    moved by a and by b have delta 1 - u - u min(a, b, (a + b - epsilon) / 2) / 2. Likewise for discrete noise.
+    The votes of a person's rows can also shift more counts by less each. This never costs more: at every epsilon from 0
+    to a + b, one count shifted by a + b noise scales has delta 1 - u, with u = e^((epsilon - a - b) / 2), and two
+    counts shifted by a and by b have delta 1 - u - u min(a, b, (a + b - epsilon) / 2) / 2. The same holds for discrete
+    noise.
     """
     from dp_accounting.pld import privacy_loss_distribution as distributions
 
@@ -300,7 +498,7 @@ def _laplace_pld(shifts: Sequence[tuple[int, LaplaceShift]], delta: float) -> fl
     if max(losses) > MAX_EPSILON:
         raise UnknownEventError("too little noise for the exact composition")
     if max(losses) > MAX_LOSS_RATIO * min(losses):
-        raise UnknownEventError("noise of such different sizes has no common grid")
+        raise UnknownEventError("the noise scales differ too much for a common grid")
     step = min(losses) / LAPLACE_STEPS
     total = distributions.identity(value_discretization_interval=step)
     for queries, shift in shifts:
@@ -314,7 +512,7 @@ def _laplace_pld(shifts: Sequence[tuple[int, LaplaceShift]], delta: float) -> fl
 
 
 def _solve(delta_at: Callable[[float], float], delta: float, ceiling: float) -> float:
-    """The least epsilon from 0 on whose delta is small enough."""
+    """Smallest epsilon, from 0, at which delta is small enough."""
     if delta_at(0.0) <= delta:
         return 0.0
     while delta_at(ceiling) > delta:

@@ -1,8 +1,4 @@
-"""The moments accountant as PATE and FedKT use it: whole orders 1..L, purely private mechanisms.
-
-Per query min(e^2 l (l + 1) / 2, e l, the data-dependent term), e = 2 s gamma for a replaced party; epsilon is the least
-(sum + ln(1/delta)) / l. The data-dependent term is a function of private votes, and so is what comes of it.
-"""
+"""The moments accountant of PATE and FedKT, for mechanisms with pure differential privacy."""
 
 import math
 from collections.abc import Sequence
@@ -17,6 +13,36 @@ ORDERS = 8
 
 
 def moments(events: Sequence[DpEvent], delta: float, orders: int = ORDERS, votes: Array | None = None) -> float:
+    """Epsilon by the moments accountant (PATE 2017, Theorems 2 and 3; FedKT, Theorem 2).
+
+    Parameters
+    ----------
+    events : sequence of DpEvent
+        Queries with a pure epsilon.
+    delta : float
+        Delta.
+    orders : int
+        Largest order L.
+    votes : array of shape (queries, classes), optional
+        Vote counts, for the data-dependent epsilon, which is as private as the votes.
+
+    Returns
+    -------
+    float
+        Epsilon.
+
+    Notes
+    -----
+    With pure epsilon e of a query (2 s gamma for a replaced party), the moment of order l is at most
+    min(e^2 l (l + 1) / 2, e l, data-dependent term). Epsilon is the minimum over l = 1..L of
+    (sum of the moments + ln(1 / delta)) / l.
+
+    Examples
+    --------
+    >>> from limbeck.privacy.mechanisms import Laplace
+    >>> round(moments([DpEvent(Laplace(gamma=0.05), queries=40)], 1e-5), 4)
+    3.2391
+    """
     order = np.arange(1, orders + 1)
     total = sum(_of(event, order, votes) for event in events)
     return float(((total + math.log(1 / delta)) / order).min())

@@ -1,4 +1,4 @@
-"""What the votes themselves allow: data-dependent bounds. Whatever comes of them is private, as the votes are."""
+"""Data-dependent bounds, which use the votes themselves. Their results are as private as the votes."""
 
 import math
 
@@ -10,7 +10,31 @@ from limbeck.protocol.rows import Array
 
 
 def check_votes(votes: Array, where: str = "votes") -> Array:
-    """[queries, classes] counts: finite, none below 0."""
+    """Check vote counts: finite numbers, none below 0.
+
+    Parameters
+    ----------
+    votes : array of shape (queries, classes)
+        Vote counts.
+    where : str
+        Name of the counts in error messages, for example of their file.
+
+    Returns
+    -------
+    array of shape (queries, classes)
+        The counts as floats.
+
+    Raises
+    ------
+    LimbeckError
+        If the shape, the type or a count is wrong.
+
+    Examples
+    --------
+    >>> check_votes(np.array([[3, 4], [5, 6]]))
+    array([[3., 4.],
+           [5., 6.]])
+    """
     if votes.ndim != 2 or votes.shape[1] < 2 or not len(votes) or votes.dtype.kind not in "fiub":
         raise LimbeckError(f"{where} must hold a row of counts for each query, not {votes.dtype} {votes.shape}")
     if not np.isfinite(votes).all() or (votes < 0).any():
@@ -20,7 +44,27 @@ def check_votes(votes: Array, where: str = "votes") -> Array:
 
 
 def pure_data_dependent(event: DpEvent, order: Array, votes: Array) -> Array:
-    """[queries, orders] Rényi divergences of order l + 1 (PATE 2017, Theorem 3), infinite where it does not apply."""
+    """Data-dependent Rényi divergences of a mechanism with pure differential privacy (PATE 2017, Theorem 3).
+
+    Parameters
+    ----------
+    event : DpEvent
+        The queries, with a pure epsilon e for each.
+    order : array of shape (orders,)
+        Orders l of the moments; the Rényi divergences are of order l + 1.
+    votes : array of shape (queries, classes)
+        Vote counts.
+
+    Returns
+    -------
+    array of shape (queries, orders)
+        Divergences; infinite where the theorem does not apply.
+
+    Notes
+    -----
+    With q the bound of FedKT's Lemma 7, moment(l) = log((1 - q) ((1 - q) / (1 - exp(e) q))^l + q exp(e l)), for
+    q < (exp(e) - 1) / (exp(2 e) - 1). FedKT's Theorem 2 has e = 2 s gamma, but Lemma 7 keeps the plain gamma.
+    """
     pure = event.pure
     logq = event.mechanism.log_q(votes, event.noise)[:, None]
     q = np.exp(logq)
@@ -32,13 +76,28 @@ def pure_data_dependent(event: DpEvent, order: Array, votes: Array) -> Array:
 
 
 def gaussian_data_dependent(event: DpEvent, order: Array, votes: Array) -> Array:
-    """[queries, orders] Rényi divergences of GNMax and Confident-GNMax (Scalable PATE 2018, Theorem 6)."""
+    """Data-dependent Rényi divergences of GNMax and Confident-GNMax (Scalable PATE 2018, Theorem 6).
+
+    Parameters
+    ----------
+    event : DpEvent
+        The queries.
+    order : array of shape (orders,)
+        Orders of the divergences.
+    votes : array of shape (queries, classes)
+        Vote counts.
+
+    Returns
+    -------
+    array of shape (queries, orders)
+        Divergences.
+    """
     terms = event.mechanism.gaussian_terms(event, votes)
     return np.asarray(sum(_theorem_6(logq[:, None], rate, order) for logq, rate in terms))
 
 
 def _theorem_6(logq: Array, rate: float, order: Array) -> Array:
-    """Divergence at most rate * order without the data; less where another outcome than the usual one is unlikely."""
+    """Rényi divergences: at most rate * order without the data, less where the less likely outcome is very unlikely."""
     plain = rate * order * np.ones_like(logq)
     high2 = np.sqrt(np.maximum(-logq, 0) / rate)  # Proposition 10
     high1 = high2 + 1

@@ -79,11 +79,12 @@ def unprotected_towards(record: RunRecord, observer: str) -> list[str]:
 
 
 def noise_at_server(record: RunRecord) -> bool:
+    """Return whether the server adds noise to something it releases."""
     return any(row["site"] == SERVER and row["mechanism"] not in WITHOUT_NOISE for row in record.ledger)
 
 
 def message(what: str, mechanism: str = "") -> str:
-    """Return what a message is in plain words; of an algorithm of the user's own, only its name is known."""
+    """Return what a message contains, in plain words; messages of users' own algorithms are not known here."""
     if mechanism == Subsample.name:
         return SAMPLE
     return MESSAGES.get(what, "as the method's own description defines it")

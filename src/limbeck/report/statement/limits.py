@@ -20,7 +20,7 @@ UNITS = {"example": "One row", "party": "All rows of one party"}
 
 
 def assumptions(record: RunRecord) -> str:
-    """Return what has to be true for the figures to hold. An officer can check each line."""
+    """Return the assumptions under which the figures hold. An officer can check each line."""
     network = record.timing.get("engine") == NETWORK
     others = "no other run (each party's own ledger adds up all its runs)" if network else "no run outside this ledger"
     lines = []
@@ -202,5 +202,5 @@ def _open_file(network: bool) -> list[str]:
 
 
 def reasons(record: RunRecord) -> Sequence[str]:
-    """Return why no figure could be computed, as the record says it."""
+    """Return why no figure could be computed, in the words of the record."""
     return [f"The record says: *{remark}*." for remark in record.remarks if "epsilon" in remark]

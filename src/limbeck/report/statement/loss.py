@@ -29,7 +29,7 @@ NO_PROTECTION = 100.0
 JUDGEMENTS = {
     NO_PROTECTION: "**That is no protection.**",
     10.0: "That is little protection.",
-}  # from such an epsilon on
+}  # by the smallest epsilon that they apply to
 HOLDING = "and not another one in its place"
 STATES = {
     ("example", "replace"): f"a certain row was in the data, {HOLDING}",
@@ -134,6 +134,13 @@ def state(guarantee: Guarantee) -> str:
 
 
 def judgement(epsilon: float) -> str:
+    """Return a sentence about an epsilon that is too large, else an empty string.
+
+    Examples
+    --------
+    >>> judgement(12.0), judgement(1.0)
+    ('That is little protection.', '')
+    """
     return next((words for large, words in JUDGEMENTS.items() if epsilon >= large), "")
 
 
@@ -241,6 +248,7 @@ def sampled(record: RunRecord) -> str:
 
 
 def delta_first(record: RunRecord) -> str:
+    """Return what the delta of a run with random samples means."""
     k = record.rows_per_person
     whose = "a given row was drawn" if k == 1 else f"at least one of the {k} rows of a given person was drawn"
     return (
@@ -277,4 +285,5 @@ def _what(guarantee: Guarantee) -> tuple[Any, ...]:
 
 
 def towards(observers: Sequence[str]) -> str:
+    """Return the names of observers as an enumeration."""
     return listed([WHO[observer] for observer in observers])

@@ -33,6 +33,13 @@ def listed(words: Sequence[str]) -> str:
 
 
 def number(epsilon: float) -> str:
+    """Return an epsilon as text.
+
+    Examples
+    --------
+    >>> number(1.91423), number(float("inf"))
+    ('1.914', '∞')
+    """
     return "∞" if math.isinf(epsilon) else f"{epsilon:.4g}"
 
 
@@ -53,7 +60,7 @@ def plain(value: float) -> str:
 
 
 def one_in(value: float) -> str:
-    """Return a small probability as an officer would say it.
+    """Return a probability, if it is small also as one in so many.
 
     Examples
     --------
@@ -90,4 +97,5 @@ def table(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def bullets(lines: Sequence[str]) -> str:
+    """Return a Markdown list."""
     return "\n".join(f"- {line}" for line in lines)

@@ -1,4 +1,4 @@
-"""The results folder: finished cells, one small JSON file each, never run twice."""
+"""Results folders: finished runs of comparisons, one small JSON file each. A finished run is never repeated."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,7 +12,17 @@ from limbeck.locks import locked
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """How many cells came in, were here already, or were here with another outcome (ours was kept)."""
+    """Numbers of merged runs.
+
+    Parameters
+    ----------
+    new : int
+        Runs that were added.
+    same : int
+        Runs that were there already, with the same metrics.
+    different : int
+        Runs that were there already, with other metrics; the existing result stays.
+    """
 
     new: int
     same: int
@@ -21,15 +31,23 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """`cells/KEY.json` in a folder; a file appears whole or not at all and is never written again."""
+    """Folder of cached results, `runs/KEY.json`. A file is written atomically, and never again.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    """
 
     folder: Path
 
     @property
     def runs(self) -> Path:
+        """Folder of the results' files."""
         return self.folder / "runs"
 
     def find(self, key: str) -> CachedResult | None:
+        """Result of a key; None if there is none."""
         path = self.runs / f"{key}.json"
         if not path.exists():
             return None
@@ -37,6 +55,7 @@ class Results:
             return CachedResult.from_json(path.read_text(encoding="utf-8"), key, str(path))
 
     def keep(self, result: CachedResult) -> None:
+        """Store a result, unless there is one with the same key."""
         path = self.runs / f"{result.key}.json"
         if path.exists():
             return
@@ -47,18 +66,29 @@ class Results:
             raise LimbeckError(f"cannot write {path}: {error.strerror}") from error
 
     def alone(self) -> AbstractContextManager[None]:
-        """Nobody else runs cells into this folder meanwhile; the lock goes with the process, however it ends."""
+        """Context manager that locks the folder against other comparisons; the lock ends with the process."""
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LimbeckError(f"cannot write to {self.folder}: {error.strerror}") from error
-        problem = f"another comparison runs into {self.folder}: wait for it, or name another folder with --out"
+        problem = f"another comparison uses {self.folder}: wait for it, or name another folder with --out"
         return locked(self.folder / ".lock", problem)
 
     def merge(self, other: "Results") -> Merged:
-        """Take in cells that were made elsewhere; all are read and checked before the first is taken."""
+        """Add results from another folder; all are checked before the first is added.
+
+        Parameters
+        ----------
+        other : Results
+            Folder from another machine.
+
+        Returns
+        -------
+        Merged
+            How many results were new, the same, or different.
+        """
         if not other.runs.is_dir():
-            raise LimbeckError(f"{other.folder} is not a results folder: it has no folder cells")
+            raise LimbeckError(f"{other.folder} is not a results folder: it has no folder `runs`")
         theirs = [result for path in sorted(other.runs.glob("[!.]*.json")) if (result := other.find(path.stem))]
         with self.alone():
             ours = [self.find(result.key) for result in theirs]

@@ -10,7 +10,7 @@ import pytest
 from cached_experiments import cached_result_of_one_run
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import Metrics
-from limbeck.experiments.results import Merged, Results
+from limbeck.experiments.results_folder import Merged, Results
 
 
 def test_a_run_is_stored_once(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_damaged_run_is_reported_by_its_file(tmp_path: Path) -> None:
     results.keep(cached_result_of_one_run())
     [path] = results.runs.iterdir()
     path.write_text("{")
-    with pytest.raises(LimbeckError, match=f"{path.name} is not a kept result"):
+    with pytest.raises(LimbeckError, match=f"{path.name} is not a cached result"):
         results.find(cached_result_of_one_run().key)
 
 
@@ -54,7 +54,7 @@ def test_nothing_is_merged_from_a_folder_with_a_damaged_run(tmp_path: Path) -> N
     ours, theirs = Results(tmp_path / "ours"), Results(tmp_path / "theirs")
     theirs.keep(cached_result_of_one_run())
     (theirs.runs / "zzz.json").write_text("{}")
-    with pytest.raises(LimbeckError, match=r"zzz\.json is not a kept result"):
+    with pytest.raises(LimbeckError, match=r"zzz\.json is not a cached result"):
         ours.merge(theirs)
     assert ours.find(cached_result_of_one_run().key) is None
     with pytest.raises(LimbeckError, match="not a results folder"):
@@ -63,13 +63,13 @@ def test_nothing_is_merged_from_a_folder_with_a_damaged_run(tmp_path: Path) -> N
 
 def test_one_comparison_at_a_time_and_a_killed_one_frees_the_folder(tmp_path: Path) -> None:
     hold = (
-        "import sys, time; from pathlib import Path; from limbeck.experiments.results import Results\n"
+        "import sys, time; from pathlib import Path; from limbeck.experiments.results_folder import Results\n"
         "with Results(Path(sys.argv[1])).alone(): print('held', flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", hold, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    with pytest.raises(LimbeckError, match="another comparison runs into"), Results(tmp_path).alone():
+    with pytest.raises(LimbeckError, match="another comparison uses"), Results(tmp_path).alone():
         pass
     holder.kill()
     holder.wait()

@@ -1,0 +1,171 @@
+"""FedRidge: one message per party, a sum over its rows, from which the server computes a linear classifier. Our own.
+
+All sites map rows to vectors phi(x) of length at most 1, by a map that depends on public rows and a seed alone. A party
+sends the sum of phi(x) onehot(y)^T over its rows. The server adds the sums and solves a ridge regression. Without noise
+and with the parties' own Gram matrices that is the regression on all rows in one place, however they are split
+(Fed3R, Fanì et al. 2024). With noise the Gram matrix is that of the public rows.
+
+L2 protects a row: each party adds Gaussian noise to its sum. phi = (c, sqrt(1 - c^2) u) with |u| <= 1, c = sqrt(1/2).
+An added row moves the sum by |phi| <= 1. A replaced row moves it by |phi(x) e_y - phi(x') e_y'|. If the labels differ,
+that is sqrt(|phi|^2 + |phi'|^2) <= sqrt(2); if not, sqrt(1 - c^2) |u - u'| <= 2 sqrt(1 - c^2) = sqrt(2).
+
+L1 protects a party: its sum is scaled to length 1, and the server adds the noise. That is weaker than FedVote at L1,
+because a party's sum can move in any direction.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from limbeck.algorithms.subsets import LevelledAlgorithm
+from limbeck.errors import LimbeckError
+from limbeck.features.map import CONSTANT, STEPS, FeatureMap, unpack
+from limbeck.features.settings import Features
+from limbeck.features.sums import SumFeatures, gram_of, pack_linear
+from limbeck.knowledge.ridge import label_variance, ridge
+from limbeck.models.jobs import Fit
+from limbeck.privacy.calibration import L0, Privacy, gaussian_sums
+from limbeck.privacy.mechanisms import GaussianSum, PostProcessing, Unprotected
+from limbeck.protocol.algorithm import Outcome, check_rules, hand_out
+from limbeck.protocol.disclosures import Disclosure, Facts
+from limbeck.protocol.messages import Reply, Request, check_array
+from limbeck.protocol.parties import Parties
+from limbeck.protocol.rows import Array
+from limbeck.protocol.site import Silo, Site
+
+MAX_SUM = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Sums(Reply):
+    """A party's sum of features by class, and its Gram matrix where it is used."""
+
+    sums: Array
+    gram: Array
+
+    def check(self, request: Any, site: Site, algorithm: "FedRidge") -> None:
+        width = 1 + algorithm.features.width(len(site.public))
+        check_array(self.sums, (width, site.classes), -MAX_SUM, MAX_SUM)
+        check_array(self.gram, (width, width) if algorithm.sends_gram else (0, 0), -MAX_SUM, MAX_SUM)
+
+
+@dataclass(frozen=True, slots=True)
+class SumRequest(Request[Sums]):
+    """Sum the features of the private rows by class, with this map."""
+
+    kind: str
+    features: bytes
+    public: ClassVar[bool] = True
+
+    def check(self, site: Site, algorithm: "FedRidge") -> None:
+        found = unpack(self.kind, self.features, site.public.x.shape[1:])
+        if found.width != (agreed := algorithm.features.width(len(site.public))):
+            raise LimbeckError(f"a map to {found.width} features, not to the {agreed} that were agreed on")
+
+
+@dataclass(frozen=True, slots=True)
+class FedRidge(LevelledAlgorithm):
+    """FedRidge: a ridge regression on public features from one sum per party.
+
+    Parameters
+    ----------
+    features : Features
+        The map from rows to features.
+    gram : {"auto", "public", "private"}
+        Whose rows the Gram matrix is from. `auto`: the parties' own without noise, the public rows' with noise.
+    final : {"ridge", "model"}
+        The final model: the linear one on its features, or the server's model taught by its labels of the public rows.
+    privacy : Privacy
+        Level, and the epsilon that the noise is calibrated to, or its `sigma`.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> algorithm = lb.FedRidge(privacy=lb.Privacy(level="L2", epsilon=1.0))
+    >>> algorithm.sends_gram
+    False
+    """
+
+    name: ClassVar[str] = "fedridge"
+
+    features: Features = Features()
+    gram: Literal["auto", "public", "private"] = "auto"
+    final: Literal["ridge", "model"] = "ridge"
+    privacy: Privacy = L0
+
+    def check(self) -> None:
+        gaussian = self.privacy.gamma is None and self.privacy.mechanism in ("gumbel", "gaussian")
+        check_rules(
+            (self.level == "L0" or gaussian, "privacy: fedridge adds Gaussian noise: give epsilon, or sigma"),
+            (self.level == "L0" or self.gram != "private", 'gram = "private" is for level L0: use "public"'),
+        )
+
+    @property
+    def sends_gram(self) -> bool:
+        """Whether parties send their Gram matrices."""
+        return self.level == "L0" and self.gram != "public"
+
+    def mechanism(self, run: Facts) -> GaussianSum | Unprotected:
+        """Return what protects a party's sum at L2, and the sum of all parties' at L1."""
+        if self.level == "L0":
+            return Unprotected()
+        size = (1 + self.features.width(run.public)) * run.classes
+        if self.level == "L1":
+            part = GaussianSum(2.0, 1.0, size, "party", "any")  # two sums of length 1
+        else:
+            change, relation = (2**0.5, "any") if self.privacy.adjacency == "replace" else (1.0, "add-remove")
+            part = GaussianSum(change, 1.0, size, "example", relation)
+        if self.privacy.epsilon is None:
+            return replace(part, sigma=float(self.privacy.sigma or 0))
+        epsilon, delta, people = self.privacy.epsilon, self.privacy.delta, self.privacy.rows_per_person
+        return gaussian_sums(epsilon, delta, ((1.0, part),), (), run.noise, people)[0]
+
+    def disclosures(self, run: Facts) -> list[Disclosure]:
+        noise, model = self.mechanism(run), Disclosure("server", "model", PostProcessing(), "public")
+        if self.level == "L2":
+            sums = Disclosure("party", "noisy sums", noise, "public")
+            return [sums, Disclosure("party", "sums", PostProcessing(), "public"), model]
+        sums = Disclosure("party", "sums", Unprotected(), "server")
+        if self.level == "L1":
+            return [sums, Disclosure("server", "noisy sums", noise, "public"), model]
+        return [sums, Disclosure("server", "model", Unprotected(), "parties")]
+
+    def lead(self, parties: Parties, site: Site) -> Outcome:
+        x, features = site.public.x, self.features.fit(site.public.x, site.seed)
+        replies = parties.ask(SumRequest(features.kind, features.pack())).at_least(1)
+        total = np.sum([np.asarray(reply.sums, np.float64) for reply in replies], axis=0)
+        total = site.disclose("noisy sums", total) if self.level == "L1" else total
+        weights, regularization = self._solve(total, [reply.gram for reply in replies], features, site)
+        final = pack_linear(features, weights)
+        if self.final == "model":
+            labels = (features.steps(x) / STEPS @ weights).argmax(axis=1)
+            [final] = site.train([Fit(site.model, x, labels)])
+        return hand_out(final, parties, site, figures={"regularization": regularization})
+
+    def _solve(self, total: Array, grams: list[Array], features: FeatureMap, site: Site) -> tuple[Array, float]:
+        """Return the weights, and what is added to the sum of all rows' Gram matrices."""
+        noise = self.mechanism(site.facts)
+        sigma = (
+            0.0 if isinstance(noise, Unprotected) else noise.sigma * np.sqrt(len(grams) if self.level == "L2" else 1)
+        )
+        rows = max(float(total[0].sum()) / CONSTANT, 1.0)  # with noise; at L1 in units of a party's sum
+        variance = label_variance(total[0] / CONSTANT / rows)
+        if self.sends_gram:
+            gram, errors = np.sum(grams, axis=0) / rows, [0.0, variance / rows]
+        else:  # private rows have another Gram matrix than the public ones, by chance
+            public = len(site.public)
+            gram, errors = gram_of(features, site.public.x) / public, [variance / public**2, variance / public]
+        weights, added = ridge(total / rows, gram, np.array([errors[0] + (sigma / rows) ** 2, errors[1]]))
+        return weights, added * rows
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        match request:
+            case SumRequest(kind, data):
+                [(sums, gram)] = silo.train([SumFeatures(kind, data, silo.private, self.sends_gram)])
+                if self.level == "L1":
+                    sums = sums / max(float(np.linalg.norm(sums)), 1e-9)
+                if self.level == "L2":
+                    sums = silo.disclose("noisy sums", sums)
+                return silo.disclose("sums", Sums(sums, gram))
+        return LevelledAlgorithm.answer(self, request, silo)
