@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from limbeck.algorithms.fedmd import FedMD
     from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP, FedMDNP
     from limbeck.algorithms.fedprox import FedProx
+    from limbeck.algorithms.fedridge import FedRidge
     from limbeck.algorithms.fedvote import FedVote
     from limbeck.algorithms.pate import Pate
     from limbeck.algorithms.pooled import Pooled
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from limbeck.errors import LimbeckError, LimbeckWarning
     from limbeck.experiments.result import load
     from limbeck.experiments.run import run, run_file
+    from limbeck.features.settings import Features
     from limbeck.models.torch import TorchModel
     from limbeck.models.trainers import Training
     from limbeck.privacy.calibration import Privacy
@@ -47,6 +49,7 @@ else:
     _HOMES = {
         "Algorithm": "limbeck.protocol.algorithm",
         "Budget": "limbeck.privacy.ledger",
+        "Features": "limbeck.features.settings",
         "LimbeckError": "limbeck.errors",
         "LimbeckWarning": "limbeck.errors",
         "Outcome": "limbeck.protocol.algorithm",
@@ -81,6 +84,7 @@ __all__ = [
     "Budget",
     "Centralized",
     "Ensemble",
+    "Features",
     "FedAvg",
     "FedAvgM",
     "FedDF",
@@ -94,6 +98,7 @@ __all__ = [
     "FedMDNFDP",
     "FedMDNP",
     "FedProx",
+    "FedRidge",
     "FedVote",
     "LimbeckError",
     "LimbeckWarning",

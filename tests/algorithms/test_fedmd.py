@@ -392,7 +392,7 @@ def test_the_pooled_bound_uses_everybodys_rows() -> None:
     parties.bounds(pooled_alone)
     assert len(shared.cache) - known == len(pooled_alone.cache) - 4  # two networks' first weights and public starts
     alone = replace(parties, algorithm=Solo())
-    with pytest.raises(LimbeckError, match="solo has no bound"):
+    with pytest.raises(LimbeckError, match="solo has no upper bound"):
         alone.bounds(PoolTrainer(1))
 
 

@@ -98,9 +98,9 @@ def test_what_is_not_declared_for_a_site_cannot_leave(what: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"observer": "everyone"}, "its observer is server, parties or public, not everyone"),
-        ({"origin": "partyy"}, "labels: the origin of a disclosure is party or server, not partyy"),
-        ({"times": -3}, "labels: queries = 1 and times = -3 must not be negative"),
+        ({"observer": "everyone"}, "labels: observer = 'everyone': Input should be 'server', 'parties' or 'public'"),
+        ({"origin": "partyy"}, "labels: origin = 'partyy': Input should be 'party' or 'server'"),
+        ({"times": -3}, "labels: times = -3: Input should be greater than or equal to 0"),
     ],
 )
 def test_a_declaration_is_checked(wrong: dict[str, Any], message: str) -> None:

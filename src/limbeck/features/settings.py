@@ -29,8 +29,9 @@ class Features:
 
     Examples
     --------
+    >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
-    >>> Features("standard").fit(x, seed=0).unit(x).shape
+    >>> Features("standard", number=3).fit(x, seed=0).unit(x).shape
     (40, 3)
     """
 
