@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -141,13 +141,39 @@ def try_out(models: Sequence[bytes], rows: Array, classes: int, limits: Limits =
     LimbeckError
         If a model is not allowed, fails, or exceeds a limit.
     """
+    run_limited(__name__, models, rows, limits, str(classes))
+
+
+def run_limited(module: str, models: Sequence[bytes], rows: Array, limits: Limits, *arguments: str) -> None:
+    """Run a module as a child process, with models and rows as files in a folder.
+
+    The module gets the folder, the limits and the arguments. It calls `limit_process` before it reads a model.
+
+    Parameters
+    ----------
+    module : str
+        The module.
+    models : sequence of bytes
+        Models from another site.
+    rows : array of shape (rows, ...)
+        Rows to run the models on.
+    limits : Limits
+        Limits of each model's size, and of the process.
+    *arguments : str
+        Further arguments of the module.
+
+    Raises
+    ------
+    LimbeckError
+        If the module does not end well. Its last line of output is the reason.
+    """
     for data in models:
         _check_size(data, limits)
     with tempfile.TemporaryDirectory(prefix="limbeck-trial-") as folder:
         np.save(Path(folder) / "rows.npy", np.ascontiguousarray(rows, np.float32))
         for number, data in enumerate(models):
             (Path(folder) / f"{number}.onnx").write_bytes(data)
-        command = [sys.executable, "-m", __name__, folder, str(classes), *map(str, asdict(limits).values())]
+        command = [sys.executable, "-m", module, folder, *map(str, asdict(limits).values()), *arguments]
         paths = os.pathsep.join(filter(None, sys.path))
         quiet = {"PYTHONPATH": paths, "PATH": os.environ.get("PATH", ""), "OMP_NUM_THREADS": "1"}
         try:
@@ -161,8 +187,21 @@ def try_out(models: Sequence[bytes], rows: Array, classes: int, limits: Limits =
         raise LimbeckError(f"the model cannot be used: {output[0][:200]}")
 
 
-def _trial(folder: Path, classes: int, limits: Limits) -> None:
-    """In the child process: set the limits of memory and time, then read every model and run it on all rows."""
+def limit_process(folder: Path, limits: Limits) -> tuple[Array, Iterator[bytes]]:
+    """Limit the memory and the time of this process for ever.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the child process.
+    limits : Limits
+        The limits.
+
+    Returns
+    -------
+    tuple of array and iterator of bytes
+        The rows, and the models, which are read one at a time.
+    """
     import resource
 
     rows = np.load(folder / "rows.npy", mmap_mode="r")
@@ -174,16 +213,32 @@ def _trial(folder: Path, classes: int, limits: Limits) -> None:
         _, allowed = resource.getrlimit(what)
         within = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
         resource.setrlimit(what, (within, within))
-    for path in sorted(folder.glob("*.onnx")):
-        data = path.read_bytes()
+    return rows, (path.read_bytes() for path in sorted(folder.glob("*.onnx")))
+
+
+def run_child(trial: Callable[[Path, Limits, list[str]], None]) -> None:
+    """In the child process: run a trial with the arguments of `run_limited`, and print why it fails.
+
+    Parameters
+    ----------
+    trial : callable
+        Gets the folder, the limits and the further arguments.
+    """
+    folder, size, memory, seconds, *arguments = sys.argv[1:]
+    try:
+        trial(Path(folder), Limits(int(size), int(memory), float(seconds)), arguments)
+    except Exception as error:  # a model from another site may cause any error
+        sys.stdout.write(f"{error or type(error).__name__}\n")
+        sys.exit(1)
+
+
+def _trial(folder: Path, classes: int, limits: Limits) -> None:
+    """In the child process: read every model and run it on all rows."""
+    rows, models = limit_process(folder, limits)
+    for data in models:
         inspect(data, limits)
         check_answers(*PackedModel(data).run(rows), len(rows), classes)
 
 
 if __name__ == "__main__":
-    where, count, bytes_, memory_, seconds_ = sys.argv[1:]
-    try:
-        _trial(Path(where), int(count), Limits(int(bytes_), int(memory_), float(seconds_)))
-    except Exception as error:  # a model from another site may cause any error
-        sys.stdout.write(f"{error or type(error).__name__}\n")
-        sys.exit(1)
+    run_child(lambda folder, limits, rest: _trial(folder, int(rest[0]), limits))
