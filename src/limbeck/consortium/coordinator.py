@@ -190,6 +190,7 @@ def _lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal,
         parties=len(names),
         noise=configuration.noise,
         name=about["run"],
+        folder=plan.folder,
     )
     trainer = trainer_for(configuration.training, [configuration.model], base=home, isolated=is_real)
     site = run.server(configuration.model, trainer, ledger_store.of("server"), ledger_store.secret if is_real else None)

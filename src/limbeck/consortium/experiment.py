@@ -120,6 +120,8 @@ class PreparedRun:
         Test rows.
     schema : Schema or None
         Schema of tables.
+    folder : Path
+        Folder that paths are relative to.
     """
 
     configuration: RunConfiguration
@@ -127,6 +129,7 @@ class PreparedRun:
     public: Rows
     test: Rows | None
     schema: Schema | None
+    folder: Path = Path()
 
     @property
     def public_rows(self) -> PublicRows:
@@ -162,7 +165,7 @@ def prepare_run(file: Path) -> PreparedRun:
     test = private_rows(base / data.test, data.classes, schema) if data.test else None
     if test is not None and test.x.shape[1:] != public.x.shape[1:]:
         raise LimbeckError(f"{file}: test rows have the shape {test.x.shape[1:]}, public rows {public.x.shape[1:]}")
-    return PreparedRun(configuration, table, public, test, schema)
+    return PreparedRun(configuration, table, public, test, schema, base)
 
 
 def _learned(path: Path, data: Shared, file: Path) -> Schema:

@@ -1,6 +1,7 @@
 """Construction of the sites of a run, for simulations and for organisations."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from limbeck.protocol.algorithm import Algorithm
@@ -30,6 +31,8 @@ class RunContext:
         Noise of private releases.
     name : str
         Identifier of the run.
+    folder : Path
+        Folder that paths of the algorithm are relative to.
     """
 
     algorithm: Algorithm
@@ -39,10 +42,11 @@ class RunContext:
     parties: int
     noise: Noise
     name: str = ""
+    folder: Path = Path()
 
     def server(self, model: Model, trainer: Trainer, ledger: Ledger, secret: bytes | None = None) -> Site:
         """Make the server; a secret is only used with secure noise."""
-        return Site(**self._shared(model, trainer, ledger, secret))
+        return Site(**self._shared(model, trainer, ledger, secret), folder=self.folder)
 
     def party(
         self,

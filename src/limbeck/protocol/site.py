@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import sha256, shake_256
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -61,6 +62,8 @@ class Site:
         The algorithm's `disclosures`.
     predicted : dict
         Predictions of packed models that are already computed.
+    folder : Path
+        Folder that paths of the algorithm are relative to, at the server.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class Site:
     memory: dict[str, Array | bytes] = field(default_factory=dict)
     declare: Declare = lambda run: ()
     predicted: dict[tuple[bytes, int], tuple[Array, Array]] = field(default_factory=dict)
+    folder: Path = Path()
     rng: np.random.Generator = field(init=False)
     _declared: dict[str, Disclosure] | None = field(default=None, init=False)
     _released: list[Message] = field(default_factory=list, init=False)
@@ -322,6 +326,8 @@ class Silo(Site):
         The algorithm's `disclosures`.
     predicted : dict
         Predictions of packed models that are already computed.
+    folder : Path
+        Not used at a party.
     party : int
         Number of the party, from 0.
     private : Rows
