@@ -16,6 +16,7 @@ Above0 = Annotated[float, Range(gt=0, allow_inf_nan=False)]
 RowsPerPerson = Annotated[int, Range(ge=1, le=10**9)]
 NotNegative = Annotated[float, Range(ge=0, allow_inf_nan=False)]
 Delta = Annotated[float, Range(gt=0, lt=1)]
+SERVER_ONLY = "server-only"  # key in the metadata of a field that parties do not use, and need not agree to
 
 # Names in version 0.1, with their new names. An error gives the new name if the table has such a key.
 RENAMED_KEYS = {

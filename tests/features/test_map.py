@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from encoders import DENSE, convolution
 from limbeck.errors import LimbeckError
+from limbeck.features.encoder import NETWORK
 from limbeck.features.map import CONSTANT, MAPS, STEPS, FeatureMap, unpack
 from limbeck.features.settings import Features
 from limbeck.protocol.rows import Array
@@ -31,6 +33,8 @@ MADE = {
     "fourier": FeatureMap.fit("fourier", table(), 0, 20),
     "patches": FeatureMap.fit("patches", images(), 0, 20),
     "patches in colour": FeatureMap.fit("patches", images(colors=3), 0, 20),
+    "encoder": FeatureMap.fit("encoder", table(), 0, 20, DENSE),
+    "encoder of images": FeatureMap.fit("encoder", images(), 0, 20, convolution(14)),
 }
 
 
@@ -41,6 +45,11 @@ def features(request: pytest.FixtureRequest) -> FeatureMap:
 
 def rows_for(features: FeatureMap, count: int, seed: int) -> Array:
     return np.random.default_rng(seed).normal(size=(count, *features.row)).astype(np.float32) * 100
+
+
+def numbers_of(features: FeatureMap) -> dict[str, Array]:
+    """The arrays of a map, without an encoder's network."""
+    return {name: array for name, array in features.arrays.items() if name != NETWORK}
 
 
 def test_a_vector_does_not_depend_on_the_batch(features: FeatureMap) -> None:
@@ -85,7 +94,7 @@ def test_a_map_travels_as_arrays_and_is_built_where_it_is_used(features: Feature
 @pytest.mark.parametrize("huge", [1e30, -1e30, 0.0, 1e-30])
 def test_hostile_arrays_give_no_longer_vectors(features: FeatureMap, huge: float) -> None:
     """A server sends the arrays: whatever they are, a party's vectors are finite, at most 1 long, and independent."""
-    for name, array in features.arrays.items():
+    for name, array in numbers_of(features).items():
         arrays = {**features.arrays, name: np.full_like(array, huge)}
         forged = FeatureMap(features.kind, arrays, features.row)
         x = np.concatenate([rows_for(features, 4, seed=4), np.full((1, *features.row), 1e30, np.float32)])
@@ -102,7 +111,7 @@ def test_what_is_no_map_is_refused(features: FeatureMap) -> None:
     lacking = {name: array for name, array in features.arrays.items() if name != "components"}
     with pytest.raises(LimbeckError, match="not a feature map"):
         _ = FeatureMap(features.kind, lacking, features.row).width
-    infinite = {name: np.full_like(array, np.inf) for name, array in features.arrays.items()}
+    infinite = {name: np.full_like(array, np.inf) for name, array in numbers_of(features).items()}
     with pytest.raises(LimbeckError, match="finite"):
         unpack(features.kind, FeatureMap(features.kind, infinite, features.row).pack(), features.row)
 

@@ -132,7 +132,7 @@ class FedRidge(LevelledAlgorithm):
         return [sums, Disclosure("server", "model", Unprotected(), "parties")]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        x, features = site.public.x, self.features.fit(site.public.x, site.seed)
+        x, features = site.public.x, self.features.fit(site.public.x, site.seed, site.folder)
         replies = parties.ask(SumRequest(features.kind, features.pack())).at_least(1)
         total = np.sum([np.asarray(reply.sums, np.float64) for reply in replies], axis=0)
         total = site.disclose("noisy sums", total) if self.level == "L1" else total

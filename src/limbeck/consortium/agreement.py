@@ -2,7 +2,7 @@
 
 `[agree.parameters]` in party.toml has exact values, ranges `{ min = 1, max = 9 }` or choices `{ one_of = [1, 2] }`. A
 parameter that is not there must have its default value. Tables in it (privacy, recipes) are compared key by key in the
-same way.
+same way. Parameters that only the server uses, such as the path of a file, are not compared.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any, Protocol, get_type_hints
 from pydantic import TypeAdapter
 
 from limbeck.errors import LimbeckError
-from limbeck.tables import check_keys, checked, dataclass_in, default_of
+from limbeck.tables import SERVER_ONLY, check_keys, checked, dataclass_in, default_of
 
 RANGE = ("min", "max")
 CHOICE = "one_of"
@@ -172,9 +172,10 @@ def read_parameters(kind: type, table: Mapping[str, Any], within: str = "", usua
 
 
 def _defaults(kind: Any, usual: Any) -> dict[str, Any]:
-    """Default value of each parameter: as in `usual`, if that is an instance of `kind`."""
+    """Default value of each parameter that parties agree to: as in `usual`, if that is an instance of `kind`."""
     known = isinstance(usual, kind)
-    return {field.name: getattr(usual, field.name) if known else default_of(field) for field in fields(kind)}
+    agreed = [field for field in fields(kind) if not field.metadata.get(SERVER_ONLY)]
+    return {field.name: getattr(usual, field.name) if known else default_of(field) for field in agreed}
 
 
 def _exactly(value: Any) -> Bound:

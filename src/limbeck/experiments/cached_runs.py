@@ -18,6 +18,7 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Experiment
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord, finite
+from limbeck.features.settings import network_digest
 from limbeck.imports import code_beside, is_own, name_of, source_of
 from limbeck.protocol.learning import Model
 from limbeck.tables import default_of
@@ -61,6 +62,8 @@ class CachedRun:
         }
         if experiment.noise_source == "secure" and experiment.algorithm.is_private:
             configuration["noise"] = "secure"
+        if network := network_digest(experiment.algorithm, self.base):
+            configuration["network"] = network
         if experiment.training.precision != "float32":
             configuration["precision"] = experiment.training.precision
         return cast(dict[str, Any], json.loads(json.dumps(configuration, default=str)))

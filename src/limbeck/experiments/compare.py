@@ -196,7 +196,7 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
             warnings.simplefilter("always", LimbeckWarning)
             try:
                 shared = CachingTrainer(trainers.of(cached), cache)
-                result = federation_of(cached.experiment, cached.table, partitioned).run(
+                result = federation_of(cached.experiment, cached.table, partitioned, base=cached.base).run(
                     shared, smoke_tested=smoke_tested
                 )
                 results.keep(cached_result(cached, result.record, shared.seconds))

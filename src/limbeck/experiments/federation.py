@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,8 @@ class Federation:
         The store of the ledger.
     names : sequence of str or None
         The parties' names, by which a ledger that several runs share knows them; None means party 0, party 1 and so on.
+    folder : Path
+        Folder that paths of the algorithm are relative to.
 
     Raises
     ------
@@ -96,6 +99,7 @@ class Federation:
     noise: Noise = "simulated"
     ledger_store: LedgerStore = field(default_factory=LedgerStore)
     names: Sequence[str] | None = None
+    folder: Path = Path()
 
     def __post_init__(self) -> None:
         if self.names is not None:
@@ -154,6 +158,7 @@ class Federation:
             parties=len(self.private),
             noise=self.noise,
             name=self.ledger_store.run,
+            folder=self.folder,
         )
         secret = self.ledger_store.secret if self.noise == "secure" else None
         silos = [

@@ -19,6 +19,7 @@ from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
 from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.result import Result
+from limbeck.features.settings import network_digest
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
 from limbeck.models.pool import Watch, unwatched
@@ -35,6 +36,7 @@ def federation_of(
     config: Mapping[str, Any],
     partitioned: PartitionedRows,
     ledger_store: LedgerStore | None = None,
+    base: Path = Path(),
 ) -> Federation:
     """Make the federation that an experiment describes.
 
@@ -48,6 +50,8 @@ def federation_of(
         The rows of the parties, and public and test rows.
     ledger_store : LedgerStore or None
         The store of the ledger; None means a new one in memory.
+    base : Path
+        The folder to which the paths of the experiment are relative.
 
     Returns
     -------
@@ -81,6 +85,7 @@ def federation_of(
         noise=experiment.noise_source,
         ledger_store=ledger_store or LedgerStore(budget=experiment.budget),
         names=experiment.names,
+        folder=base,
     )
 
 
@@ -132,7 +137,7 @@ def run_experiment(
     clock = Clock()
     with closing(LedgerStore(ledger, budget=experiment.budget)) as ledger_store:
         with clock.phase("data"):
-            federation = federation_of(experiment, config, partition_rows(experiment, base), ledger_store)
+            federation = federation_of(experiment, config, partition_rows(experiment, base), ledger_store, base)
         if experiment.bounds:
             federation.check_bounds()
         trainer = trainer_for(experiment.training, experiment.models, processes, watch, base, federation.is_real)
@@ -163,7 +168,9 @@ def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, sha
 def _facts(federation: Federation) -> dict[str, Any]:
     """The public facts that distinguish runs; nothing here is computed from private rows."""
     algorithm, public = federation.algorithm, federation.public
+    network = network_digest(algorithm, federation.folder)
     return {
+        **({"network": network} if network else {}),
         "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
         "seed": federation.seed,
         "classes": None if federation.classes_are_private else federation.classes.tolist(),

@@ -14,13 +14,14 @@ from safetensors import numpy as safetensors
 
 from limbeck.errors import LimbeckError
 from limbeck.features.columns import fit_fourier, fit_standard, fourier_graph, standard_graph
+from limbeck.features.encoder import ENCODER, NETWORK, Encoder, encoder_graph, fit_encoder, try_network
 from limbeck.features.graph import UNIT
 from limbeck.features.patches import fit_patches, patches_graph
 from limbeck.protocol.rows import Array
 
 Fit = Callable[[Array, int, int], dict[str, Array]]
 Build = Callable[[dict[str, Array], tuple[int, ...]], ModelProto]
-MAPS: dict[str, tuple[Fit, Build]] = {
+MAPS: dict[str, tuple[Fit, Build]] = {  # and the kind `encoder`
     "standard": (fit_standard, standard_graph),
     "fourier": (fit_fourier, fourier_graph),
     "patches": (fit_patches, patches_graph),
@@ -47,7 +48,9 @@ class FeatureMap:
     Notes
     -----
     The vector of a row depends on this row and on the map alone, to the bit: not on the rows beside it in a batch. The
-    bound on the change of a sum, when one row is replaced, needs that.
+    bound on the change of a sum, when one row is replaced, needs that. The network of an encoder is therefore run on
+    one row at a time. A row that is not finite, or for which the network fails or has outputs that are not finite, gets
+    the vector 0, at each site for its own rows.
 
     Examples
     --------
@@ -64,7 +67,7 @@ class FeatureMap:
     row: tuple[int, ...]
 
     @classmethod
-    def fit(cls, kind: str, x: Array, seed: int, number: int) -> "FeatureMap":
+    def fit(cls, kind: str, x: Array, seed: int, number: int, network: bytes = b"") -> "FeatureMap":
         """Fit a map on public rows.
 
         Parameters
@@ -77,16 +80,20 @@ class FeatureMap:
             Seed of all that is random in the map.
         number : int
             Number of features; those that the rows do not have are 0.
+        network : bytes
+            ONNX model of the kind `encoder`.
         """
-        found = MAPS[kind][0](x, seed, number)
-        return cls(kind, {name: np.asarray(each, np.float32) for name, each in found.items()}, x.shape[1:])
+        found = fit_encoder(x, number, network) if kind == ENCODER else MAPS[kind][0](x, seed, number)
+        arrays = {name: np.asarray(each, _type_of(kind, name)) for name, each in found.items()}
+        return cls(kind, arrays, x.shape[1:])
 
     @cached_property
     def model(self) -> ModelProto:
         """ONNX graph of the map."""
         try:
-            arrays = {name: np.asarray(each, np.float64) for name, each in self.arrays.items()}
-            return MAPS[self.kind][1](arrays, self.row)
+            numbers = [name for name in self.arrays if _type_of(self.kind, name) is np.float32]
+            arrays = {**self.arrays, **{name: np.asarray(self.arrays[name], np.float64) for name in numbers}}
+            return (encoder_graph if self.kind == ENCODER else MAPS[self.kind][1])(arrays, self.row)
         except (KeyError, ValueError, TypeError) as error:
             raise LimbeckError(f"not a feature map of the kind {self.kind!r}") from error
 
@@ -100,6 +107,20 @@ class FeatureMap:
             return InferenceSession(self.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's own types, none of them in common
             raise LimbeckError(f"not a feature map: {' '.join(str(error).split())[:120]}") from error
+
+    @cached_property
+    def _parts(self) -> "tuple[Encoder, FeatureMap]":
+        """Network of the kind `encoder`, and the map of its outputs."""
+        if NETWORK not in self.arrays:
+            raise LimbeckError("not a feature map of the kind 'encoder': it has no network")
+        encoder = Encoder(self.arrays[NETWORK].tobytes(), self.row)
+        others = {name: each for name, each in self.arrays.items() if name != NETWORK}
+        return encoder, FeatureMap("standard", others, (encoder.width,))
+
+    @property
+    def opset(self) -> int:
+        """Version of the ONNX operator set of the graph."""
+        return int(self.model.opset_import[0].version)
 
     @cached_property
     def width(self) -> int:
@@ -126,10 +147,14 @@ class FeatureMap:
         Returns
         -------
         array of shape (rows, width)
-            Vectors of length 1 in float64; 0 for rows without any feature and for rows that are not finite.
+            Vectors of length 1 in float64; 0 for rows without any feature, for rows that are not finite, and for rows
+            whose outputs of an encoder are not finite.
         """
         if not len(x):
             return np.zeros((0, self.width))
+        if self.kind == ENCODER:
+            encoder, others = self._parts
+            return others.unit(encoder.outputs(x))
         rows = np.asarray(x, np.float32).reshape(len(x), *self.row)
         finite = np.asarray(np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
         rows = np.where(finite.reshape(-1, *[1] * len(self.row)), rows, np.float32(0))
@@ -164,7 +189,12 @@ class FeatureMap:
         return [*graph.node, scaled, cast], [*graph.initializer, scale]
 
 
-def unpack(kind: str, data: bytes, row: tuple[int, ...]) -> FeatureMap:
+def _type_of(kind: str, name: str) -> type[np.generic]:
+    """Type of an array of a map."""
+    return np.uint8 if (kind, name) == (ENCODER, NETWORK) else np.float32
+
+
+def unpack(kind: str, data: bytes, row: tuple[int, ...], tried: bool = False) -> FeatureMap:
     """Read a map that another site sent.
 
     Parameters
@@ -175,16 +205,25 @@ def unpack(kind: str, data: bytes, row: tuple[int, ...]) -> FeatureMap:
         Result of `FeatureMap.pack`.
     row : tuple of int
         Shape of a row.
+    tried : bool
+        Whether this function accepted the same bytes at this site before. A network in them is else tried first, in a
+        limited child process.
 
     Raises
     ------
     LimbeckError
-        If these are not the arrays of a map. The graph is built here, so that no map can mix rows.
+        If these are not the arrays of a map. The graph is built here, so that no map can mix rows. A network is run on
+        one row at a time.
     """
     try:
         arrays = safetensors.load(data)
     except (SafetensorError, ValueError) as error:
         raise LimbeckError("not a feature map: it cannot be read; it must be safetensors") from error
-    if kind not in MAPS or any(each.dtype != np.float32 or not np.isfinite(each).all() for each in arrays.values()):
+    known = kind in MAPS or kind == ENCODER
+    if not known or any(
+        each.dtype != _type_of(kind, name) or not np.isfinite(each).all() for name, each in arrays.items()
+    ):
         raise LimbeckError(f"not a feature map of a known kind and of finite numbers: {kind!r}")
+    if NETWORK in arrays and not tried:
+        try_network(arrays[NETWORK].tobytes(), tuple(row))
     return FeatureMap(kind, arrays, row)

@@ -1,15 +1,21 @@
 """Which features a run uses: the table `[features]`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
+from limbeck.data.content import content_of_file
+from limbeck.errors import LimbeckError
+from limbeck.features.encoder import ENCODER
 from limbeck.features.map import FeatureMap
+from limbeck.features.network_file import read_network
 from limbeck.features.patches import is_image
+from limbeck.protocol.algorithm import check_rules
 from limbeck.protocol.rows import Array, content_hash
-from limbeck.tables import Positive, check_fields
+from limbeck.tables import SERVER_ONLY, Positive, check_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,13 @@ class Features:
     number : int
         Largest number of features. A map has never more features than there are public rows.
     path : str
-        ONNX or TorchScript file of the encoder.
+        ONNX or TorchScript file of the encoder, which only the server reads. In an experiment file it is relative to
+        that file. The network takes `rows` as the data stores them, float32. Its first output is used.
+
+    Raises
+    ------
+    LimbeckError
+        If a value is not valid, `encoder` has no path, or another kind has one.
 
     Examples
     --------
@@ -37,16 +49,20 @@ class Features:
 
     kind: Literal["auto", "standard", "fourier", "patches", "encoder"] = "auto"
     number: Positive = 300
-    path: str = ""
+    path: str = field(default="", metadata={SERVER_ONLY: True})
 
     def __post_init__(self) -> None:
         check_fields(self)
+        check_rules(
+            (self.kind != ENCODER or bool(self.path), 'path: kind = "encoder" needs an ONNX or TorchScript file'),
+            (self.kind == ENCODER or not self.path, f'path is for kind = "encoder", not "{self.kind}"'),
+        )
 
     def width(self, public: int) -> int:
         """Return the number of features, from the number of public rows alone."""
         return min(self.number, public)
 
-    def fit(self, x: Array, seed: int) -> FeatureMap:
+    def fit(self, x: Array, seed: int, folder: Path = Path()) -> FeatureMap:
         """Fit the map on public rows.
 
         Parameters
@@ -55,14 +71,45 @@ class Features:
             Public rows.
         seed : int
             Seed of all that is random in the map.
+        folder : Path
+            Folder that the path is relative to.
 
         Returns
         -------
         FeatureMap
             The map.
+
+        Raises
+        ------
+        LimbeckError
+            If the network of an encoder cannot be used.
         """
+        if self.kind == ENCODER:
+            return self._encoder(x, folder)
         kind = self.kind if self.kind != "auto" else "patches" if is_image(x.shape[1:]) else "fourier"
-        return _fitted(kind, _Public(x), seed, self.width(len(x)), self.path)
+        return _fitted(kind, _Public(x), seed, self.width(len(x)))
+
+    def _encoder(self, x: Array, folder: Path) -> FeatureMap:
+        try:
+            network = read_network(folder / self.path, x.shape[1:])
+            return _fitted(ENCODER, _Public(x), 0, self.width(len(x)), network)
+        except LimbeckError as error:
+            raise LimbeckError(f"features.path = {self.path!r}: {error}") from error
+
+
+def network_digest(algorithm: Any, folder: Path) -> str | None:
+    """Return the digest of the file of an algorithm's encoder; None if it has no encoder.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm.
+    folder : Path
+        Folder that paths are relative to.
+    """
+    features = getattr(algorithm, "features", None)
+    path = features.path if isinstance(features, Features) else ""
+    return content_of_file(folder / path) if path else None
 
 
 class _Public:
@@ -79,5 +126,5 @@ class _Public:
 
 
 @lru_cache(maxsize=8)
-def _fitted(kind: str, public: _Public, seed: int, number: int, path: str) -> FeatureMap:
-    return FeatureMap.fit(kind, np.asarray(public.x, np.float32), seed, number)
+def _fitted(kind: str, public: _Public, seed: int, number: int, network: bytes = b"") -> FeatureMap:
+    return FeatureMap.fit(kind, np.asarray(public.x, np.float32), seed, number, network)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from limbeck.features.graph import OPSET, UNIT
+from limbeck.features.graph import UNIT
 from limbeck.features.map import CONSTANT, STEPS, FeatureMap, unpack
 from limbeck.models.onnx import packed
 from limbeck.protocol.rows import Array, Rows
@@ -69,7 +69,7 @@ class SumFeatures:
     kind : str
         Kind of the map.
     features : bytes
-        The packed map.
+        The packed map, which `unpack` accepted before.
     rows : Rows
         Labelled rows.
     with_gram : bool
@@ -86,7 +86,7 @@ class SumFeatures:
 
     def run(self, classes: int, seed: int) -> tuple[Array, Array]:
         """Return the sum and the Gram matrix, which is empty where it is not used."""
-        features = unpack(self.kind, self.features, self.rows.x.shape[1:])
+        features = unpack(self.kind, self.features, self.rows.x.shape[1:], tried=True)
         gram = gram_of(features, self.rows.x) if self.with_gram else np.empty((0, 0))
         return sums_of(features, self.rows, classes), gram
 
@@ -129,4 +129,4 @@ def pack_linear(features: FeatureMap, weights: Array) -> bytes:
     ]
     graph = features.model.graph
     every, initial = [*graph.node, *nodes], [*graph.initializer, *constants]
-    return packed(every, initial, features.row, weights.shape[1], probabilities=True, opsets={"": OPSET})
+    return packed(every, initial, features.row, weights.shape[1], probabilities=True, opsets={"": features.opset})
