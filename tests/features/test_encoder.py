@@ -320,6 +320,16 @@ def test_pickles_of_torch_are_not_read(tmp_path: Path) -> None:
             Features("encoder", path="net.pt").fit(X, 0, tmp_path)
 
 
+def test_torchscript_that_onnx_cannot_express_is_refused_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    torch.jit.save(torch.jit.trace(torch.nn.AdaptiveAvgPool1d(3), torch.zeros(2, 8, 8)), tmp_path / "net.pt")
+    with pytest.raises(LimbeckError, match=r"cannot be exported to ONNX.*adaptive_avg_pool1d"):
+        Features("encoder", path="net.pt").fit(normal(40, 8, 8), 0, tmp_path)
+    assert capfd.readouterr().out == ""
+
+
 def test_torchscript_for_other_rows_is_refused_in_one_line(tmp_path: Path) -> None:
     torchscript(tmp_path, "net.pt")
     with pytest.raises(LimbeckError, match=r"cannot be exported to ONNX for rows of shape \(5,\): ") as caught:

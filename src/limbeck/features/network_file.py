@@ -2,7 +2,6 @@
 
 import io
 import warnings
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, cast
 from zipfile import BadZipFile, ZipFile
@@ -138,8 +137,9 @@ def _from_torchscript(data: bytes, row: tuple[int, ...]) -> bytes:
         raise LimbeckError("TorchScript files need a package: pip install 'limbeck[torch]'") from error
     file, ports = io.BytesIO(), ["rows", "outputs"]
     try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), torch.no_grad():
+        with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # the TorchScript exporter is deprecated
+            torch._C._jit_set_onnx_log_output_stream("stderr")  # a failed export prints its graph
             module = torch.jit.load(io.BytesIO(data), map_location="cpu")
             if hasattr(module, "training"):
                 module.eval()
