@@ -7,7 +7,8 @@ import pytest
 pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
 from limbeck.consortium import party, server
-from limbeck.consortium.coordinator import _planned_here, add_late, begin, resume
+from limbeck.consortium.amendments import add_late, remove_party
+from limbeck.consortium.coordinator import _planned_here, begin, resume
 from limbeck.consortium.experiment import prepare_run
 from limbeck.consortium.overview import overview
 from limbeck.consortium.server import ServerFolder
@@ -70,8 +71,10 @@ def test_a_late_party_is_for_one_shot_methods_and_must_have_been_there(folder: S
         copy = folder.path / f"{name}.toml"
         copy.write_text(file.read_text())
         journal.begin({"run": name, "file": str(copy), "parties": {"0": "a"}, "terms": {"algorithm": method}})
-    with pytest.raises(LimbeckError, match="solo is not a one-shot method"):
+    with pytest.raises(LimbeckError, match="solo is not a one-shot method: a late party cannot be added"):
         add_late(folder, "often", "a", print)
+    with pytest.raises(LimbeckError, match="solo is not a one-shot method: a party cannot be removed"):
+        remove_party(folder, "often", "a", print)
     with pytest.raises(LimbeckError, match="b took no part in once; its parties: a"):
         add_late(folder, "once", "b", print)
     with pytest.raises(LimbeckError, match=r"once has not ended: .* --resume asks a again"):

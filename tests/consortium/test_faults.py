@@ -1,16 +1,20 @@
 """Programs killed, stopped and duplicated for real: nothing is lost, nothing is done or spent twice."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
 
+from limbeck.consortium.server import ServerFolder
 from limbeck.engines.journal import Journal
 from limbeck.privacy.ledger import read_ledger
 from programs import Consortium, alive, children
@@ -102,7 +106,7 @@ def test_a_server_killed_in_the_middle_goes_on_where_it_was(programs: Consortium
 KILLED_WHILE_COPYING = """
 import os, sys
 from pathlib import Path
-from limbeck.consortium.coordinator import add_late
+from limbeck.consortium.amendments import add_late
 from limbeck.consortium.server import ServerFolder
 from limbeck.engines.journal import Journal
 answer = Journal.answer
@@ -157,7 +161,7 @@ def test_a_late_party_at_level_l1_is_a_second_release_that_the_budget_may_refuse
     programs.experiment(noisy, deadline=15.0, quorum=2, more=small)
     programs.start_parties("c")
     silent = programs.run_limbeck("server", "add-late", programs.server, "experiment-1", "c", check=False)
-    assert "no votes were counted again" in silent.stderr or "would bring" in silent.stderr
+    assert "no replies were counted again" in silent.stderr or "would bring" in silent.stderr
     refused = programs.run_limbeck("server", "add-late", programs.server, "experiment-1", "c", check=False)
     assert "this run would bring epsilon towards public to" in refused.stderr
     assert "of 6 is left" in refused.stderr
@@ -168,6 +172,36 @@ def test_a_late_party_at_level_l1_is_a_second_release_that_the_budget_may_refuse
     assert [programs.releases(party) for party in programs.parties] == [1, 1, 1]
     noised = [row for _, _, row in read_ledger(programs.server / "ledger.sqlite") if row.mechanism == "gumbel"]
     assert len(noised) == 2
+
+
+def test_a_party_is_added_to_a_run_of_fedridge_and_removed_again(programs: Consortium) -> None:
+    """Both models are equal to the bit to those of runs in which it took part, or was silent."""
+    ridge = 'name = "fedridge"\nprivacy = { level = "L2", epsilon = 8.0 }'
+    for party in programs.parties:
+        programs.settings(party, agree='algorithm = "fedridge"', more="budget = { epsilon = 50.0 }")
+    programs.start_parties("a", "c")
+    assert programs.run(programs.experiment(ridge, deadline=10.0, quorum=2))["missing"] == [1]
+    programs.start_parties("b")
+    all_three = programs.run(programs.experiment(ridge, quorum=3, name="all"))
+    programs.experiment(ridge, quorum=2)
+    late = programs.run_limbeck("server", "add-late", programs.server, "experiment-1", "b", "--json")
+    assert json.loads(late.stdout)["missing"] == []
+    ledgers = [programs.releases(party) for party in programs.parties]
+    for party in programs.parties:
+        programs.kill(party)
+    with closing(ServerFolder(programs.server).control()) as control:
+        programs.until(lambda: not any(each.online for each in control.presences()))
+    programs.experiment(ridge, name="all")
+    started = time.monotonic()
+    left = programs.run_limbeck("server", "remove-party", programs.server, "all-1", "b", "--json")
+    assert time.monotonic() - started < 30, "it waited for parties that are away"
+    assert [programs.releases(party) for party in programs.parties] == ledgers
+    added, removed = (Path(json.loads(done.stdout)["run"]) / "model.onnx" for done in (late, left))
+    assert added.read_bytes() == (Path(all_three["run"]) / "model.onnx").read_bytes()
+    assert removed.read_bytes() == (programs.server / "runs" / "experiment-1" / "model.onnx").read_bytes()
+    amends = json.loads(left.stdout)["amends"]
+    assert (amends["run"], amends["removed"]) == ("all-1", "b")
+    assert 7.9 < amends["epsilon_of_others"]["public"] <= 8.0
 
 
 def test_without_a_quorum_the_run_states_who_was_silent_and_can_go_on(programs: Consortium) -> None:

@@ -112,12 +112,27 @@ def add_late(
     party: Annotated[str, typer.Argument(metavar="PARTY", help="The party that was silent in it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Count the votes again with a party that was late (one-shot methods such as FedKT). No other party is asked."""
-    from limbeck.consortium.coordinator import add_late as join_in
+    """Count the replies again with a party that was late (one-shot methods). No other party is asked for results."""
+    from limbeck.consortium.amendments import add_late as join_in
     from limbeck.consortium.server import ServerFolder
 
     lead = partial(join_in, ServerFolder(folder), run, party, _print_line)
     _lead(lead, as_json, f"limbeck server add-late {folder} {run} {party}")
+
+
+@server.command("remove-party")
+def remove_from_run(
+    folder: Folder,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run in DIR/runs.")],
+    party: Annotated[str, typer.Argument(metavar="PARTY", help="The party whose reply no longer counts.")],
+    as_json: AsJson = False,
+) -> None:
+    """Count the replies again without a party (one-shot methods). No party is asked for results."""
+    from limbeck.consortium.amendments import remove_party
+    from limbeck.consortium.server import ServerFolder
+
+    lead = partial(remove_party, ServerFolder(folder), run, party, _print_line)
+    _lead(lead, as_json, f"limbeck server remove-party {folder} {run} {party}")
 
 
 @server.command()
@@ -247,6 +262,8 @@ def approve(
 def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
     """Show the result of a run; `again` is the command that resumes it after an interruption."""
     from limbeck.consortium.files import write_private
+    from limbeck.experiments.record import finite
+    from limbeck.report.consortium import amendment_lines
     from limbeck.report.statement import statement
     from limbeck.report.tables import run_table
 
@@ -255,12 +272,16 @@ def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
         result = lead()
     except KeyboardInterrupt:
         stop(f"limbeck: interrupted; {again} continues", INTERRUPTED)
-    write_private(result.folder / "privacy.md", statement(result.record, head=result.head).encode())
+    record = result.record
+    write_private(result.folder / "privacy.md", statement(record, result.costs_more, head=result.head).encode())
     if as_json:
-        typer.echo(json.dumps(result.record.summary(str(result.folder)), allow_nan=False), file=answer)
+        summary = record.summary(str(result.folder)) | ({"amends": finite(record.amends)} if record.amends else {})
+        typer.echo(json.dumps(summary, allow_nan=False), file=answer)
         return
     screen = console()
-    screen.print(run_table(result.record))
+    screen.print(run_table(record))
+    for line in amendment_lines(record.amends) if record.amends else ():
+        screen.print(line, soft_wrap=True)
     screen.print(f"\nwritten: {result.folder}")
 
 

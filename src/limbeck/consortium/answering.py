@@ -85,7 +85,7 @@ class ChargingLedger:
 
 @dataclass(frozen=True, slots=True)
 class Agree(Request[Acknowledgement]):
-    """Consent to count your recorded votes again with a late party, and to release the result once more."""
+    """Consent to count your recorded reply again, with or without another party, and to release the result again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
-"""Runs that a coordinator leads: begin one, resume it after a crash, or repeat the count with a late party."""
+"""Runs that a coordinator leads: begin one, or resume it after a crash."""
 
 import re
 import secrets
-import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -19,6 +18,7 @@ from limbeck.consortium.answering import Agree
 from limbeck.consortium.experiment import PreparedRun, prepare_run
 from limbeck.consortium.files import private_folder, write_private
 from limbeck.consortium.server import ServerFolder
+from limbeck.consortium.totals import guarantees_together
 from limbeck.engines.flower.engine import Consortium, Flower
 from limbeck.engines.journal import Journal, was_begun
 from limbeck.engines.sites import RunContext
@@ -31,12 +31,11 @@ from limbeck.locks import locked
 from limbeck.models.onnx import PackedModel
 from limbeck.models.smoke_test import smoke_test
 from limbeck.models.trainers import trainer_for
-from limbeck.privacy.ledger import LedgerStore, read_ledger
+from limbeck.privacy.guarantees import PrivacyGuarantee, epsilon_by_observer
+from limbeck.privacy.ledger import LedgerStore
 from limbeck.protocol.algorithm import Outcome
-from limbeck.protocol.codec import decode
 from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.envelopes import RUN
-from limbeck.protocol.messages import Acknowledgement, Request
 from limbeck.protocol.release import Release
 
 WITHOUT_NOISE = ("unprotected", "post-processing")
@@ -55,11 +54,19 @@ class RunResult:
         Record of the run.
     head : tuple of int and str
         Head of the server's ledger after the run.
+    together : sequence of PrivacyGuarantee
+        Guarantees of this run and the runs that it amends together; empty if it amends none.
     """
 
     folder: Path
     record: RunRecord
     head: tuple[int, str]
+    together: Sequence[PrivacyGuarantee] = ()
+
+    @property
+    def costs_more(self) -> Sequence[PrivacyGuarantee]:
+        """`together`, if it differs from the guarantees of this run alone."""
+        return self.together if epsilon_by_observer(self.together) != self.record.epsilon else ()
 
 
 def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
@@ -87,16 +94,16 @@ def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
         raise LimbeckError(f"{file}: quorum = {plan.configuration.quorum}, but {len(members)} parties are admitted")
     numbers = {str(member.index): member.name for member in members.values()}
     smoke_test(plan.configuration.model, plan.public.x.shape[1:], len(plan.configuration.data.classes))
-    home = _free(folder, file.stem)
+    home = free_folder(folder, file.stem)
     run = f"{home.name}-{secrets.token_hex(4)}"
     if not RUN.fullmatch(run):
         raise LimbeckError(f"{file}: the run is named after the file: use letters, digits, dots and dashes")
-    _check_ready(folder, plan, run, len(numbers))
+    check_ready(folder, plan, run, len(numbers))
     private_folder(private_folder(folder.path / "runs") / home.name)
     about = {"run": run, "started": today(), "experiment": _lasting(plan), "file": str(file.resolve())}
     journal = Journal(home / "journal.sqlite", new=True)
     journal.begin({**about, "parties": numbers, "terms": asdict(plan.terms(len(numbers)))})
-    return _lead(folder, home, plan, journal, log)
+    return lead(folder, home, plan, journal, log)
 
 
 def resume(folder: ServerFolder, file: Path, log: Log) -> RunResult:
@@ -107,73 +114,31 @@ def resume(folder: ServerFolder, file: Path, log: Log) -> RunResult:
         raise LimbeckError(f"no run of {file} is unfinished" + (f": the latest is {home.name}" if home else ""))
     journal = Journal(home / "journal.sqlite")
     about = journal.about()
-    _check_ready(folder, plan, about["run"], len(about["parties"]))
-    return _lead(folder, home, plan, journal, log)
+    check_ready(folder, plan, about["run"], len(about["parties"]))
+    return lead(folder, home, plan, journal, log)
 
 
-def add_late(folder: ServerFolder, run: str, name: str, log: Log) -> RunResult:
-    """Repeat the server's part of a run with a party that was late; no other party is asked again.
+def lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal, log: Log) -> RunResult:
+    """Lead a run whose journal has begun, and write its model and records.
 
     Parameters
     ----------
     folder : ServerFolder
         The server's folder.
-    run : str
-        The run that the party missed, in the folder `runs`.
-    name : str
-        The late party.
+    home : Path
+        Folder of the run.
+    plan : PreparedRun
+        The experiment.
+    journal : Journal
+        The run's journal; answers that it has are not asked for again.
     log : callable
         Gets a line about each event.
 
     Returns
     -------
     RunResult
-        Result of the new run.
+        Result of the run.
     """
-    old = Journal(folder.path / "runs" / run / "journal.sqlite")
-    about = old.about()
-    plan = prepare_run(Path(about["file"]))
-    if not plan.configuration.algorithm.is_one_shot:
-        raise LimbeckError(
-            f"{plan.configuration.algorithm.name} is not a one-shot method: a late party cannot be added"
-        )
-    late = next((int(number) for number, each in about["parties"].items() if each == name), None)
-    if late is None:
-        raise LimbeckError(f"{name} took no part in {run}; its parties: {', '.join(about['parties'].values())}")
-    if not (folder.path / "runs" / run / "record.json").exists():
-        raise LimbeckError(f"{run} has not ended: limbeck server run … --resume asks {name} again")
-    requests = {turn: asked for turn, asked in old.questions().items() if _asks_for_results(asked[0])}
-    begun = _begun(folder, run, late)
-    found = (folder.path / "runs").glob(f"{run}-late-*/journal.sqlite")
-    others = [Journal(path) for path in found if was_begun(path)]
-    if any(all(late in journal.answers(turn) for turn in requests) for journal in [old, *others]) and not begun:
-        raise LimbeckError(f"{name} has answered in {run} already")
-    if begun:  # an earlier attempt crashed: what was released is not released again
-        return _lead(folder, begun, plan, Journal(begun / "journal.sqlite"), log)
-    home = _free(folder, f"{run}-late")
-    fresh = {
-        "run": f"{about['run']}-late-{late}",  # the same in every attempt
-        "started": today(),
-        "earlier": about.get("earlier", about["run"]),
-    }
-    _check_ready(folder, plan, fresh["run"], len(about["parties"]))
-    private_folder(home)
-    journal = Journal(home / "journal.sqlite", new=True)
-    with journal.at_once():
-        journal.begin({**about, **fresh, "late": late, "copied": len(requests)})
-        for turn, (request, asked) in requests.items():
-            journal.ask(turn, request, asked)
-            for party, answer in old.answers(turn).items():
-                journal.answer(turn, party, answer)
-    try:
-        return _lead(folder, home, plan, journal, log)
-    except LimbeckError:
-        if not (home / "model.onnx").exists() and not _released(folder, fresh["run"]):
-            shutil.rmtree(home)  # no result, and nothing to resume
-        raise
-
-
-def _lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal, log: Log) -> RunResult:
     started = time.perf_counter()
     about, members = journal.about(), folder.admitted
     journal.begin({"experiment": _lasting(plan), "terms": asdict(plan.terms(len(about["parties"])))})
@@ -194,17 +159,16 @@ def _lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal,
     )
     trainer = trainer_for(configuration.training, [configuration.model], base=home, isolated=is_real)
     site = run.server(configuration.model, trainer, ledger_store.of("server"), ledger_store.secret if is_real else None)
-    consortium = Consortium(
-        about["run"], plan.terms(len(names)), keys, about.get("earlier"), about.get("copied", 0), about.get("late")
-    )
+    amended = {key: about[key] for key in ("earlier", "copied", "late", "removed", "asks_anew") if key in about}
+    consortium = Consortium(about["run"], plan.terms(len(names)), keys, **amended)
     control = folder.control()
     alone = locked(home / "lock", f"another program leads {home.name} already")
     with alone, closing(ledger_store), closing(control):
-        deadline, quorum = float(configuration.deadline), configuration.quorum or len(names)
+        deadline, quorum = float(configuration.deadline), plan.quorum(len(names), consortium.removed)
         engine = Flower(configuration.algorithm, site, consortium, control, journal, deadline, quorum, log)
         outcome = None
         try:
-            if consortium.late is not None and _noised(plan, len(names)):
+            if consortium.copied and _noised(plan, len(names)):
                 engine.before_counting = partial(_let_all_agree, engine, journal, consortium.late)
             outcome = engine.run()
         finally:
@@ -212,11 +176,12 @@ def _lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal,
         timing = {"seconds": time.perf_counter() - started, "run": about["run"], "date": about.get("started", today())}
         record, owner = _record(plan, engine, outcome, names, journal, timing)
         head = ledger_store.head
+    record, together = _with_totals(folder, record, journal) if "amends" in about else (record, ())
     _write(home, plan, outcome, record, owner)
-    return RunResult(home, record, head)
+    return RunResult(home, record, head, together)
 
 
-def _check_ready(folder: ServerFolder, plan: PreparedRun, run: str, parties: int) -> None:
+def check_ready(folder: ServerFolder, plan: PreparedRun, run: str, parties: int) -> None:
     """Check, before the run begins, that the SuperLink answers and the budget allows the run."""
     with closing(folder.control()) as control:
         folder.sync(control)
@@ -236,19 +201,33 @@ def _planned_here(plan: PreparedRun, parties: int) -> list[Release]:
     return [row for row in releases if row.site == "server"]
 
 
-def _let_all_agree(engine: Flower, journal: Journal, late: int) -> None:
+def _let_all_agree(engine: Flower, journal: Journal, late: int | None) -> None:
     """Ask all parties for consent: a second release of their answers is charged to their budgets too."""
-    contributors = {party for turn in journal.questions() for party in journal.answers(turn)}
-    engine.agree(Agree(), sorted(contributors - {late}))
+    engine.agree(Agree(), sorted(_counted(journal) - {late}))
+
+
+def _counted(journal: Journal) -> set[int]:
+    """Parties whose results are in a journal."""
+    return {party for turn in journal.requests_for_results() for party in journal.answers(turn)}
+
+
+def _with_totals(folder: ServerFolder, record: RunRecord, journal: Journal) -> tuple[RunRecord, list[PrivacyGuarantee]]:
+    """Add to the record of an amended run what it amends, and epsilon over all runs that count the same replies."""
+    about = journal.about()
+    change: dict[str, str] = about["amends"]
+    names = {name: int(number) for number, name in about["parties"].items()}
+    party = names[change.get("removed") or change["added"]]
+    others, own = (
+        guarantees_together(folder, about["earlier"], parties, record.delta, record.rows_per_person)
+        for parties in (_counted(journal) - {party}, {party})
+    )
+    epsilons = {"epsilon_of_others": epsilon_by_observer(others), "epsilon_of_party": epsilon_by_observer(own)}
+    return replace(record, amends={**change, **epsilons}), others
 
 
 def _noised(plan: PreparedRun, parties: int) -> bool:
     """Whether the server adds noise to the parties' answers."""
     return any(row.mechanism not in WITHOUT_NOISE for row in _planned_here(plan, parties))
-
-
-def _released(folder: ServerFolder, run: str) -> bool:
-    return any(known == run for _, known, _ in read_ledger(folder.path / "ledger.sqlite"))
 
 
 def _write(home: Path, plan: PreparedRun, outcome: Outcome, record: RunRecord, owner: OwnerRecord | None) -> None:
@@ -334,25 +313,9 @@ def _lasting(plan: PreparedRun) -> dict[str, Any]:
     return {key: value for key, value in plan.table.items() if key not in ("budget", "deadline", "quorum")}
 
 
-def _asks_for_results(request: bytes) -> bool:
-    """Whether a recorded request asks for results; models are handed out again."""
-    message, _ = decode(request)
-    return isinstance(message, Request) and message.reply() is not Acknowledgement
-
-
-def _free(folder: ServerFolder, stem: str) -> Path:
+def free_folder(folder: ServerFolder, stem: str) -> Path:
     """First of the folders runs/STEM-1, runs/STEM-2, ... that does not exist."""
     return next(h for n in count(1) if not (h := folder.path / "runs" / f"{stem}-{n}").exists())
-
-
-def _begun(folder: ServerFolder, run: str, late: int) -> Path | None:
-    """Unfinished attempt to add the same party."""
-    for home in sorted((folder.path / "runs").glob(f"{run}-late-*")):
-        if (home / "record.json").exists() or not was_begun(home / "journal.sqlite"):
-            continue
-        if Journal(home / "journal.sqlite").about().get("late") == late:
-            return home
-    return None
 
 
 def _latest(folder: ServerFolder, file: Path) -> Path | None:

@@ -1,5 +1,6 @@
 """Experiments of a coordinator: the private rows are in other organisations."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -135,6 +136,10 @@ class PreparedRun:
     def public_rows(self) -> PublicRows:
         """Public rows, with labels only if the algorithm needs them."""
         return PublicRows(self.public.x, self.public.y if self.configuration.algorithm.needs_public_labels else None)
+
+    def quorum(self, parties: int, removed: Sequence[int] = ()) -> int:
+        """Fewest parties that must answer: as configured, or all that were not removed."""
+        return self.configuration.quorum or max(1, parties - len(removed))
 
     def terms(self, parties: int) -> Terms:
         """Terms of a run with so many parties."""

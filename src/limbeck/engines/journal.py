@@ -11,6 +11,8 @@ from typing import Any
 
 from limbeck.engines.database import Database, one_error
 from limbeck.errors import LimbeckError
+from limbeck.protocol.codec import decode
+from limbeck.protocol.messages import Acknowledgement, Request
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -144,6 +146,10 @@ class Journal(Database):
         found = self._rows("SELECT turn, request, asked FROM questions ORDER BY turn")
         return {turn: (request, json.loads(asked)) for turn, request, asked in found}
 
+    def requests_for_results(self) -> dict[int, tuple[bytes, list[int]]]:
+        """Those recorded requests that ask for results, not only to take a model, as `questions` returns them."""
+        return {turn: asked for turn, asked in self.questions().items() if _asks_for_results(asked[0])}
+
 
 def was_begun(path: Path) -> bool:
     """Whether the run of a journal began; a program may have ended before it recorded anything."""
@@ -152,6 +158,11 @@ def was_begun(path: Path) -> bool:
     with one_error(path), closing(sqlite3.connect(path, timeout=60.0)) as connection:
         known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
         return known is not None and connection.execute("SELECT 1 FROM about").fetchone() is not None
+
+
+def _asks_for_results(request: bytes) -> bool:
+    message, _ = decode(request)
+    return isinstance(message, Request) and message.reply() is not Acknowledgement
 
 
 def _now() -> str:

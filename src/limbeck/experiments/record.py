@@ -121,6 +121,10 @@ class RunRecord(Record):
         Largest number of rows of one person.
     real : bool
         Whether the run is real; what is withheld is then None.
+    amends : mapping
+        Between organisations, of a run that repeats another with or without a party: the `run`, the party that was
+        `added` or `removed`, and epsilon towards each observer over all runs that count the same replies
+        (`epsilon_of_others`, `epsilon_of_party`).
     format : int
         Version of the format.
     """
@@ -149,6 +153,7 @@ class RunRecord(Record):
     bounds: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
     rows_per_person: int = 1
     real: bool = False
+    amends: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
     @property

@@ -28,6 +28,7 @@ from limbeck.protocol.site import Site
 
 POLL = 0.25  # seconds between two checks for answers
 CONSENT = 10**6  # turn of a question that is not part of the algorithm
+HAND_OUT = 30.0  # longest wait, in seconds, of an amended run that only hands out its model
 MAX_RELEASES = 100  # ledger rows of an answer, in addition to those that the algorithm declares
 MAX_ROWS_PER_RELEASE = 10**9  # rows of a subset
 NOISES: tuple[Noise, ...] = ("secure", "simulated")
@@ -49,11 +50,15 @@ class Consortium:
     keys : mapping of int to bytes
         Public key of each party.
     earlier : str, optional
-        The run that a late party missed, if this run adds it.
+        The run whose answers this run counts again.
     copied : int
-        Number of first turns that only the late party is asked.
+        Number of first turns that only the late party is asked; answers of the others are copies.
     late : int, optional
-        The late party.
+        The late party, if this run adds one.
+    removed : sequence of int
+        Parties that were removed. They count as silent and get no model.
+    asks_anew : bool
+        Whether the late party was removed before. It then answers this run; its answer to `earlier` is not used.
     """
 
     run: str
@@ -62,6 +67,8 @@ class Consortium:
     earlier: str | None = None
     copied: int = 0
     late: int | None = None
+    removed: Sequence[int] = ()
+    asks_anew: bool = False
 
 
 class Flower(Engine):
@@ -103,7 +110,7 @@ class Flower(Engine):
         super().__init__(algorithm, server, ())
         self.consortium, self.control, self.journal = consortium, control, journal
         self.deadline, self.quorum, self.log = deadline, quorum, log
-        self.before_counting: Callable[[], None] = lambda: None  # called when a late party has answered
+        self.before_counting: Callable[[], None] = lambda: None  # called when all answers to count again are there
         self.releases: list[dict[str, Any]] = []
         self._line: Connection | None = None
 
@@ -117,16 +124,40 @@ class Flower(Engine):
         found = {p: self._recorded(p, data, pending) for p, data in self.journal.answers(turn).items()}
         if not self.journal.is_closed(turn):
             lacking = [party for party in pending.to if party not in found]
-            found |= self._ask(pending, [p for p in lacking if turn >= copied or p == late])
+            found |= self._ask(pending, self._to_ask(turn, lacking), self._patience(turn))
             if turn < copied and late in lacking and late not in found:
                 raise LimbeckError(
-                    f"no votes were counted again: {self._why(pending) or 'the late party was not connected'}"
+                    f"no replies were counted again: {self._why(pending) or 'the late party was not connected'}"
                 )
             self._check_quorum(pending, found)
             self.journal.close(turn)
         if turn == copied - 1:
             self.before_counting()
         return dict(sorted(found.items()))
+
+    def _hands_out(self, turn: int) -> bool:
+        """Whether a run that asks nobody for results hands out its model; it does not wait for absent parties."""
+        return turn >= self.consortium.copied > 0 and self.consortium.late is None
+
+    def _to_ask(self, turn: int, lacking: Sequence[int]) -> list[int]:
+        """Those parties without an answer that are asked."""
+        copied, late, removed = self.consortium.copied, self.consortium.late, self.consortium.removed
+        asked = [party for party in lacking if party == late or (turn >= copied and party not in removed)]
+        if not self._hands_out(turn):
+            return asked
+        connected = self._connected()
+        return [party for party in asked if party in connected]
+
+    def _patience(self, turn: int) -> float:
+        """Seconds to wait for the answers of a turn."""
+        return min(self.deadline, HAND_OUT) if self._hands_out(turn) else self.deadline
+
+    def _connected(self) -> list[int]:
+        """Parties that are connected now."""
+        with suppress(ConnectionLostError):
+            there = {each.key for each in self.control.presences() if each.online}
+            return [party for party, key in self.consortium.keys.items() if key in there]
+        return []
 
     def close(self, completed: bool) -> None:
         """End the Flower run, if there is one."""
@@ -156,11 +187,11 @@ class Flower(Engine):
         """
         header = Header(CONSENT, self.server.public.hash)
         pending = PendingRequest(request, header, encode(request, header), of)
-        found = self._ask(pending, of)
+        found = self._ask(pending, of, self.deadline)
         if lacking := [party for party in of if party not in found]:
             reason = self._why(pending)
             raise LimbeckError(
-                f"no votes were counted again: {len(lacking)} of {len(of)} parties did not agree ({reason})"
+                f"no replies were counted again: {len(lacking)} of {len(of)} parties did not agree ({reason})"
             )
 
     def _why(self, pending: PendingRequest) -> str:
@@ -168,12 +199,12 @@ class Flower(Engine):
         events = [e for e in self.journal.events() if e.turn == pending.header.turn and e.party != NOBODY]
         return "; ".join(dict.fromkeys(f"party {e.party}: {e.what}" for e in events[-len(pending.to) :]))
 
-    def _ask(self, pending: PendingRequest, parties: Sequence[int]) -> dict[int, Delivered]:
-        """Ask until all parties have answered or the deadline is over; a party that reconnects is asked again."""
+    def _ask(self, pending: PendingRequest, parties: Sequence[int], patience: float) -> dict[int, Delivered]:
+        """Ask until all parties have answered or `patience` is over; a party that reconnects is asked again."""
         found: dict[int, Delivered] = {}
         questions = {party: self._question(pending, party) for party in parties}
         rounds = _Rounds(questions)
-        until = time.monotonic() + self.deadline
+        until = time.monotonic() + patience
         last = False
         while (waiting := rounds.waiting) and not last:
             last = time.monotonic() >= until  # one last check: answers that have arrived by the deadline count
@@ -296,6 +327,8 @@ class Flower(Engine):
 
     def _question(self, pending: PendingRequest, party: int) -> Question:
         turn, consortium = pending.header.turn, self.consortium
+        if consortium.asks_anew and turn < consortium.copied:
+            return Question(consortium.run, turn, party, consortium.terms, pending.data)
         if consortium.earlier and turn < consortium.copied:
             return Question(consortium.earlier, turn, party, consortium.terms, pending.data, counted=consortium.run)
         return Question(consortium.run, turn, party, consortium.terms, pending.data, after=consortium.earlier)

@@ -28,6 +28,9 @@ def facts(record: RunRecord) -> str:
     if record.missing:
         silent = listed([_name(record, party) for party in record.missing])
         lines.insert(5, ["Did not answer at least once", silent])
+    if amends := record.amends:
+        change = f"without {amends['removed']}" if "removed" in amends else f"with {amends['added']}"
+        lines.insert(2, ["Repeats", f"the run `{amends['run']}`, {change}; the replies of the others are copies"])
     return table(["Fact", "Value"], lines)
 
 
