@@ -1,6 +1,7 @@
 """Feature maps: fitted on public rows, applied to any row, packed in front of a model."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from joblib import cpu_count
 from onnx import ModelProto, TensorProto, helper
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
@@ -102,6 +104,7 @@ class FeatureMap:
         from onnxruntime import InferenceSession, SessionOptions
 
         options = SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         try:
             return InferenceSession(self.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -160,8 +163,25 @@ class FeatureMap:
         rows = np.where(finite.reshape(-1, *[1] * len(self.row)), rows, np.float32(0))
         size = max(1, MAX_VALUES // max(1, rows[:1].size))
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-        found = np.concatenate([self._session.run([UNIT], {"rows": part})[0] for part in parts])
+        session = self._session
+        with ThreadPoolExecutor(min(cpu_count(), len(parts))) as threads:
+            found = np.concatenate(list(threads.map(lambda part: session.run([UNIT], {"rows": part})[0], parts)))
         return np.asarray(np.where(finite[:, None] & np.isfinite(found), found, 0.0))
+
+    def vectors(self, x: Array) -> Array:
+        """Return the feature vectors as rows for a model.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...)
+            Raw rows.
+
+        Returns
+        -------
+        array of shape (rows, width)
+            Vectors of length sqrt(width) in float32, so that the variance of a feature is about 1.
+        """
+        return np.asarray(self.unit(x) * np.sqrt(self.width), np.float32)
 
     def steps(self, x: Array) -> Array:
         """Return the vectors phi(x) = (c, sqrt(1 - c^2) u) in whole steps of a grid, rounded towards 0.
