@@ -70,7 +70,9 @@ def admit(
 
 
 @server.command()
-def remove(folder: Folder, party: Annotated[str, typer.Argument(metavar="PARTY")]) -> None:
+def remove(
+    folder: Folder, party: Annotated[str, typer.Argument(metavar="PARTY", help="The name of an admitted party.")]
+) -> None:
     """Remove a party: it can no longer connect."""
     from limbeck.consortium.server import ServerFolder
 
@@ -90,7 +92,7 @@ def server_start(folder: Folder) -> None:
 @server.command()
 def run(
     folder: Folder,
-    experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml")],
+    experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="An experiment (TOML).")],
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume the latest run of the experiment, if it has not ended.")
     ] = False,
