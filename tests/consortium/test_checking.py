@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
+pytest.importorskip("opendp", reason="the extra privacy is not installed")
 
 from limbeck.consortium.answering import answer
 from limbeck.consortium.checking import check

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+pytest.importorskip("flwr", reason="the extra flower is not installed")
 
 from limbeck.consortium.coordinator import _record, _write
 from limbeck.consortium.experiment import PreparedRun, prepare_run

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+pytest.importorskip("flwr", reason="the extra flower is not installed")
 
 from limbeck.consortium.server import ServerFolder
 from limbeck.engines.flower import app, coordinator

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+pytest.importorskip("flwr", reason="the extra flower is not installed")
 
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMD
