@@ -89,7 +89,7 @@ ODD_MODELS = {"a": "knn", "b": "mlp", "c": "naive-bayes"}
 
 
 ODD_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "fedkd-party": ("fedkd", {"noise": "gaussian", "epsilon": 50.0, "noised_by": "party", "weights": "equal"}),
+    "fedkd-party": ("fedkd", {"mechanism": "gaussian", "epsilon": 50.0, "noised_by": "party", "weights": "equal"}),
     "fedmd-ldp": ("fedmd-ldp", {**FEDMD, "epsilon": 50.0}),
     "fedkt-L2": METHODS["fedkt-L2"],
     "fedvote-L2": METHODS["fedvote-L2"],

@@ -22,7 +22,7 @@ from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import read_ledger
 from limbeck.privacy.mechanisms import Subsample
 from limbeck.protocol.codec import decode
-from limbeck.protocol.envelopes import Question
+from limbeck.protocol.envelopes import RequestEnvelope
 from limbeck.protocol.messages import InstallModel
 from party_folders import (
     AGREE,
@@ -49,7 +49,7 @@ def home(tmp_path: Path) -> Path:
     return make(tmp_path)
 
 
-def refusal(home: Path, asked: Question) -> str:
+def refusal(home: Path, asked: RequestEnvelope) -> str:
     reply = answer(PartyFolder(home), asked)
     assert reply.reply == b""
     assert rows(home) == [], "something was released"

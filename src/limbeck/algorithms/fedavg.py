@@ -76,7 +76,7 @@ class FedAvg(Algorithm):
     ----------
     rounds : int
         Number of rounds.
-    sampled : float
+    participation : float
         Share of the parties that are asked in a round, C in the paper. They are drawn anew in every round.
     local : Recipe
         How a party trains in a round; `epochs` is E and `batch` is B in the paper.
@@ -97,7 +97,7 @@ class FedAvg(Algorithm):
     needs_one_network: ClassVar[bool] = True
 
     rounds: Positive = 50
-    sampled: Annotated[float, Field(gt=0, le=1)] = 1.0
+    participation: Annotated[float, Field(gt=0, le=1)] = 1.0
     local: Recipe = Recipe(epochs=10, batch=32, weight_decay=1e-6)
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
@@ -148,7 +148,7 @@ class FedAvg(Algorithm):
         for _ in range(self.rounds):
             site.progress = weights
             request = site.disclose(what, self.request(weights, site, memory))
-            updates = list(parties.ask(request, self._sampled(parties, site)).at_least(1))
+            updates = list(parties.ask(request, self._participants(parties, site)).at_least(1))
             weights = self.merge(values_of(weights), updates, site, memory)
             what = "weights"
         site.progress = weights
@@ -179,8 +179,8 @@ class FedAvg(Algorithm):
         """Merge the updates of a round into the next weights, as safetensors (server)."""
         return bytes_of(averaged(updates), weights)
 
-    def _sampled(self, parties: Parties, site: Site) -> Sequence[int]:
-        count = max(1, round(self.sampled * len(parties.everyone)))
+    def _participants(self, parties: Parties, site: Site) -> Sequence[int]:
+        count = max(1, round(self.participation * len(parties.everyone)))
         if count == len(parties.everyone):
             return parties.everyone
         return sorted(site.rng.choice(parties.everyone, count, replace=False).tolist())

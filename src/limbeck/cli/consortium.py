@@ -215,7 +215,7 @@ def party_ledger(
     from limbeck.privacy.budget import in_force
     from limbeck.privacy.guarantees import guarantees
     from limbeck.privacy.ledger import read_contents
-    from limbeck.report.privacy import figures_table, ledger_table
+    from limbeck.report.privacy import guarantees_table, ledger_table
 
     check_delta(delta)
     path, own = PartyFolder(folder).path / "ledger.sqlite", PartyFolder(folder).settings.budget
@@ -225,7 +225,7 @@ def party_ledger(
     screen, releases = console(), [row for _, _, row in contents.rows]
     people = rows_per_person if rows_per_person is not None else own.rows_per_person if own else 1
     screen.print(ledger_table(contents.rows))
-    screen.print(figures_table(guarantees(releases, delta, people), delta))
+    screen.print(guarantees_table(guarantees(releases, delta, people), delta))
     for budget in in_force([*contents.budgets, *([own] if own else [])]):
         screen.print(f"budget: {budget}; spent {budget.spent(releases):.4g}", soft_wrap=True)
     number, digest = contents.head

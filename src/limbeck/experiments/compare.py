@@ -12,14 +12,14 @@ from typing import Any
 
 from joblib import Parallel, cpu_count, delayed
 
-from limbeck.data.own import PartitionedRows
+from limbeck.data.own import SplitRows
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.cached_runs import CachedResult, CachedRun, cached_result
 from limbeck.experiments.config import Experiment, check_table
-from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.plan import ComparedMethod, ComparisonPlan
 from limbeck.experiments.results_folder import Results
 from limbeck.experiments.run import federation_of
+from limbeck.experiments.splitting import split_rows
 from limbeck.models.caching import CachingTrainer, JobCache
 from limbeck.models.pool import PoolTrainer, Watch, end_with, unwatched
 from limbeck.models.trainers import Training, finish, is_network, trainer_for
@@ -186,7 +186,7 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
     cache: JobCache = {}
     smoke_tested: set[str] = set()
     try:
-        partitioned = _read_only(partition_rows(runs[0].experiment, runs[0].base))
+        partitioned = _read_only(split_rows(runs[0].experiment, runs[0].base))
     except LimbeckError as error:
         yield from (Ran({cached.key: str(error)}) for cached in runs)
         return
@@ -208,7 +208,7 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
         yield ran
 
 
-def _read_only(partitioned: PartitionedRows) -> PartitionedRows:
+def _read_only(partitioned: SplitRows) -> SplitRows:
     """Make rows that several runs share read-only."""
     for rows in (*partitioned.private, partitioned.public, partitioned.test):
         for array in (rows.x, rows.y) if rows else ():

@@ -10,15 +10,15 @@ from typing import Any, cast
 import numpy as np
 
 from limbeck.data.draw import Draw
-from limbeck.data.own import PartitionedRows
+from limbeck.data.own import SplitRows
 from limbeck.data.sets import as_float, check_finite
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.result import Result
+from limbeck.experiments.splitting import split_rows
 from limbeck.features.settings import network_digest
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
@@ -34,7 +34,7 @@ from limbeck.protocol.rows import Array, Rows, content_hash
 def federation_of(
     experiment: Experiment,
     config: Mapping[str, Any],
-    partitioned: PartitionedRows,
+    partitioned: SplitRows,
     ledger_store: LedgerStore | None = None,
     base: Path = Path(),
 ) -> Federation:
@@ -46,7 +46,7 @@ def federation_of(
         The content of the TOML file.
     config : mapping
         The table of the file, for the record.
-    partitioned : PartitionedRows
+    partitioned : SplitRows
         The rows of the parties, and public and test rows.
     ledger_store : LedgerStore or None
         The store of the ledger; None means a new one in memory.
@@ -137,7 +137,7 @@ def run_experiment(
     clock = Clock()
     with closing(LedgerStore(ledger, budget=experiment.budget)) as ledger_store:
         with clock.phase("data"):
-            federation = federation_of(experiment, config, partition_rows(experiment, base), ledger_store, base)
+            federation = federation_of(experiment, config, split_rows(experiment, base), ledger_store, base)
         if experiment.bounds:
             federation.check_bounds()
         trainer = trainer_for(experiment.training, experiment.models, processes, watch, base, federation.is_real)

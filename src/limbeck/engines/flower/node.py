@@ -19,7 +19,7 @@ from limbeck.errors import LimbeckError
 
 HEARTBEAT = 10.0  # seconds; after twice as many without a heartbeat the SuperLink considers a party disconnected
 
-PARTING = 3.0  # seconds that a party stays connected after an answer, so that the server can fetch it
+DISCONNECT_DELAY = 3.0  # seconds that a party stays connected after an answer, so that the server can fetch it
 
 
 class Node:
@@ -77,7 +77,7 @@ class Node:
         from flwr.proto.fleet_pb2 import DeactivateNodeRequest
 
         if self._answered:  # the SuperLink drops the answers of a party that has left
-            time.sleep(max(0.0, self._answered + PARTING - time.monotonic()))
+            time.sleep(max(0.0, self._answered + DISCONNECT_DELAY - time.monotonic()))
         self._stopped.set()
         with suppress(Exception):
             self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
