@@ -162,11 +162,39 @@ class FedAvg(Algorithm):
         return Algorithm.answer(self, request, silo)
 
     def request(self, weights: bytes, site: Site, memory: Memory) -> TrainRequest:
-        """Make the request of a round (server)."""
+        """Make the request of a round (server).
+
+        Parameters
+        ----------
+        weights : bytes
+            The current weights, as safetensors.
+        site : Site
+            The server.
+        memory : dict
+            What the server keeps between rounds.
+
+        Returns
+        -------
+        TrainRequest
+            The request.
+        """
         return TrainRequest(weights)
 
     def update(self, request: TrainRequest, silo: Silo) -> Update:
-        """Train as requested, and make the reply (party)."""
+        """Train as requested, and make the reply (party).
+
+        Parameters
+        ----------
+        request : TrainRequest
+            The request of the round.
+        silo : Silo
+            The party.
+
+        Returns
+        -------
+        Update
+            The weights after training, and the number of rows.
+        """
         model: Any = silo.model
         [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self.recipe())])
         return Update(found, len(silo.private))
@@ -176,7 +204,24 @@ class FedAvg(Algorithm):
         return self.local
 
     def merge(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
-        """Merge the updates of a round into the next weights, as safetensors (server)."""
+        """Merge the updates of a round into the next weights (server).
+
+        Parameters
+        ----------
+        weights : dict of str to array
+            The weights that the parties started from.
+        updates : sequence of Update
+            The replies of the round, at least one.
+        site : Site
+            The server.
+        memory : dict
+            What the server keeps between rounds; it may be changed.
+
+        Returns
+        -------
+        bytes
+            The next weights, as safetensors.
+        """
         return bytes_of(averaged(updates), weights)
 
     def _participants(self, parties: Parties, site: Site) -> Sequence[int]:
