@@ -85,7 +85,7 @@ def federation(algorithm: Algorithm, seed: int, parties: int, beta: float | None
     data = load("digits")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), seed)
     split = Iid() if beta is None else Dirichlet(beta=beta, min_rows=10)
-    held = split.partition(data.y[parts.private], {}, parties, stream(seed, "split"))
+    held = split.assign(data.y[parts.private], {}, parties, stream(seed, "split"))
     model = model_from({"name": "random-forest", "n_estimators": 50})
     return Federation(
         algorithm=algorithm,

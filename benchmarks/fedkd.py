@@ -22,8 +22,8 @@ from limbeck.errors import LimbeckWarning
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.run import federation_of
+from limbeck.experiments.splitting import split_rows
 from limbeck.models.device import Device
 from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Pack, Refit
 from limbeck.models.torch import TorchModel
@@ -54,8 +54,10 @@ VARIANTS = {
         for share in SHARES
         for gamma, scale in [(1.0, 200), *((gamma, 200) for gamma in GAMMAS[1:]), *((1.0, s) for s in SCALES[:-1])]
     },
-    "no noise": short(noise="none"),
-    **{f"gaussian {epsilon:g}": short(noise="gaussian", epsilon=epsilon, weights="equal") for epsilon in (1e3, 1e5)},
+    "no noise": short(mechanism="none"),
+    **{
+        f"gaussian {epsilon:g}": short(mechanism="gaussian", epsilon=epsilon, weights="equal") for epsilon in (1e3, 1e5)
+    },
     **{
         f"labels {epsilon:g}": short(transfer="labels", privacy=f'{{ level = "L1", epsilon = {epsilon} }}')
         for epsilon in (1e2, 1e3, 1e4)
@@ -75,7 +77,7 @@ class Args:
     def read(self, settings: Sequence[str]) -> tuple[Experiment, Federation]:
         table, _ = override(read_toml(self.file), [*self.settings, *settings, f"seed={self.seed}"])
         experiment = check_table(Experiment, table, str(self.file))
-        return experiment, federation_of(experiment, table, partition_rows(experiment, self.file.parent))
+        return experiment, federation_of(experiment, table, split_rows(experiment, self.file.parent))
 
     def keep(self, summary: Mapping[str, Any]) -> None:
         with (self.out / "results.jsonl").open("a") as file:

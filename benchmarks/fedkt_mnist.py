@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from statistics import fmean, stdev
 
-from limbeck.data.own import PartitionedRows
+from limbeck.data.own import SplitRows
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.run import federation_of
+from limbeck.experiments.splitting import split_rows
 from limbeck.models.device import Device
 from limbeck.models.jobs import Fit
 from limbeck.models.sequential import SequentialTrainer
@@ -23,7 +23,7 @@ from limbeck.protocol.recipe import Recipe
 EXPERIMENT = Path(__file__).parent.parent / "examples" / "mnist_full.toml"
 
 
-def sequential(experiment: Experiment, partitioned: PartitionedRows, device: str) -> float:
+def sequential(experiment: Experiment, partitioned: SplitRows, device: str) -> float:
     """Seconds a step of one network alone, over 200 steps."""
     rows, trainer = partitioned.private[0], SequentialTrainer(Device(device))
     job = Fit(experiment.model, rows.x[:3200], rows.y[:3200], Recipe(epochs=2, batch=32, weight_decay=1e-6))
@@ -49,7 +49,7 @@ def main() -> None:
         experiment, clock = check_table(Experiment, table, str(EXPERIMENT)), Clock()
         known = len(trainer.description.get("stacks", []))
         with clock.phase("data"):
-            partitioned = partition_rows(experiment)
+            partitioned = split_rows(experiment)
         plain = plain or sequential(experiment, partitioned, trainer.description["device"])
         clock = Clock(clock.phases)
         record = federation_of(experiment, table, partitioned).run(trainer, clock).record

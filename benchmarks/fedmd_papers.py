@@ -26,26 +26,26 @@ from limbeck.errors import LimbeckWarning
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.run import federation_of
+from limbeck.experiments.splitting import split_rows
 from limbeck.models.caching import key_of_job
 from limbeck.models.jobs import ForwardPass, Refit
 from limbeck.models.trainers import trainer_for
 from limbeck.protocol.learning import Trainer
 
-ALONE = ["algorithm.exchange=none", "bounds=false"]
+ALONE = ["algorithm.score_format=none", "bounds=false"]
 NFDP = ["algorithm.name=fedmd-nfdp", "bounds=false", 'data.split={ kind = "iid" }']
 
 
-def nfdp(sampled: int | float, exchange: str) -> list[str]:
-    return [*NFDP, f"algorithm.sampled={sampled}", f"algorithm.exchange={exchange}"]
+def nfdp(sampled: int | float, score_format: str) -> list[str]:
+    return [*NFDP, f"algorithm.sampled={sampled}", f"algorithm.score_format={score_format}"]
 
 
 def variants(scenario: str, other: str) -> dict[str, tuple[str, list[str]]]:
     """By name: a file of `examples`, and what is changed in it."""
     tables = {
-        f"{scenario} nfdp {k} {exchange}": (scenario, nfdp(k, exchange))
-        for k, exchange in [
+        f"{scenario} nfdp {k} {score_format}": (scenario, nfdp(k, score_format))
+        for k, score_format in [
             (18, "logits"),
             (60, "logits"),
             (1.0, "logits"),
@@ -58,7 +58,7 @@ def variants(scenario: str, other: str) -> dict[str, tuple[str, list[str]]]:
         f"{scenario} alone": (scenario, ALONE),
         other: (other, []),
         f"{other} alone": (other, ALONE),
-        f"{scenario} softmax": (scenario, ["algorithm.exchange=softmax", "bounds=false"]),
+        f"{scenario} softmax": (scenario, ["algorithm.score_format=softmax", "bounds=false"]),
         **tables,
         f"{scenario} np": (
             scenario,
@@ -138,7 +138,7 @@ def learn_starts(args: argparse.Namespace) -> None:
     file, _ = next(iter(SCENARIOS[args.scenario].values()))
     experiment, table = read(file, [*args.settings, f"seed={args.seed}", "algorithm.rounds=0", "bounds=false"])
     starting = Starting(trainer_for(experiment.training, experiment.models), args.starts)
-    federation = federation_of(experiment, table, partition_rows(experiment, Path()))
+    federation = federation_of(experiment, table, split_rows(experiment, Path()))
     for party in args.learn:
         silent = set(range(experiment.parties)) - {party}
         InProcess(federation.algorithm, *federation.sites(starting), starting, silent).run()
@@ -146,7 +146,7 @@ def learn_starts(args: argparse.Namespace) -> None:
 
 
 def result_of(experiment: Experiment, table: Mapping[str, Any], trainer: Trainer) -> dict[str, Any]:
-    federation = federation_of(experiment, table, partition_rows(experiment, Path()))
+    federation = federation_of(experiment, table, split_rows(experiment, Path()))
     began = time.perf_counter()
     curve, up = learned(federation, trainer)
     seconds = time.perf_counter() - began

@@ -27,7 +27,7 @@ parts() { # fedvote with one part changed at a time, on a short schedule without
 cifar() { # all methods side by side
     limbeck compare examples/cifar_iterative.toml --seeds 1 --out "$kept/results" \
         --set 'model={name="resnet-8",recipe={epochs=20,batch=64}}' --set training.precision=bfloat16 \
-        --with "fedprox,fedavgm,feddf,fedgen,solo,fedmd:start=none:fine_tune={epochs=10,batch=64}:revisit={epochs=1,batch=64},fedkd:noise=none:local={epochs=20,batch=64}:distil={epochs=20}"
+        --with "fedprox,fedavgm,feddf,fedgen,solo,fedmd:start=none:fine_tune={epochs=10,batch=64}:revisit={epochs=1,batch=64},fedkd:mechanism=none:local={epochs=20,batch=64}:distil={epochs=20}"
 }
 
 fedmd() { # FedMD's and FedMD-NFDP's own scenarios

@@ -99,9 +99,9 @@ def fedmd() -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
     yield "fedmd forests", "digits", FOREST, {"name": "fedmd", **FEDMD}
     yield "fedmd pretrained", "digits", NETWORK, {"name": "fedmd", **FEDMD, "start": "pretrained"}
     yield "fedmd none", "digits", NETWORK, {"name": "fedmd", **FEDMD, "start": "none"}
-    yield "fedmd alone", "digits", NETWORK, {"name": "fedmd", **FEDMD, "exchange": "none"}
-    for exchange in ("softmax", "argmax"):
-        yield f"fedmd {exchange}", "digits", NETWORK, {"name": "fedmd", **FEDMD, "exchange": exchange}
+    yield "fedmd alone", "digits", NETWORK, {"name": "fedmd", **FEDMD, "score_format": "none"}
+    for score_format in ("softmax", "argmax"):
+        yield f"fedmd {score_format}", "digits", NETWORK, {"name": "fedmd", **FEDMD, "score_format": score_format}
     yield "fedmd accuracy", "digits", NETWORK, {"name": "fedmd", **FEDMD, "weights": "accuracy"}
     yield "fedmd list", "digits", NETWORK, {"name": "fedmd", **FEDMD, "weights": [1.0, 2.0, 3.0, 4.0, 5.0]}
     for rule in ("median", "trimmed"):
@@ -111,36 +111,36 @@ def fedmd() -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
         yield f"fedmd-nfdp {label}", "digits", NETWORK, {"name": "fedmd-nfdp", **FEDMD, **sampled}
     yield "fedmd-nfdp population", "digits", NETWORK, {"name": "fedmd-nfdp", **FEDMD, "sampled": 30, "population": 40}
     yield "fedmd-ldp", "digits", NETWORK, {"name": "fedmd-ldp", **FEDMD}
-    yield "fedmd-ldp sigma", "digits", NETWORK, {"name": "fedmd-ldp", **FEDMD, "sigma": 3.0, "exchange": "softmax"}
+    yield "fedmd-ldp sigma", "digits", NETWORK, {"name": "fedmd-ldp", **FEDMD, "sigma": 3.0, "score_format": "softmax"}
     yield "fedmd-ldp zero", "digits", NETWORK, {"name": "fedmd-ldp", **FEDMD, "sigma": 0.0}
 
 
 def fedkd() -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
     settings: dict[str, dict[str, Any]] = {
         "": {},
-        "none": {"noise": "none"},
-        "floats": {"noise": "none", "scale": None},
-        "l2": {"noise": "none", "norm": "l2"},
-        "kl": {"noise": "none", "temperature": 3.0},
+        "none": {"mechanism": "none"},
+        "floats": {"mechanism": "none", "scale": None},
+        "l2": {"mechanism": "none", "norm": "l2"},
+        "kl": {"mechanism": "none", "temperature": 3.0},
         "equal": {"weights": "equal", "gamma": 10.0},
         "noisy counts": {"weights_release": "noisy"},
         "party": {"noised_by": "party", "gamma": 10.0},
-        "party gaussian": {"noised_by": "party", "noise": "gaussian", "epsilon": 100.0, "weights": "equal"},
-        "gaussian": {"noise": "gaussian", "sigma": 1.0},
-        "gaussian epsilon": {"noise": "gaussian", "epsilon": 50.0, "weights_release": "noisy", "scale": None},
+        "party gaussian": {"noised_by": "party", "mechanism": "gaussian", "epsilon": 100.0, "weights": "equal"},
+        "gaussian": {"mechanism": "gaussian", "sigma": 1.0},
+        "gaussian epsilon": {"mechanism": "gaussian", "epsilon": 50.0, "weights_release": "noisy", "scale": None},
         "labels": {"transfer": "labels"},
         "labels L1": {"transfer": "labels", "queries": 50, **private("L1", epsilon=20.0)},
     }
     for label, parameters in settings.items():
         yield f"fedkd {label}".strip(), "digits", NETWORK, {"name": "fedkd", **KD, **parameters}
-    yield "fedkd forests", "digits", FOREST, {"name": "fedkd", "noise": "none"}
+    yield "fedkd forests", "digits", FOREST, {"name": "fedkd", "mechanism": "none"}
 
 
 def iterative() -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
     rounds = {"rounds": 3, "local": {"epochs": 2, "batch": 32}}
     for name in ("fedavg", "fedavgm", "fedprox"):
         yield name, "digits", NETWORK, {"name": name, **rounds}
-    yield "fedavg sampled", "digits", NETWORK, {"name": "fedavg", **rounds, "sampled": 0.5}
+    yield "fedavg sampled", "digits", NETWORK, {"name": "fedavg", **rounds, "participation": 0.5}
     yield "scaffold", "digits", NETWORK, {"name": "scaffold", "rounds": 3}
     yield "feddf", "digits", NETWORK, {"name": "feddf", **rounds, "distil": {"epochs": 2}}
     yield "fedgen", "digits", NETWORK, {"name": "fedgen", **rounds, "drawn": 200}

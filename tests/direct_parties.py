@@ -18,7 +18,7 @@ from limbeck.data.sets import load
 from limbeck.engines.flower import engine
 from limbeck.engines.flower.coordinator import Presence
 from limbeck.privacy.ledger import read_ledger
-from limbeck.protocol.envelopes import Question
+from limbeck.protocol.envelopes import RequestEnvelope
 
 IRIS = load("iris")
 PARTIES = ("a", "b", "c")
@@ -63,7 +63,7 @@ class DirectConnection:
     def collect(self, posted: Mapping[str, int], max_bytes: int) -> Iterator[tuple[str, bytes, str]]:
         due, self.posted = self.posted, []
         for number, data in due:
-            question = Question.decode(data)
+            question = RequestEnvelope.decode(data)
             home = self.control.folder.path.parent / PARTIES[question.party]
             yield number, answering.answer(PartyFolder(home), question).encode(), ""
 

@@ -34,7 +34,7 @@ from limbeck.privacy.mechanisms import (
     clipped,
 )
 from limbeck.protocol.codec import Header, encode
-from limbeck.protocol.envelopes import Answer, Question, Terms
+from limbeck.protocol.envelopes import ReplyEnvelope, RequestEnvelope, Terms
 from limbeck.protocol.messages import Message
 from limbeck.protocol.rows import Array, Rows, content_hash
 from private_levels import ordinary
@@ -53,7 +53,7 @@ class Pair:
     homes: tuple[Path, Path]
     given: Given
 
-    def ask(self, algorithm: Any, request: Message, turn: int, seed: int = 0, run: str = "run") -> list[Answer]:
+    def ask(self, algorithm: Any, request: Message, turn: int, seed: int = 0, run: str = "run") -> list[ReplyEnvelope]:
         """Both answers, after everything about them was compared."""
         replies, seen = [], []
         for home in self.homes:
@@ -66,7 +66,7 @@ class Pair:
         return replies
 
 
-def question(algorithm: Any, request: Message, turn: int, seed: int, run: str) -> Question:
+def question(algorithm: Any, request: Message, turn: int, seed: int, run: str) -> RequestEnvelope:
     terms = Terms(
         algorithm=algorithm.name,
         parameters=json.loads(json.dumps(asdict(algorithm))),
@@ -76,10 +76,10 @@ def question(algorithm: Any, request: Message, turn: int, seed: int, run: str) -
         public=content_hash(PUBLIC.x),
         labelled=True,
     )
-    return Question(run, turn, 0, terms, encode(request, Header(turn, terms.public)))
+    return RequestEnvelope(run, turn, 0, terms, encode(request, Header(turn, terms.public)))
 
 
-def check_equal(one: Answer, other: Answer) -> None:
+def check_equal(one: ReplyEnvelope, other: ReplyEnvelope) -> None:
     assert one.refusal == other.refusal, "a refusal tells of private rows"
     assert len(one.reply) == len(other.reply), "the size of a reply tells of private rows"
     assert one.encode() == other.encode(), "an answer tells of private rows past the mechanism"

@@ -15,7 +15,7 @@ from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import read_ledger
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.disclosures import Facts
-from limbeck.protocol.envelopes import Question, Terms
+from limbeck.protocol.envelopes import RequestEnvelope, Terms
 from limbeck.protocol.messages import Message
 from limbeck.protocol.rows import content_hash
 
@@ -71,7 +71,7 @@ def honest(method: Any) -> Message:
     return VoteRequest(method.encoding.fit(PUBLIC, plan.components).basis if at_party else np.empty(0))
 
 
-def question(method: Any = PLAIN, request: Message | None = None, turn: int = 0, **changes: Any) -> Question:
+def question(method: Any = PLAIN, request: Message | None = None, turn: int = 0, **changes: Any) -> RequestEnvelope:
     about: dict[str, Any] = {"algorithm": method.name, "parameters": json.loads(json.dumps(asdict(method)))}
     shared = {"parties": PARTIES, "seed": 1, "classes": ["0", "1", "2"], "public": content_hash(PUBLIC)}
     fields = {
@@ -81,7 +81,7 @@ def question(method: Any = PLAIN, request: Message | None = None, turn: int = 0,
     }
     terms = Terms(**{**about, **shared, **changes})
     data = encode(request or honest(method), Header(turn, terms.public))
-    return Question(turn=turn, terms=terms, request=data, **fields)
+    return RequestEnvelope(turn=turn, terms=terms, request=data, **fields)
 
 
 def rows(home: Path) -> list[tuple[str, str]]:

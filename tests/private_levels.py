@@ -49,8 +49,10 @@ LEVELS: dict[str, Any] = {
     ),
     "pate-L2": Pate(teachers=4, privacy=L2),
     "fedkd-server": FedKD(local=None, distil=QUICK, weights="equal"),
-    "fedkd-party": FedKD(distil=QUICK, noise="gaussian", epsilon=4.0, noised_by="party", weights_release="noisy"),
-    "fedkd-server-floats": FedKD(distil=QUICK, weights="equal", noise="gaussian", epsilon=4.0, scale=None, bound=2.2),
+    "fedkd-party": FedKD(distil=QUICK, mechanism="gaussian", epsilon=4.0, noised_by="party", weights_release="noisy"),
+    "fedkd-server-floats": FedKD(
+        distil=QUICK, weights="equal", mechanism="gaussian", epsilon=4.0, scale=None, bound=2.2
+    ),
     "fedkd-labels-L1": FedKD(transfer="labels", distil=QUICK, privacy=L1),
     "fedmd-ldp": FedMDLDP(**STUDY, revisit=QUICK, epsilon=50.0),
     "fedmd-nfdp": FedMDNFDP(**STUDY, revisit=QUICK, sampled=4, population=6),

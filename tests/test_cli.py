@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,14 @@ n_estimators = 5
 name = "fedkt"
 subsets = 2
 """
+
+
+def arguments_in(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            yield name, parameter
+    for each, inner in getattr(command, "commands", {}).items():
+        yield from arguments_in(inner, f"{name} {each}")
 
 
 @pytest.fixture
@@ -80,6 +88,22 @@ def test_a_users_own_model_lies_beside_the_experiment(here: Path) -> None:
     done = limbeck(here, "run", "e.toml", "--json", "--set", 'model={ name = "python:mine:small" }')
     assert done.returncode == 0, done.stderr
     assert {party["model"] for party in json.loads(done.stdout)["parties"]} == {"python:mine:small"}
+
+
+def test_help_describes_arguments(here: Path) -> None:
+    done = limbeck(here, "run", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "An experiment (TOML)." in done.stdout
+
+
+def test_every_argument_has_a_help_text() -> None:
+    from typer.main import get_command
+
+    from limbeck.cli import app
+
+    found = list(arguments_in(get_command(app), "limbeck"))
+    assert len(found) > 10
+    assert [(command, argument.name) for command, argument in found if not argument.help] == []
 
 
 @pytest.mark.parametrize(

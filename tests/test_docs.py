@@ -133,7 +133,7 @@ def test_the_privacy_of_the_readme_keeps_to_its_epsilon(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "run" / "record.json").read_text())
     assert 2.9 < record["epsilon"]["server"] <= 3.0
     assert record["metrics"]["accuracy"] > record["constant"] + 0.1
-    assert "thinks it 50 % likely that" in (tmp_path / "run" / "privacy.md").read_text()
+    assert "thinks with 50 % probability that" in (tmp_path / "run" / "privacy.md").read_text()
 
 
 def test_the_readme_is_short() -> None:

@@ -66,6 +66,9 @@ def test_a_table_within_changes_what_its_key_is_by_default() -> None:
         (lambda: model_in({"name": "cnn", "recipe": {"optimiser": "sgd"}}), "recipe: optimiser is now optimizer"),
         (lambda: algorithm_in({"name": "fedmd", "settle": {"epochs": 1}}), "settle is now fine_tune"),
         (lambda: algorithm_in({"name": "fedmd", "digest": {"optimiser": "sgd"}}), "digest: optimiser is now optimizer"),
+        (lambda: algorithm_in({"name": "fedkd", "noise": "none"}), "noise is now mechanism"),
+        (lambda: algorithm_in({"name": "fedavg", "sampled": 0.5}), "sampled is now participation"),
+        (lambda: algorithm_in({"name": "fedmd", "exchange": "softmax"}), "exchange is now score_format"),
         (lambda: algorithm_in({"name": "fedvote", "voting": {}}), "voting is now weights, labels, prior"),
         (
             lambda: algorithm_in({"name": "fedvote", "consensus": "count"}),

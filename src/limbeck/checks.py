@@ -99,7 +99,7 @@ def small_federation(algorithm: Algorithm, seed: int = 0) -> Federation:
     alike = algorithm.needs_one_network
     data = load("iris")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), seed)
-    held = Iid().partition(data.y[parts.private], {}, len(MODELS), stream(seed, "split"))
+    held = Iid().assign(data.y[parts.private], {}, len(MODELS), stream(seed, "split"))
     return Federation(
         algorithm=algorithm,
         seed=seed,

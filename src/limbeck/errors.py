@@ -63,6 +63,30 @@ def reading(path: Path) -> Iterator[None]:
         raise LimbeckError(f"cannot read {path}: {error.strerror or error}") from error
 
 
+def missing_extra(what: str, extra: str) -> LimbeckError:
+    """Make the error for a package that is not installed.
+
+    Parameters
+    ----------
+    what : str
+        What needs the package.
+    extra : str
+        The extra of Limbeck that installs it.
+
+    Returns
+    -------
+    LimbeckError
+        The error, whose message gives the command that installs the extra.
+
+    Examples
+    --------
+    >>> print(missing_extra("a picture", "plot"))
+    a picture needs the extra `plot`: in Limbeck's folder, pip install -c constraints.txt -e '.[plot]'
+    """
+    command = f"pip install -c constraints.txt -e '.[{extra}]'"
+    return LimbeckError(f"{what} needs the extra `{extra}`: in Limbeck's folder, {command}")
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Suggest a known name for an unknown one.
 

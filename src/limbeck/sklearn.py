@@ -296,7 +296,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             warnings.warn(message, LimbeckWarning, stacklevel=2)
         numbers = np.searchsorted(self.classes_, y)
-        held: list[Array] = self._split().partition(numbers, {}, parties, rng)
+        held: list[Array] = self._split().assign(numbers, {}, parties, rng)
         return [own for own in held if len(own)]
 
     def _split(self) -> Split:

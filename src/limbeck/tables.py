@@ -25,6 +25,9 @@ RENAMED_KEYS = {
     "towards": ("observer",),
     "least": ("min_rows",),
     "each": ("groups_per_party",),
+    "noise": ("mechanism",),
+    "sampled": ("participation",),
+    "exchange": ("score_format",),
     "voting": ("weights", "labels", "prior"),
 }
 RENAMED_VALUES = {("unit", "row"): "example", ("consensus", "count"): "mean"}

@@ -35,7 +35,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NETWORK = {"name": "python:factories:tiny_network", "recipe": {"epochs": 3, "batch": 8}}
 MODELS: list[dict[str, Any]] = [NETWORK, {**NETWORK, "width": 5}, {"name": "decision-tree", "max_depth": 3}]
 QUICK: dict[str, Any] = {"distil": Recipe(epochs=3, batch=16)}
-UNPROTECTED: dict[str, Any] = {**QUICK, "noise": "none"}
+UNPROTECTED: dict[str, Any] = {**QUICK, "mechanism": "none"}
 ODD: dict[str, Any] = {"scale": 1, "bound": 5.0, "weights": "equal"}
 
 
@@ -80,7 +80,9 @@ def logits_of_parties(engine: InProcess) -> list[Any]:
     return [ForwardPass(model, weights, public).run(3, 0) for model, weights in trained]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("how", [{}, {"noised_by": "party"}, {"transfer": "labels"}, {"noise": "none", "scale": None}])
+@pytest.mark.parametrize(
+    "how", [{}, {"noised_by": "party"}, {"transfer": "labels"}, {"mechanism": "none", "scale": None}]
+)
 def test_it_ends_the_same_under_every_engine(how: dict[str, Any], tmp_path: Path, tests_on_path: None) -> None:
     algorithm = FedKD(**{**QUICK, **how})
     _, plain, _ = ran(algorithm)
@@ -157,7 +159,7 @@ def test_parties_that_share_no_class_are_remarked_on_where_nothing_is_protected(
     noise: Any, tests_on_path: None
 ) -> None:
     by_party = {"noised_by": "party"} if "party" in noise else {}
-    algorithm = FedKD(**{**QUICK, **by_party, "noise": noise.split(",")[0]})
+    algorithm = FedKD(**{**QUICK, **by_party, "mechanism": noise.split(",")[0]})
     whole = federation(algorithm, [NETWORK] * 3)
     rows = [Rows(p.x[(p.y == 0) == (i == 0)], p.y[(p.y == 0) == (i == 0)]) for i, p in enumerate(whole.private)]
     remarks = InProcess(algorithm, *replace(whole, private=rows).sites(PoolTrainer(1)), PoolTrainer(1)).run().remarks
@@ -199,7 +201,7 @@ def test_a_party_that_adds_the_noise_does_not_show_that_it_had_no_finite_scores(
     assert engine.rejections == []
 
 
-@pytest.mark.parametrize("how", [{}, {"scale": None}, {"noise": "laplace", "gamma": 1e6}, {"transfer": "labels"}])
+@pytest.mark.parametrize("how", [{}, {"scale": None}, {"mechanism": "laplace", "gamma": 1e6}, {"transfer": "labels"}])
 def test_scores_beyond_the_bound_are_rejected(how: dict[str, Any], tests_on_path: None) -> None:
     """One such party of three: the central model learns what it would have learned without it."""
     algorithm = FedKD(**{**UNPROTECTED, "weights": "equal", **how})
@@ -222,7 +224,7 @@ def test_scores_beyond_the_bound_are_rejected(how: dict[str, Any], tests_on_path
     outcome = engine.run()
     [rejection] = engine.rejections
     assert rejection.startswith("request 0: party 1: values from 5.36871e+08 to 5.36871e+08, outside of ")
-    assert outcome.model == without or algorithm.noise != "none"
+    assert outcome.model == without or algorithm.mechanism != "none"
 
 
 def test_a_tree_at_the_server_learns_the_largest_sum(tests_on_path: None) -> None:
@@ -245,15 +247,15 @@ def test_a_tree_at_the_server_learns_the_largest_sum(tests_on_path: None) -> Non
         ({"bound": 1e300}, "Input should be less than or equal to 1000000000"),
         ({"transfer": "labels", "gamma": 0.1}, 'for transfer = "logits"'),
         ({"transfer": "labels", "noised_by": "party"}, 'for transfer = "logits"'),
-        ({"noise": "gaussian", "epsilon": 0.0}, "epsilon = 0"),
-        ({"noise": "gaussian", "sigma": math.inf}, "sigma = inf"),
+        ({"mechanism": "gaussian", "epsilon": 0.0}, "epsilon = 0"),
+        ({"mechanism": "gaussian", "sigma": math.inf}, "sigma = inf"),
         ({"scale": 2**31}, "scale = 2147483648"),
         ({"weights": "equal", "weights_release": "noisy"}, "weights_release: for class-share of logits"),
         ({"queries": 0}, "queries = 0"),
         ({"temperature": 0.0}, "temperature = 0"),
-        ({"noise": "gaussian"}, "needs one of sigma and epsilon"),
-        ({"noise": "gaussian", "sigma": 1.0, "epsilon": 1.0}, "needs one of sigma and epsilon"),
-        ({"epsilon": 1.0}, 'sigma and epsilon are for noise = "gaussian"'),
+        ({"mechanism": "gaussian"}, "needs one of sigma and epsilon"),
+        ({"mechanism": "gaussian", "sigma": 1.0, "epsilon": 1.0}, "needs one of sigma and epsilon"),
+        ({"epsilon": 1.0}, 'sigma and epsilon are for mechanism = "gaussian"'),
         ({"transfer": "labels", "privacy": Privacy("L2", gamma=1.0)}, "no teachers"),
         ({"privacy": Privacy("L1", gamma=1.0)}, 'transfer = "labels"'),
         ({"weights": "best"}, "weights"),
@@ -296,13 +298,13 @@ def test_weights_of_private_counts_cost_the_whole_range(tests_on_path: None) -> 
 @pytest.mark.parametrize(
     ("how", "server", "parties", "public"),
     [
-        ({"noise": "none"}, False, False, None),
+        ({"mechanism": "none"}, False, False, None),
         ({}, False, True, True),
         ({"noised_by": "party"}, False, False, True),
         ({"noised_by": "party", "weights_release": "noisy"}, True, True, True),
         ({"noised_by": "party", "weights": "equal"}, True, True, True),
         ({"weights": "equal", "scale": 7}, False, True, True),
-        ({"noise": "gaussian", "epsilon": 50.0, "weights": "equal"}, False, True, True),
+        ({"mechanism": "gaussian", "epsilon": 50.0, "weights": "equal"}, False, True, True),
         ({"transfer": "labels", "privacy": Privacy("L1", "gaussian", sigma=1.0)}, False, True, True),
     ],
 )
@@ -312,7 +314,7 @@ def test_who_sees_what(how: Any, server: bool, parties: bool, public: bool | Non
     assert math.isfinite(record.epsilon["server"]) == server
     assert math.isfinite(record.epsilon["parties"]) == parties
     assert (math.isfinite(record.epsilon["public"]) if "public" in record.epsilon else None) == public
-    assert (record.delta > 0) == (algorithm.effective_delta > 0) == (how != {"noise": "none"})
+    assert (record.delta > 0) == (algorithm.effective_delta > 0) == (how != {"mechanism": "none"})
     assert statement(record).startswith("# Privacy statement")
 
 
@@ -322,10 +324,10 @@ def test_who_sees_what(how: Any, server: bool, parties: bool, public: bool | Non
         {},
         {"weights_release": "noisy"},
         {"noised_by": "party", "weights": "equal"},
-        {"noise": "gaussian", "epsilon": 10.0, "noised_by": "party", "weights_release": "noisy"},
-        {"noise": "gaussian", "sigma": 3.0},
-        {"noise": "gaussian", "epsilon": 9.0, "weights": "equal"},
-        {"noise": "none"},
+        {"mechanism": "gaussian", "epsilon": 10.0, "noised_by": "party", "weights_release": "noisy"},
+        {"mechanism": "gaussian", "sigma": 3.0},
+        {"mechanism": "gaussian", "epsilon": 9.0, "weights": "equal"},
+        {"mechanism": "none"},
         {"transfer": "labels"},
         {"transfer": "labels", "privacy": Privacy("L1", "gaussian", epsilon=5.0)},
     ],
@@ -349,8 +351,8 @@ def test_what_is_planned_is_what_is_released(how: dict[str, Any], tests_on_path:
     "how",
     [
         pytest.param({}, marks=pytest.mark.slow),
-        {"noise": "gaussian", "epsilon": 5.0},
-        pytest.param({"noise": "gaussian", "sigma": 1.0}, marks=pytest.mark.slow),
+        {"mechanism": "gaussian", "epsilon": 5.0},
+        pytest.param({"mechanism": "gaussian", "sigma": 1.0}, marks=pytest.mark.slow),
     ],
 )
 def test_equal_weights_with_noise_behave(how: dict[str, Any]) -> None:
@@ -360,7 +362,7 @@ def test_equal_weights_with_noise_behave(how: dict[str, Any]) -> None:
 def test_the_noise_does_not_reveal_who_had_no_finite_scores(tests_on_path: None) -> None:
     """Whether a party's logits are NaN is private: the mechanism is the same, and so is who is asked."""
     odd = {"name": "python:factories:speechless", "recipe": {"epochs": 1}}
-    algorithm = FedKD(**QUICK, weights="equal", noise="gaussian", epsilon=5.0)
+    algorithm = FedKD(**QUICK, weights="equal", mechanism="gaussian", epsilon=5.0)
     rows = []
     for models in ([NETWORK] * 3, [NETWORK, odd, NETWORK]):
         engine, _, _ = ran(algorithm, models=models)
@@ -370,7 +372,7 @@ def test_the_noise_does_not_reveal_who_had_no_finite_scores(tests_on_path: None)
 
 
 def test_a_sum_without_a_silent_party_is_as_large_as_with_it(tests_on_path: None) -> None:
-    tiny = FedKD(**QUICK, weights="equal", noise="gaussian", sigma=1e-9, scale=None, bound=1000.0)
+    tiny = FedKD(**QUICK, weights="equal", mechanism="gaussian", sigma=1e-9, scale=None, bound=1000.0)
     engine, _, trainer = ran(tiny, models=[NETWORK] * 3, silent=[1])
     assert np.allclose(trainer.distillation.targets, np.mean(logits_of_parties(engine), axis=0), atol=1e-5)
 
@@ -389,7 +391,7 @@ def test_exact_counts_reach_the_server_alone(tests_on_path: None) -> None:
 
 
 def test_a_level_more_of_odd_scales_is_not_cut_off(tests_on_path: None) -> None:
-    tiny = FedKD(**QUICK, noise="gaussian", sigma=1e-9, scale=1, bound=5.0, weights="equal")
+    tiny = FedKD(**QUICK, mechanism="gaussian", sigma=1e-9, scale=1, bound=5.0, weights="equal")
     engine, _, noised = ran(tiny, models=[NETWORK] * 3)
     _, _, plain = ran(FedKD(**UNPROTECTED, **ODD), models=[NETWORK] * 3)
     assert np.allclose(noised.distillation.targets, plain.distillation.targets, atol=1e-5)
@@ -403,7 +405,7 @@ def test_a_forest_has_scores_of_both_signs(tests_on_path: None) -> None:
 
 
 def test_calibrated_noise_keeps_to_its_epsilon_and_a_budget_is_checked_first(tests_on_path: None) -> None:
-    algorithm = FedKD(**QUICK, noise="gaussian", epsilon=8.0, weights="equal")
+    algorithm = FedKD(**QUICK, mechanism="gaussian", epsilon=8.0, weights="equal")
     record = federation(algorithm).run(PoolTrainer(1)).record
     assert 7.9 < record.epsilon["public"] <= 8.0
     trainer = RecordingTrainer()
@@ -417,7 +419,7 @@ def test_calibrated_noise_keeps_to_its_epsilon_and_a_budget_is_checked_first(tes
 
 @pytest.mark.parametrize("noised_by", ["party", "server"])
 def test_noisy_counts_are_within_the_epsilon_that_was_asked_for(noised_by: Any, tests_on_path: None) -> None:
-    algorithm = FedKD(**QUICK, noise="gaussian", epsilon=8.0, weights_release="noisy", noised_by=noised_by)
+    algorithm = FedKD(**QUICK, mechanism="gaussian", epsilon=8.0, weights_release="noisy", noised_by=noised_by)
     record = federation(algorithm).run(PoolTrainer(1)).record
     assert 7.9 < record.epsilon["public"] <= 8.0
     with pytest.raises(LimbeckError, match=r"epsilon = 1: laplace-counts alone takes 2"):
@@ -450,7 +452,7 @@ def test_a_skewed_federation_gains_by_class_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [{"noised_by": "party", "weights_release": "noisy"}, {"noise": "gaussian", "sigma": 2.0}]
+    "how", [{"noised_by": "party", "weights_release": "noisy"}, {"mechanism": "gaussian", "sigma": 2.0}]
 )
 def test_secure_noise_is_exact_and_lies_on_a_grid(how: dict[str, Any], tests_on_path: None) -> None:
     pytest.importorskip("opendp")

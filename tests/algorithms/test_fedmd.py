@@ -81,14 +81,16 @@ def models_of(ran: Engine) -> list[bytes | None]:
     return [silo.installed for silo in ran.silos]
 
 
-@pytest.mark.parametrize("exchange", ["logits", "softmax", "argmax", "none"])
-def test_networks_and_trees_end_the_same_under_every_engine(exchange: Any, tmp_path: Path, tests_on_path: None) -> None:
-    algorithm = FedMD(exchange=exchange, **QUICK)
+@pytest.mark.parametrize("score_format", ["logits", "softmax", "argmax", "none"])
+def test_networks_and_trees_end_the_same_under_every_engine(
+    score_format: Any, tmp_path: Path, tests_on_path: None
+) -> None:
+    algorithm = FedMD(score_format=score_format, **QUICK)
     plain = models_of(engine(algorithm))
     assert len(set(plain)) == 3
     assert models_of(engine(algorithm)) == plain
     assert models_of(engine(algorithm, ThroughBytes)) == plain
-    if exchange == "logits":
+    if score_format == "logits":
         once = replace(algorithm, rounds=1)
         fresh = FreshProcess(once, *federation(once).sites(PoolTrainer(1)), tmp_path)
         assert models_of(fresh) == models_of(engine(once))
@@ -201,14 +203,16 @@ def test_a_party_that_missed_the_start_starts_when_it_is_back() -> None:
     assert [exchange.missing for exchange in ran.traffic.exchanges][:2] == [(1,), ()]
 
 
-@pytest.mark.parametrize("exchange", ["logits", "softmax", "argmax"])
-def test_scores_that_are_not_finite_are_rejected_and_the_record_reports_it(exchange: Any, tests_on_path: None) -> None:
+@pytest.mark.parametrize("score_format", ["logits", "softmax", "argmax"])
+def test_scores_that_are_not_finite_are_rejected_and_the_record_reports_it(
+    score_format: Any, tests_on_path: None
+) -> None:
     models = [NETWORKS[0], {"name": "python:factories:speechless", "recipe": {"epochs": 1}}, NETWORKS[2]]
-    algorithm = FedMD(exchange=exchange, **QUICK)
+    algorithm = FedMD(score_format=score_format, **QUICK)
     parties = federation(algorithm, models)
     ran = engine(algorithm, models=models)
     record = parties.finish(ran, Clock()).record
-    reason = "values from 3 to 3, outside of 0 to 2" if exchange == "argmax" else "values is not finite"
+    reason = "values from 3 to 3, outside of 0 to 2" if score_format == "argmax" else "values is not finite"
     assert list(record.remarks) == [f"request {n}: party 1: {reason}" for n in (1, 3, 5)]
     assert record.missing == (1,)
     assert record.parties[0].metrics is not None
@@ -258,7 +262,7 @@ def test_wrong_privacy_settings() -> None:
         FedMDNFDP(sampled=6, replacement=False, population=5)
     with pytest.raises(LimbeckError, match=r"algorithm\.population is missing"):
         replace(federation(FedMDNFDP()), noise="secure").run(PoolTrainer(1))
-    for wrong in ({"exchange": "argmax"}, {"weights": "accuracy"}):
+    for wrong in ({"score_format": "argmax"}, {"weights": "accuracy"}):
         with pytest.raises(LimbeckError, match="fedmd-ldp protects scores"):
             FedMDLDP(**wrong)  # type: ignore[arg-type]
     with pytest.raises(LimbeckError, match="bound = inf: Input should be a finite number"):
@@ -321,21 +325,21 @@ def test_alignment_rows_are_stratified() -> None:
 def test_labels_take_less_than_a_tenth_of_the_bytes_of_logits() -> None:
     """16 classes, as letters beside digits: 64 bytes a row against one, before compression."""
     ups = {}
-    for exchange in ("logits", "argmax"):
-        ran = engine(FedMD(exchange=exchange, **{**QUICK, "alignment": 1800}), models=[NETWORKS[0]] * 3)
+    for score_format in ("logits", "argmax"):
+        ran = engine(FedMD(score_format=score_format, **{**QUICK, "alignment": 1800}), models=[NETWORKS[0]] * 3)
         rng = np.random.default_rng(0)
         public = PublicRows(rng.random((1800, 4), dtype=np.float32), rng.integers(0, 16, 1800))
         for site in (ran.server, *ran.silos):
             site.public, site.classes = public, 16
         ran.run()
-        ups[exchange] = sum(ran.traffic.up(party) for party in range(3))
+        ups[score_format] = sum(ran.traffic.up(party) for party in range(3))
     assert ups["argmax"] < ups["logits"] / 10
 
 
 @pytest.mark.slow
 def test_every_kind_of_model_gains_and_more_than_by_training_on_alone() -> None:
     """Two networks, a forest, XGBoost and a linear model, each with 40 images; mean over 5 seeds."""
-    gains = {exchange: _gains(f"algorithm.exchange={exchange}") for exchange in ("softmax", "none")}
+    gains = {score_format: _gains(f"algorithm.score_format={score_format}") for score_format in ("softmax", "none")}
     assert (gains["softmax"] > 0.05).all()
     assert (gains["softmax"] > gains["none"] + 0.05).all()
 
@@ -415,7 +419,7 @@ def test_which_rows_were_drawn_is_written_down_nowhere_and_a_retry_is_paid_for(t
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"exchange": "foo"},
+        {"score_format": "foo"},
         {"weights": "foo"},
         {"weights": ["a"]},
         {"rounds": 1.5},
@@ -436,7 +440,7 @@ def test_noise_takes_sigma_or_epsilon() -> None:
         FedMDLDP(sigma=float("inf"))
     assert FedMDLDP().effective_delta == 1e-5
     assert FedMDLDP(sigma=0.0).effective_delta == 0
-    assert FedMDLDP(exchange="none").is_private, "also where nothing is exchanged a failing training must not show"
+    assert FedMDLDP(score_format="none").is_private, "also where nothing is exchanged a failing training must not show"
 
 
 def test_a_row_that_was_drawn_twice_is_held_out_twice() -> None:
@@ -470,7 +474,7 @@ def test_nothing_but_numbers_gets_noise() -> None:
 
 def test_probabilities_are_noised_within_their_own_range() -> None:
     [logits] = planned(FedMDLDP(epsilon=5.0, **QUICK))
-    [softmax] = planned(FedMDLDP(epsilon=5.0, exchange="softmax", **QUICK))
+    [softmax] = planned(FedMDLDP(epsilon=5.0, score_format="softmax", **QUICK))
     assert softmax.parameters["bound"] == 0.5
     assert softmax.parameters["sigma"] == pytest.approx(logits.parameters["sigma"] / 20, rel=1e-2)
 
@@ -499,7 +503,7 @@ def test_a_share_of_the_rows_reveals_nothing_about_a_row_more_or_less() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "exchange", "is_valid"),
+    ("values", "score_format", "is_valid"),
     [
         (np.array([0, 2], np.uint8), "argmax", True),
         (np.array([0, 3], np.uint8), "argmax", False),
@@ -510,8 +514,10 @@ def test_a_share_of_the_rows_reveals_nothing_about_a_row_more_or_less() -> None:
         (np.zeros(2, np.uint8), "logits", False),
     ],
 )
-def test_a_reply_has_the_shape_and_range_that_the_request_asks_for(values: Any, exchange: Any, is_valid: bool) -> None:
-    algorithm = FedMD(exchange=exchange, **QUICK)
+def test_a_reply_has_the_shape_and_range_that_the_request_asks_for(
+    values: Any, score_format: Any, is_valid: bool
+) -> None:
+    algorithm = FedMD(score_format=score_format, **QUICK)
     check = partial(Scores(values).check, ScoreRequest(np.arange(2)), engine(algorithm).server, algorithm)
     if is_valid:
         check()
@@ -558,7 +564,7 @@ def test_two_byzantine_parties_of_ten_hardly_hurt_a_robust_consensus() -> None:
     """The honest parties' accuracy on digits: the median loses less than 2 points, the mean much more."""
     data = load("digits")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), 0)
-    held = Iid().partition(data.y[parts.private], {}, 10, stream(0, "split"))
+    held = Iid().assign(data.y[parts.private], {}, 10, stream(0, "split"))
     tree = model_from({"name": "random-forest", "n_estimators": 20})
 
     def honest(algorithm: Algorithm) -> float:
@@ -584,6 +590,6 @@ def test_two_byzantine_parties_of_ten_hardly_hurt_a_robust_consensus() -> None:
 
 
 def test_a_robust_consensus_of_labels_or_with_weights_is_refused() -> None:
-    for wrong in ({"weights": "accuracy"}, {"exchange": "argmax"}):
+    for wrong in ({"weights": "accuracy"}, {"score_format": "argmax"}):
         with pytest.raises(LimbeckError, match='consensus = "median" needs weights = "equal" and scores, not argmax'):
             FedMD(consensus="median", **wrong)  # type: ignore[arg-type]

@@ -101,7 +101,7 @@ def test_unlike_parties_do_better_than_with_fedkt() -> None:
     """Digits among five parties of a few classes each: as good as all rows in one place, nearly."""
     data = load("digits")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), 1)
-    held = Dirichlet(beta=0.1, min_rows=20).partition(data.y[parts.private], {}, 5, np.random.default_rng(1))
+    held = Dirichlet(beta=0.1, min_rows=20).assign(data.y[parts.private], {}, 5, np.random.default_rng(1))
     found = []
     for algorithm in (FedKT(2, 2), FedVote()):
         made = replace(
@@ -273,7 +273,7 @@ class Byzantine(FedVote):
 def ten_parties(algorithm: FedVote) -> Federation:
     data = load("digits")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), 0)
-    held = Iid().partition(data.y[parts.private], {}, 10, stream(0, "split"))
+    held = Iid().assign(data.y[parts.private], {}, 10, stream(0, "split"))
     return replace(
         small_federation(algorithm),
         classes=np.array(data.classes),

@@ -182,7 +182,7 @@ def test_all_parties_of_a_round_are_trained_in_one_stack_and_come_to_the_same() 
 
 
 def test_a_share_of_the_parties_is_asked_and_the_others_cost_no_bytes() -> None:
-    ran = engine(FedAvg(rounds=6, sampled=0.34, local=ADAM))
+    ran = engine(FedAvg(rounds=6, participation=0.34, local=ADAM))
     ran.run()
     asked = [set(exchange.down) for exchange in ran.traffic.exchanges[:6]]
     assert all(len(parties) == 1 for parties in asked)
@@ -303,7 +303,7 @@ def test_who_has_another_network_is_named_before_anyone_trains(models: Any, mess
     ("make", "message"),
     [
         (lambda: FedAvg(rounds=0), "rounds = 0: Input should be greater than or equal to 1"),
-        (lambda: FedAvg(sampled=0.0), r"sampled = 0\.0: Input should be greater than 0"),
+        (lambda: FedAvg(participation=0.0), r"participation = 0\.0: Input should be greater than 0"),
         (lambda: FedProx(mu=-1.0), "mu = -1"),
         (lambda: FedProx(local=Recipe(proximal=1.0)), "local.proximal: fedprox sets it from mu"),
         (lambda: FedAvgM(momentum=1.0), r"momentum = 1\.0: Input should be less than 1"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
-pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+pytest.importorskip("flwr", reason="the extra flower is not installed")
 
 from direct_parties import DirectConsortium
 from limbeck.cli import app
@@ -97,7 +97,7 @@ def test_two_parties_are_removed_in_either_order(consortium: DirectConsortium) -
 
 def test_with_secure_noise_the_stored_replies_count(consortium: DirectConsortium) -> None:
     """Noise is not drawn again: removed in either order, the same replies are left."""
-    pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
+    pytest.importorskip("opendp", reason="the extra privacy is not installed")
     file = consortium.experiment(METHODS["fedridge-L2"], noise="secure")
     consortium.admit("a", "b", "c", budget="budget = { epsilon = 6.0 }", simulation=False)
     begin(consortium.folder, file, print)

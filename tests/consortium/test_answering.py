@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
+pytest.importorskip("opendp", reason="the extra privacy is not installed")
 
 from limbeck.algorithms.centralized import SendRows
 from limbeck.algorithms.fedkt import TrainStudents

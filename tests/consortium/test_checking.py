@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
+pytest.importorskip("opendp", reason="the extra privacy is not installed")
 
 from limbeck.consortium.answering import answer
 from limbeck.consortium.checking import check
 from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
 from limbeck.protocol.codec import decode
-from limbeck.protocol.envelopes import Answer
+from limbeck.protocol.envelopes import ReplyEnvelope
 from party_folders import IRIS, PRIVATE, VOTES, make, put_rows, question, rows, write_settings
 
 RESTART = "this party's owner must restart it before it answers"
@@ -28,7 +28,7 @@ def home(tmp_path: Path) -> Path:
     return make(tmp_path)
 
 
-def shape(received: Answer) -> list[Any]:
+def shape(received: ReplyEnvelope) -> list[Any]:
     """What a reply is but for the numbers that were released with noise; its bytes are packed."""
     reply: Any = decode(received.reply)[0]
     values = [getattr(reply, field.name) for field in fields(reply)]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
-pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
+pytest.importorskip("flwr", reason="the extra flower is not installed")
+pytest.importorskip("opendp", reason="the extra privacy is not installed")
 
 from limbeck.experiments.result import load
 from limbeck.privacy.ledger import read_ledger

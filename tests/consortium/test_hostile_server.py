@@ -60,10 +60,10 @@ METHODS: dict[str, Any] = {
     "fedvote": FedVote(partitions=1, subsets=4, privacy=L2),
     "fedvote-add-remove": FedVote(partitions=1, subsets=3, privacy=replace(L2, adjacency="add-remove")),
     "fedvote-leader": FedVote(partitions=1, subsets=2, weights="equal", labels="leader", privacy=L2),
-    "fedkd": FedKD(local=QUICK, noise="gaussian", sigma=50.0, noised_by="party", weights_release="noisy"),
+    "fedkd": FedKD(local=QUICK, mechanism="gaussian", sigma=50.0, noised_by="party", weights_release="noisy"),
     "ldp": FedMDLDP(**STUDY, sigma=100.0),
     "pretrained": FedMDLDP(**{**STUDY, "start": "pretrained"}, sigma=100.0),
-    "silent": FedMDLDP(**{**STUDY, "exchange": "none", "start": "pretrained"}, sigma=100.0),
+    "silent": FedMDLDP(**{**STUDY, "score_format": "none", "start": "pretrained"}, sigma=100.0),
     "nfdp": FedMDNFDP(**STUDY, sampled=4, population=6),
 }
 AGREE = ("fedkt", "fedvote", "fedkd", "fedmd-ldp", "fedmd-nfdp")
@@ -96,7 +96,7 @@ def honest(method: Any) -> list[Message]:
     if isinstance(method, FedKD):
         return [PredictViews(7)]
     given = weights(1.0) if method.start == "pretrained" else b""
-    if method.exchange == "none":
+    if method.score_format == "none":
         return [Initialize(given), TrainLocally()]
     scores = np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3)
     return [Initialize(given), ScoreRequest(ALIGNED), DigestConsensus(ALIGNED, scores), ScoreRequest(ALIGNED)]
@@ -241,7 +241,7 @@ def _ask_whatever(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, data
 def _is_other_than_agreed(request: Message, method: Any) -> bool:
     """Whether a request must be refused by what was agreed on alone."""
     in_rounds = isinstance(method, FedMD)
-    exchanges = in_rounds and method.exchange != "none"
+    exchanges = in_rounds and method.score_format != "none"
     match request:
         case TrainStudents():
             return not isinstance(method, FedKT)

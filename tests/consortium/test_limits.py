@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
+pytest.importorskip("opendp", reason="the extra privacy is not installed")
 
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd_private import FedMDLDP
@@ -209,7 +209,7 @@ def test_noise_and_cuts_come_from_a_seed_only_where_the_partys_own_file_reports_
 
 
 def test_a_simulation_is_announced_with_a_warning(home: Path) -> None:
-    pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+    pytest.importorskip("flwr", reason="the extra flower is not installed")
     from limbeck.consortium.client_loop import ClientLoop
 
     lines: list[str] = []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+pytest.importorskip("flwr", reason="the extra flower is not installed")
 
 from limbeck.algorithms import algorithm_named
 from limbeck.data.sets import load
@@ -89,7 +89,7 @@ ODD_MODELS = {"a": "knn", "b": "mlp", "c": "naive-bayes"}
 
 
 ODD_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "fedkd-party": ("fedkd", {"noise": "gaussian", "epsilon": 50.0, "noised_by": "party", "weights": "equal"}),
+    "fedkd-party": ("fedkd", {"mechanism": "gaussian", "epsilon": 50.0, "noised_by": "party", "weights": "equal"}),
     "fedmd-ldp": ("fedmd-ldp", {**FEDMD, "epsilon": 50.0}),
     "fedkt-L2": METHODS["fedkt-L2"],
     "fedvote-L2": METHODS["fedvote-L2"],
@@ -99,7 +99,7 @@ ODD_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.slow
 def test_odd_rows_are_noticed_by_nobody_but_their_owner(tmp_path: Path) -> None:
     """With real noise: nobody refuses, and all ledgers hold the same. What a run leaves is for its owner alone."""
-    pytest.importorskip("opendp", reason="limbeck[privacy] is not installed")
+    pytest.importorskip("opendp", reason="the extra privacy is not installed")
     there = Consortium(tmp_path)
     try:
         there.serve()

@@ -22,7 +22,7 @@ from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import read_ledger
 from limbeck.privacy.mechanisms import Subsample
 from limbeck.protocol.codec import decode
-from limbeck.protocol.envelopes import Question
+from limbeck.protocol.envelopes import RequestEnvelope
 from limbeck.protocol.messages import InstallModel
 from party_folders import (
     AGREE,
@@ -49,7 +49,7 @@ def home(tmp_path: Path) -> Path:
     return make(tmp_path)
 
 
-def refusal(home: Path, asked: Question) -> str:
+def refusal(home: Path, asked: RequestEnvelope) -> str:
     reply = answer(PartyFolder(home), asked)
     assert reply.reply == b""
     assert rows(home) == [], "something was released"
@@ -347,7 +347,7 @@ def test_a_request_waits_for_a_person_who_decides_once(home: Path) -> None:
 
 def test_a_person_is_reported_what_a_run_costs_with_the_rows_that_there_are(home: Path) -> None:
     """Five of thirty rows: whoever is drawn is exposed, and no smaller delta is told."""
-    pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+    pytest.importorskip("flwr", reason="the extra flower is not installed")
     from limbeck.consortium.client_loop import _describe_request
 
     write_settings(home, agree='[[agree]]\nalgorithm = "fedmd-nfdp"\n')

@@ -43,11 +43,11 @@ def proposed(algorithm: dict[str, Any]) -> dict[str, Any]:
             Budget(3.0, 1e-5, "server", "example", 4),
         ),
         (
-            {"name": "fedkd", "noise": "gaussian", "epsilon": 2.0, "privacy": {"level": "L0", "epsilon": None}},
+            {"name": "fedkd", "mechanism": "gaussian", "epsilon": 2.0, "privacy": {"level": "L0", "epsilon": None}},
             Budget(2.0, 1e-5, "server"),
         ),
         (
-            {"name": "fedkd", "noise": "gaussian", "epsilon": 2.0, "noised_by": "server"},
+            {"name": "fedkd", "mechanism": "gaussian", "epsilon": 2.0, "noised_by": "server"},
             Budget(2.0, observer="public", unit="party"),
         ),
         ({"name": "fedmd-ldp", "epsilon": 2.0}, Budget(2.0, 1e-5, "server")),
@@ -109,7 +109,7 @@ def test_a_subset_of_an_agreed_number_of_rows_has_a_budget_that_one_run_fits_int
         FedVote(queries=0.5, labels="leader", weights="equal", consensus="filtered"),
         FedVote(subsets=8, prior=[0.25, 0.75], privacy=Privacy("L2", epsilon=4.0)),
         FedMD(weights=[1.0, 0.25], digest=Recipe(epochs=3, learning_rate=1e-4), start="none"),
-        FedMDLDP(epsilon=1.5, delta=1e-6, exchange="softmax"),
+        FedMDLDP(epsilon=1.5, delta=1e-6, score_format="softmax"),
     ],
 )
 def test_every_parameter_that_is_not_usual_stands_in_the_file_exactly(algorithm: Any) -> None:

@@ -8,14 +8,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+pytest.importorskip("flwr", reason="the extra flower is not installed")
 
 from limbeck.consortium.coordinator import _record, _write
 from limbeck.consortium.experiment import PreparedRun, prepare_run
 from limbeck.data.sets import load
 from limbeck.engines.flower.engine import Consortium, Flower
 from limbeck.engines.journal import Journal
-from limbeck.engines.traffic import Exchange
+from limbeck.engines.traffic import RequestTraffic
 from limbeck.models.jobs import Fit
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.mechanisms import Laplace, PostProcessing, Unprotected
@@ -56,8 +56,8 @@ def written(folder: Path, privacy: str, level: str, size: int) -> dict[str, Any]
     engine.releases = [asdict(row) for row in [*rows, *[noisy] * (level == "L2")]]
     engine.rejections = [f"request 0: party 0: {REJECTED}"] * (level != "L0")
     engine.traffic.exchanges = [
-        Exchange("TrainStudents", {0: 90, 1: 90}, {0: size, 1: 700}, True, False, 1.5, ()),
-        Exchange("InstallModel", {0: 800, 1: 800}, {0: 60, 1: 60}, False, True, 0.5, ()),
+        RequestTraffic("TrainStudents", {0: 90, 1: 90}, {0: size, 1: 700}, True, False, 1.5, ()),
+        RequestTraffic("InstallModel", {0: 800, 1: 800}, {0: 60, 1: 60}, False, True, 0.5, ()),
     ]
     public = read.public
     [model] = site.train([Fit(site.model, public.x, np.arange(len(public)) % 3)])

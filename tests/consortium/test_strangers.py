@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+pytest.importorskip("flwr", reason="the extra flower is not installed")
 
 from limbeck.consortium.server import ServerFolder
 from limbeck.engines.flower import app, coordinator
@@ -15,7 +15,7 @@ from limbeck.engines.flower.coordinator import Connection, Control, wait_for
 from limbeck.engines.flower.keys import write_party_key, write_server_certificate
 from limbeck.engines.flower.node import Node
 from limbeck.errors import LimbeckError
-from limbeck.protocol.envelopes import Answer, Question, Terms
+from limbeck.protocol.envelopes import ReplyEnvelope, RequestEnvelope, Terms
 from programs import Consortium
 
 pytestmark = pytest.mark.slow
@@ -137,7 +137,7 @@ def test_a_server_that_sends_another_app_is_refused(
     posted = {line.post(node, _question(0).encode(), 60.0): node}
     [(_, data, _)] = _collect(line, posted)
     assert data is not None
-    assert "another app" in str(Answer.decode(data).refusal)
+    assert "another app" in str(ReplyEnvelope.decode(data).refusal)
     line.close(True)
 
 
@@ -152,9 +152,9 @@ def test_a_party_that_claims_another_number_is_not_accepted(programs: Consortium
         with Node(folder.own_address, authority, programs.home / "b" / "key") as node:
             while "told" not in question:
                 if found := node.next_envelope(2**20):
-                    asked = Question.decode(found[1])
+                    asked = RequestEnvelope.decode(found[1])
                     question["told"] = asked
-                    node.answer(found[0], Answer(asked.run, asked.turn, 0, asked.hash, reply=b"x").encode())
+                    node.answer(found[0], ReplyEnvelope(asked.run, asked.turn, 0, asked.hash, reply=b"x").encode())
 
     if "a" not in programs.running:
         programs.start_parties("a")
@@ -230,8 +230,8 @@ def _serve_anyway(there: Consortium) -> None:
         wait_for(control, 30.0)
 
 
-def _question(party: int) -> Question:
-    return Question("run", 0, party, Terms("fedkt", {}, 1, 0, ["0", "1", "2"], "public"), b"request")
+def _question(party: int) -> RequestEnvelope:
+    return RequestEnvelope("run", 0, party, Terms("fedkt", {}, 1, 0, ["0", "1", "2"], "public"), b"request")
 
 
 def _collect(line: Connection, posted: Any) -> list[Any]:

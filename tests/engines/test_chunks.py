@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+pytest.importorskip("flwr", reason="the extra flower is not installed")
 
 from limbeck.engines.flower.chunks import ChunkedMessage, envelope_in, message_for
 from limbeck.errors import LimbeckError

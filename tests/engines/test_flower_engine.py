@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="limbeck[flower] is not installed")
+pytest.importorskip("flwr", reason="the extra flower is not installed")
 
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMD
@@ -24,7 +24,7 @@ from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.disclosures import Facts
-from limbeck.protocol.envelopes import Answer, Terms
+from limbeck.protocol.envelopes import ReplyEnvelope, Terms
 from limbeck.protocol.messages import Acknowledgement
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import PublicRows
@@ -59,7 +59,7 @@ def engine(tmp_path: Path) -> Flower:
 def accepted(engine: Flower, **changes: Any) -> Any:
     question = engine._question(PENDING, 0)
     reply = encode(Acknowledgement(), HEADER)
-    answer = Answer("run", 0, 0, question.hash, changes.get("refusal"), changes.get("releases", [ROW]), reply)
+    answer = ReplyEnvelope("run", 0, 0, question.hash, changes.get("refusal"), changes.get("releases", [ROW]), reply)
     return engine._validated(PENDING, question, answer.encode(), "")
 
 

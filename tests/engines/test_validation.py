@@ -30,7 +30,7 @@ from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, encode
-from limbeck.protocol.envelopes import MAGIC, Answer, Question, Terms
+from limbeck.protocol.envelopes import MAGIC, ReplyEnvelope, RequestEnvelope, Terms
 from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.rows import PublicRows
 from limbeck.protocol.site import Site
@@ -68,7 +68,7 @@ TWO_VOTES = np.full((ROWS, 2), 0.5)
 ALIGNED = ScoreRequest(np.arange(5))
 RIGHT: dict[str, Case] = {
     "scores": Case(ALIGNED, Scores(np.zeros((5, CLASSES), np.float32)), FedMD(alignment=5)),
-    "labels": Case(ALIGNED, Scores(np.zeros(5, np.uint8)), FedMD(alignment=5, exchange="argmax")),
+    "labels": Case(ALIGNED, Scores(np.zeros(5, np.uint8)), FedMD(alignment=5, score_format="argmax")),
     "accuracy": Case(EvaluateRequest(), Accuracy(0.5), FedMD(weights="accuracy")),
     "votes": Case(VoteRequest(NOTHING), Votes(VOTES, ONES), FedVote()),
     "equal": Case(VoteRequest(NOTHING), Votes(VOTES, NOTHING), FedVote(weights="equal", labels="leader")),
@@ -347,13 +347,13 @@ def test_so_are_models_in_one_process(model: str) -> None:
 
 
 TERMS = Terms("fedkt", {}, 2, 0, ["a", "b"], "hash")
-QUESTION = Question("run", 1, 0, TERMS, b"request")
+QUESTION = RequestEnvelope("run", 1, 0, TERMS, b"request")
 
 
 @given(st.binary(max_size=300))
 def test_noise_is_no_envelope(data: bytes) -> None:
     for bytes_ in (data, MAGIC + data):
-        for kind in (Question, Answer):
+        for kind in (RequestEnvelope, ReplyEnvelope):
             with pytest.raises(LimbeckError):
                 kind.decode(bytes_)
 
@@ -379,24 +379,24 @@ def test_noise_is_no_envelope(data: bytes) -> None:
 )
 def test_an_envelope_with_a_wrong_heading_is_refused(heading: bytes) -> None:
     with pytest.raises(LimbeckError):
-        Answer.decode(MAGIC + struct.pack("<I", len(heading)) + heading)
+        ReplyEnvelope.decode(MAGIC + struct.pack("<I", len(heading)) + heading)
 
 
 @pytest.mark.parametrize("run", ["../evil", "a/b", "", ".hidden", "x" * 300, "a\\b", "nul\0"])
 def test_a_runs_name_that_is_no_name_for_a_file_is_refused(run: str) -> None:
     with pytest.raises(LimbeckError, match="which is not a valid run name"):
-        Question.decode(replace(QUESTION, run=run).encode())
+        RequestEnvelope.decode(replace(QUESTION, run=run).encode())
 
 
 def test_envelopes_come_back_as_they_were() -> None:
-    assert Question.decode(QUESTION.encode()) == QUESTION
-    answer = Answer("run", 1, 0, QUESTION.hash, None, [{"what": "labels"}], b"reply")
-    assert Answer.decode(answer.encode()) == answer
+    assert RequestEnvelope.decode(QUESTION.encode()) == QUESTION
+    answer = ReplyEnvelope("run", 1, 0, QUESTION.hash, None, [{"what": "labels"}], b"reply")
+    assert ReplyEnvelope.decode(answer.encode()) == answer
     answer.check_belongs_to(QUESTION)
 
 
 @pytest.mark.parametrize("change", [{"run": "other"}, {"turn": 0}, {"party": 1}, {"question": "0" * 64}])
 def test_an_answer_to_something_else_is_refused(change: dict[str, Any]) -> None:
-    answer = Answer("run", 1, 0, QUESTION.hash)
+    answer = ReplyEnvelope("run", 1, 0, QUESTION.hash)
     with pytest.raises(LimbeckError, match="an answer for"):
         replace(answer, **change).check_belongs_to(QUESTION)

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:algorithm.subsets", "ignore:the 
 LEVELS = {  # and those that weigh parties by exact class counts, which only the server may know
     **SHARED_LEVELS,
     "fedkd-server-counts": FedKD(distil=QUICK),
-    "fedkd-party-counts": FedKD(distil=QUICK, noise="gaussian", epsilon=4.0, noised_by="party"),
+    "fedkd-party-counts": FedKD(distil=QUICK, mechanism="gaussian", epsilon=4.0, noised_by="party"),
 }
 UNPROTECTED_RESULT = ("fedkd-party-counts",)
 TREE = {"name": "decision-tree"}
@@ -210,7 +210,7 @@ def test_a_simulation_withholds_nothing() -> None:
 
 def test_a_model_that_is_handed_out_unprotected_withholds_how_good_and_how_large_it_is() -> None:
     """Noisy class counts weigh scores that have no noise: the run protects something, but not its result."""
-    algorithm = replace(LEVELS["fedkd-party"], noise="none", epsilon=None, noised_by="server")
+    algorithm = replace(LEVELS["fedkd-party"], mechanism="none", epsilon=None, noised_by="server")
     result = replace(real("fedkd-party"), algorithm=algorithm).run(PoolTrainer(1))
     record = result.record
     assert record.metrics is None

@@ -13,8 +13,8 @@ import limbeck as lb
 from limbeck.data.sets import load
 from limbeck.experiments.config import Experiment, check_table
 from limbeck.experiments.federation import Federation
-from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.run import federation_of, run_experiment
+from limbeck.experiments.splitting import split_rows
 from limbeck.models.pool import PoolTrainer
 
 TABLE: dict[str, Any] = {
@@ -31,7 +31,7 @@ PARTIES = [(X[i::3], Y[i::3]) for i in range(3)]
 def federation(**tables: Any) -> Federation:
     table = {**TABLE, **tables}
     experiment = check_table(Experiment, table, "e.toml")
-    return federation_of(experiment, table, partition_rows(experiment))
+    return federation_of(experiment, table, split_rows(experiment))
 
 
 def timeless(record_json: str) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_the_record_can_be_run_again() -> None:
     first = federation(seed=4).run(PoolTrainer(1))
     config = json.loads(first.record.to_json())["config"]
     experiment = check_table(Experiment, config, "record")
-    again = federation_of(experiment, config, partition_rows(experiment)).run(PoolTrainer(1))
+    again = federation_of(experiment, config, split_rows(experiment)).run(PoolTrainer(1))
     assert timeless(again.record.to_json()) == timeless(first.record.to_json())
 
 

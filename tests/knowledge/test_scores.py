@@ -10,7 +10,7 @@ from limbeck.knowledge.scores import (
     classes_are_disconnected,
     consensus_of,
     contrasts,
-    exchanged,
+    in_format,
     labels_of,
     logits_of,
     softmax,
@@ -22,11 +22,11 @@ logits = arrays(np.float64, (5, 4), elements=st.floats(-30, 30, width=32))
 
 @given(logits)
 def test_what_is_exchanged_keeps_the_leading_class(values: Array) -> None:
-    labels = exchanged(values, "argmax")
+    labels = in_format(values, "argmax")
     assert labels.dtype == np.uint8
     assert np.array_equal(labels, values.argmax(axis=1))
-    assert np.allclose(exchanged(values, "softmax").sum(axis=1), 1, atol=1e-5)
-    assert np.array_equal(exchanged(values, "logits"), values.astype(np.float32))
+    assert np.allclose(in_format(values, "softmax").sum(axis=1), 1, atol=1e-5)
+    assert np.array_equal(in_format(values, "logits"), values.astype(np.float32))
 
 
 @given(logits, logits)

@@ -24,7 +24,7 @@ def epsilons(*rows: Release) -> dict[str, float]:
     return epsilon_by_observer(guarantees(rows, DELTA))
 
 
-def figure(rows: list[Release], unit: str, adjacency: str, observer: str = "public") -> float:
+def epsilon_of(rows: list[Release], unit: str, adjacency: str, observer: str = "public") -> float:
     [found] = [f for f in guarantees(rows, DELTA) if (f.observer, f.unit, f.adjacency) == (observer, unit, adjacency)]
     return found.epsilon
 
@@ -55,34 +55,36 @@ def test_releases_of_one_site_add_up_and_those_of_disjoint_parties_do_not() -> N
     mine = [row(Gumbel(0.05, "example"), "public", "party 0", 40)]
     other = [row(Gumbel(0.05, "example"), "public", "party 1", 40)]
     more = [row(Gumbel(0.05, "example"), "public", "party 1", 60)]
-    alone = figure(mine, "example", "replace")
-    assert figure(mine + other, "example", "replace") == alone
-    assert figure(mine + mine, "example", "replace") == best_epsilon([DpEvent(Gumbel(0.05, "example"), 80)], DELTA)[0]
-    assert figure(mine + more, "example", "replace") == figure(more, "example", "replace") > alone
+    alone = epsilon_of(mine, "example", "replace")
+    assert epsilon_of(mine + other, "example", "replace") == alone
+    assert (
+        epsilon_of(mine + mine, "example", "replace") == best_epsilon([DpEvent(Gumbel(0.05, "example"), 80)], DELTA)[0]
+    )
+    assert epsilon_of(mine + more, "example", "replace") == epsilon_of(more, "example", "replace") > alone
 
 
 def test_the_servers_releases_are_about_everybody() -> None:
     """Gaussian noise adds up in squares: 40 queries at the server and 40 at the worst party are 80."""
     server = row(Gaussian(40, "party"), "public", "server", 40)
     parties = [row(Gaussian(40, "example"), "public", f"party {p}", 40 - p) for p in range(3)]
-    together = figure([server, *parties], "example", "replace")
+    together = epsilon_of([server, *parties], "example", "replace")
     assert together == pytest.approx(best_epsilon([DpEvent(Gaussian(40, "example"), 80)], DELTA)[0])
 
 
 def test_a_partys_protection_is_an_examples_but_not_the_other_way_round() -> None:
     party = [row(Laplace(0.05, "party", 2), "public", "server", 40)]
-    assert figure(party, "example", "replace") == figure(party, "party", "replace")
-    assert figure(party, "party", "add-remove") < figure(party, "party", "replace")
-    assert figure(party, "example", "add-remove") == figure(party, "party", "replace")
+    assert epsilon_of(party, "example", "replace") == epsilon_of(party, "party", "replace")
+    assert epsilon_of(party, "party", "add-remove") < epsilon_of(party, "party", "replace")
+    assert epsilon_of(party, "example", "add-remove") == epsilon_of(party, "party", "replace")
     example = [row(Laplace(0.05, "example", 1, "replace"), "public", queries=40)]
-    assert math.isfinite(figure(example, "example", "replace"))
-    assert figure(example, "example", "add-remove") == figure(example, "party", "replace") == math.inf
+    assert math.isfinite(epsilon_of(example, "example", "replace"))
+    assert epsilon_of(example, "example", "add-remove") == epsilon_of(example, "party", "replace") == math.inf
 
 
 def test_a_subsample_has_a_guarantee_only_at_its_own_delta() -> None:
     """Drawing k of n = 60 of 300 with replacement: (0.1997, 0.1815); at delta 1e-5 the guarantee is empty."""
     sampled = [row(Subsample(60, 300), "server")]
-    assert figure(sampled, "example", "add-remove", "server") == math.inf
+    assert epsilon_of(sampled, "example", "add-remove", "server") == math.inf
     for rows, delta, epsilon in ((sampled, 0.2, 0.19967), (sampled * 2, 0.2, math.inf), (sampled * 2, 0.4, 0.39933)):
         [found] = [f for f in guarantees(rows, delta) if (f.unit, f.adjacency) == ("example", "add-remove")]
         assert found.epsilon == pytest.approx(epsilon, abs=1e-5)

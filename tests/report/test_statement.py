@@ -126,6 +126,36 @@ def test_where_public_rows_came_from(public: Any, part: str) -> None:
     assert "data set `own.csv`" in section(statement(record), "The run")
 
 
+def test_test_rows_are_explained() -> None:
+    record = ran(fedkt("L2"))
+    text = statement(record)
+    assert "| Test rows | 30 rows, used only to measure how good the models are |" in section(text, "The run")
+    assert "`record.json` contains the accuracies." in section(text, "What is not protected")
+    withheld = statement(published(record, tests_private_rows=True))
+    assert "| Test rows | taken from the private file; their number is withheld |" in section(withheld, "The run")
+    for words in ("`record.json` does not contain the accuracies.", "so that they are private too."):
+        assert words in section(withheld, "What is not protected")
+    without = statement(replace(record, data={**record.data, "test": 0}))
+    assert "| Test rows | none |" in without
+    assert "test rows" not in section(without, "What is not protected")
+
+
+def test_the_settings_name_the_models_of_the_parties() -> None:
+    record = ran(fedkt("L2"))
+    listed = "`decision-tree`, `logistic-regression` and `naive-bayes`"
+    assert listed in section(statement(record), "What is not protected")
+    own = section(statement(on_network(record)), "What is not protected")
+    assert "the model of the server" in own
+    assert "decision-tree" not in own
+
+
+def test_who_read_private_rows() -> None:
+    record = ran(fedkt("L2"))
+    text = section(statement(record), "Summary")
+    assert "read the private rows of all parties. No message of the method contained a private row." in text
+    assert "No party sent a private row to anybody." in section(statement(on_network(record)), "Summary")
+
+
 @pytest.mark.parametrize(("epsilon", "prior"), [(0.1, 0.5), (2.0, 0.01), (5.0, 0.9)])
 def test_the_posterior_is_the_odds_times_e_to_epsilon(epsilon: float, prior: float) -> None:
     found = posterior(prior, epsilon)
@@ -140,7 +170,7 @@ def test_what_epsilon_means_as_odds(level: str, whom: str) -> None:
     text = statement(record)
     limit = math.ceil(1000 * posterior(0.5, record.epsilon["public"])) / 10
     for part in (section(text, "Summary"), section(text, "What epsilon means as odds")):
-        assert f"thinks it 50 % likely that {whom}" in part
+        assert f"thinks with 50 % probability that {whom}" in part
         assert f"at most **{limit:g} %**, except with probability 0.00001 (1 in 100,000)" in part
 
 
@@ -207,7 +237,7 @@ def test_a_run_without_protection_gets_one_honest_page(algorithm: Any) -> None:
 def test_a_run_in_which_nothing_leaves() -> None:
     text = statement(ran(Solo()), own_models=True)
     assert "Epsilon is 0 towards everybody" in section(text, "Summary")
-    assert "model of its own, which no figure covers" in section(text, "Summary")
+    assert "model of its own, which no guarantee covers" in section(text, "Summary")
 
 
 def test_a_run_whose_epsilon_cannot_be_computed() -> None:
@@ -241,7 +271,7 @@ def test_a_shared_ledger_gives_the_sum() -> None:
     total = next(f.epsilon for f in found if (f.observer, f.unit, f.adjacency) == ("public", "example", "replace"))
     assert total > record.epsilon["public"]
     text = statement(record, found, record.delta)
-    assert f"is {total:.4g} for one row. This figure, not that of this run alone" in section(text, "Summary")
+    assert f"is {total:.4g} for one row. This epsilon, not that of this run alone" in section(text, "Summary")
     assert f"{total:.4g} (from 50 % to at most" in section(text, "All runs in this ledger together")
     assert "All runs in this ledger together" not in statement(record)
 
@@ -298,13 +328,16 @@ def test_the_head_of_the_ledger() -> None:
     assert "The ledger had 1 entry when" in statement(record, head=(1, "abc123"))
 
 
-@pytest.mark.parametrize(("level", "sizes"), [("L1", "are withheld"), ("L2", "are not withheld, for there are none")])
+@pytest.mark.parametrize(
+    ("level", "sizes"),
+    [("L1", "The sizes of unprotected messages are withheld."), ("L2", "It contains all message sizes.")],
+)
 @pytest.mark.parametrize("engine", ["in-process", "flower"])
 def test_what_the_files_of_a_real_run_contain(level: str, sizes: str, engine: str) -> None:
     whole = ran(fedkt(level))
     record = published(replace(whole, timing={**whole.timing, "engine": engine}))
     part = section(statement(record), SECTIONS[5])
-    assert f"messages that left unprotected {sizes}" in part
+    assert sizes in part
     assert "`record.json` can be passed on" in part
     assert ("`owner.json` is for the server only" in part) == (engine == "flower")
     assert ("row counts, class counts" in part) == (engine == "in-process")

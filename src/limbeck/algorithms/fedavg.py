@@ -76,7 +76,7 @@ class FedAvg(Algorithm):
     ----------
     rounds : int
         Number of rounds.
-    sampled : float
+    participation : float
         Share of the parties that are asked in a round, C in the paper. They are drawn anew in every round.
     local : Recipe
         How a party trains in a round; `epochs` is E and `batch` is B in the paper.
@@ -97,7 +97,7 @@ class FedAvg(Algorithm):
     needs_one_network: ClassVar[bool] = True
 
     rounds: Positive = 50
-    sampled: Annotated[float, Field(gt=0, le=1)] = 1.0
+    participation: Annotated[float, Field(gt=0, le=1)] = 1.0
     local: Recipe = Recipe(epochs=10, batch=32, weight_decay=1e-6)
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
@@ -148,7 +148,7 @@ class FedAvg(Algorithm):
         for _ in range(self.rounds):
             site.progress = weights
             request = site.disclose(what, self.request(weights, site, memory))
-            updates = list(parties.ask(request, self._sampled(parties, site)).at_least(1))
+            updates = list(parties.ask(request, self._participants(parties, site)).at_least(1))
             weights = self.merge(values_of(weights), updates, site, memory)
             what = "weights"
         site.progress = weights
@@ -162,11 +162,39 @@ class FedAvg(Algorithm):
         return Algorithm.answer(self, request, silo)
 
     def request(self, weights: bytes, site: Site, memory: Memory) -> TrainRequest:
-        """Make the request of a round (server)."""
+        """Make the request of a round (server).
+
+        Parameters
+        ----------
+        weights : bytes
+            The current weights, as safetensors.
+        site : Site
+            The server.
+        memory : dict
+            What the server keeps between rounds.
+
+        Returns
+        -------
+        TrainRequest
+            The request.
+        """
         return TrainRequest(weights)
 
     def update(self, request: TrainRequest, silo: Silo) -> Update:
-        """Train as requested, and make the reply (party)."""
+        """Train as requested, and make the reply (party).
+
+        Parameters
+        ----------
+        request : TrainRequest
+            The request of the round.
+        silo : Silo
+            The party.
+
+        Returns
+        -------
+        Update
+            The weights after training, and the number of rows.
+        """
         model: Any = silo.model
         [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self.recipe())])
         return Update(found, len(silo.private))
@@ -176,11 +204,28 @@ class FedAvg(Algorithm):
         return self.local
 
     def merge(self, weights: Values, updates: Updates, site: Site, memory: Memory) -> bytes:
-        """Merge the updates of a round into the next weights, as safetensors (server)."""
+        """Merge the updates of a round into the next weights (server).
+
+        Parameters
+        ----------
+        weights : dict of str to array
+            The weights that the parties started from.
+        updates : sequence of Update
+            The replies of the round, at least one.
+        site : Site
+            The server.
+        memory : dict
+            What the server keeps between rounds; it may be changed.
+
+        Returns
+        -------
+        bytes
+            The next weights, as safetensors.
+        """
         return bytes_of(averaged(updates), weights)
 
-    def _sampled(self, parties: Parties, site: Site) -> Sequence[int]:
-        count = max(1, round(self.sampled * len(parties.everyone)))
+    def _participants(self, parties: Parties, site: Site) -> Sequence[int]:
+        count = max(1, round(self.participation * len(parties.everyone)))
         if count == len(parties.everyone):
             return parties.everyone
         return sorted(site.rng.choice(parties.everyone, count, replace=False).tolist())

@@ -64,7 +64,7 @@ class FedKD(QueryingAlgorithm):
         Whether class counts leave a party exactly, or with Laplace noise of the party.
     weights_gamma : float
         Inverse of the scale of the noise on class counts.
-    noise : {"laplace", "gaussian", "none"}
+    mechanism : {"laplace", "gaussian", "none"}
         Noise on the scores (Equation 2).
     noised_by : {"server", "party"}
         Who adds the noise: the server to the sum, or each party to its own scores.
@@ -83,7 +83,7 @@ class FedKD(QueryingAlgorithm):
     -----
     Distillation minimizes L1 on logits (Equation 7 with tau = infinity), L2, or KL at a temperature. Noise is drawn
     once for each public row; the authors' code draws it in every batch, which averages it away. One party can change
-    every score, so with gamma = 1 epsilon is in the millions: use `noise="gaussian"` with an epsilon, or
+    every score, so with gamma = 1 epsilon is in the millions: use `mechanism="gaussian"` with an epsilon, or
     `transfer="labels"`.
 
     References
@@ -114,7 +114,7 @@ class FedKD(QueryingAlgorithm):
     weights: Literal["class-share", "equal"] = "class-share"
     weights_release: Literal["exact", "noisy"] = "exact"
     weights_gamma: Scale = 1.0
-    noise: Literal["laplace", "gaussian", "none"] = "laplace"
+    mechanism: Literal["laplace", "gaussian", "none"] = "laplace"
     noised_by: Literal["server", "party"] = "server"
     gamma: Scale = 1.0
     sigma: Scale | None = None
@@ -124,13 +124,13 @@ class FedKD(QueryingAlgorithm):
 
     def check(self) -> None:
         logits, spread = self.transfer == "logits", (self.sigma is not None) + (self.epsilon is not None)
-        gaussian = logits and self.noise == "gaussian"
+        gaussian = logits and self.mechanism == "gaussian"
         check_rules(
             (logits or self.level != "L2", "privacy: a party has one model and no teachers; use level L1, or fedkt"),
-            (not logits or self.level == "L0", 'privacy is for transfer = "labels"; for logits set noise, epsilon'),
+            (not logits or self.level == "L0", 'privacy is for transfer = "labels"; for logits set mechanism, epsilon'),
             (logits or (self.gamma == 1 and self.noised_by == "server"), 'gamma, noised_by: for transfer = "logits"'),
-            (not gaussian or spread == 1, 'noise = "gaussian" needs one of sigma and epsilon'),
-            (gaussian or spread == 0, 'sigma and epsilon are for noise = "gaussian" on logits'),
+            (not gaussian or spread == 1, 'mechanism = "gaussian" needs one of sigma and epsilon'),
+            (gaussian or spread == 0, 'sigma and epsilon are for mechanism = "gaussian" on logits'),
             (self.uses_counts or self.weights_release == "exact", "weights_release: for class-share of logits"),
         )
 
@@ -151,13 +151,13 @@ class FedKD(QueryingAlgorithm):
 
     def adds_noise(self, where: str) -> bool:
         """Whether `"server"` or `"party"` adds noise to scores."""
-        return self.transfer == "logits" and self.noise != "none" and self.noised_by == where
+        return self.transfer == "logits" and self.mechanism != "none" and self.noised_by == where
 
     @property
     def effective_delta(self) -> float:
         if self.transfer == "labels":
             return self.privacy.effective_delta
-        return self.delta if self.noise != "none" or self.weights_release == "noisy" else 0.0
+        return self.delta if self.mechanism != "none" or self.weights_release == "noisy" else 0.0
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
         k, found = self.views * number_of_queries(self.queries, run.public), list[Disclosure]()
@@ -184,11 +184,11 @@ class FedKD(QueryingAlgorithm):
     def _noise(self, share: float, run: Facts, queries: int) -> Any:
         """Noise for any scores in the range of the quantizer Q, which exceeds B if S is odd."""
         reach = self.bound * (1 + 1 / self.scale) if self.scale and self.scale % 2 else self.bound
-        if self.noise == "laplace":
+        if self.mechanism == "laplace":
             return LaplaceLogits(reach, self.gamma, run.classes, "party", "replace", share)
         counts, asked = DpEvent(LaplaceCounts(self.weights_gamma), 1, noise=run.noise), run.asked(queries)
-        beside = (counts,) * (self.weights_release == "noisy")
-        found = clipped_gaussian(reach * share, self.sigma, self.epsilon, self.delta, asked, beside)
+        others = (counts,) * (self.weights_release == "noisy")
+        found = clipped_gaussian(reach * share, self.sigma, self.epsilon, self.delta, asked, others)
         return replace(found, bound=reach, unit="party", adjacency="replace", share=share)
 
     def lead(self, parties: Parties, site: Site) -> Outcome:

@@ -14,7 +14,7 @@ from limbeck.algorithms.scoring import Accuracy, DigestConsensus, EvaluateReques
 from limbeck.algorithms.scoring import TrainLocally as TrainLocally
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.robust import Rule, Trimmed, robust_mean
-from limbeck.knowledge.scores import MAX_SCORE, ScoreFormat, alignment_rows, consensus_of, exchanged
+from limbeck.knowledge.scores import MAX_SCORE, ScoreFormat, alignment_rows, consensus_of, in_format
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Algorithm, Outcome, unknown_request
 from limbeck.protocol.disclosures import Disclosure, Facts
@@ -44,7 +44,7 @@ class FedMD(Algorithm):
         Number of rounds, P in the paper.
     alignment : int
         Public rows in each round, |d_j| in the paper.
-    exchange : {"logits", "softmax", "argmax", "none"}
+    score_format : {"logits", "softmax", "argmax", "none"}
         What parties send: logits, probabilities, labels, or nothing as a baseline.
     weights : {"equal", "accuracy"} or list of float
         Weights of the parties, c_k in the paper: equal, the squared accuracy of each party on a fifth of its own rows,
@@ -61,7 +61,7 @@ class FedMD(Algorithm):
     fine_tune : Recipe
         How networks are trained on the private rows at the start.
     digest : Recipe
-        How networks are trained towards the consensus; the loss follows from `exchange`.
+        How networks are trained towards the consensus; the loss follows from `score_format`.
     revisit : Recipe
         How networks are trained on the private rows after a consensus.
 
@@ -80,7 +80,7 @@ class FedMD(Algorithm):
     >>> from sklearn.datasets import make_blobs
     >>> X, y = make_blobs(90, centers=3, cluster_std=0.1, random_state=0)
     >>> parties = [(X[:30], y[:30]), (X[30:60], y[30:60])]
-    >>> algorithm = lb.FedMD(rounds=1, exchange="softmax", start="none")
+    >>> algorithm = lb.FedMD(rounds=1, score_format="softmax", start="none")
     >>> result = lb.run(algorithm, parties, X[60:75], models=["decision-tree", "naive-bayes"], test=(X[75:], y[75:]))
     >>> sorted(result.models), result.accuracy
     ([0, 1], 1.0)
@@ -91,7 +91,7 @@ class FedMD(Algorithm):
 
     rounds: Annotated[int, Field(ge=0)] = 20
     alignment: Positive = 5000
-    exchange: ScoreFormat | Literal["none"] = "logits"
+    score_format: ScoreFormat | Literal["none"] = "logits"
     weights: Literal["equal", "accuracy"] | list[float] = "equal"
     consensus: Rule = "mean"
     trimmed: Trimmed = 0.2
@@ -104,7 +104,7 @@ class FedMD(Algorithm):
     def check(self) -> None:
         if isinstance(self.weights, list) and not (min(self.weights, default=0) >= 0 < sum(self.weights) < math.inf):
             raise LimbeckError(f"weights must be finite, not negative, and not all be 0: {self.weights}")
-        if self.consensus != "mean" and (self.weights != "equal" or self.exchange == "argmax"):
+        if self.consensus != "mean" and (self.weights != "equal" or self.score_format == "argmax"):
             raise LimbeckError(f'consensus = "{self.consensus}" needs weights = "equal" and scores, not argmax')
 
     @property
@@ -118,12 +118,12 @@ class FedMD(Algorithm):
     @property
     def has_messages(self) -> bool:
         """Whether parties send anything."""
-        return self.exchange != "none" and self.rounds > 0
+        return self.score_format != "none" and self.rounds > 0
 
     @property
     def score_range(self) -> tuple[float, float]:
         """The smallest and the largest valid score; probabilities may be rounded, or have noise."""
-        without_noise = self.exchange == "softmax" and self.effective_delta == 0
+        without_noise = self.score_format == "softmax" and self.effective_delta == 0
         return (-1e-6, 1 + 1e-6) if without_noise else (-MAX_SCORE, MAX_SCORE)
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
@@ -160,7 +160,7 @@ class FedMD(Algorithm):
         parties.ask(site.disclose("initialization", Initialize(weights))).at_least(1)
         shares = self._shares(parties)
         for _ in range(self.rounds):
-            if self.exchange == "none":
+            if self.score_format == "none":
                 parties.ask(TrainLocally()).at_least(1)
                 continue
             rows = alignment_rows(len(site.public), site.public.y, self.alignment, site.rng)
@@ -171,7 +171,7 @@ class FedMD(Algorithm):
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         accuracy, scored = self.weights == "accuracy", self.has_messages
         made = {Initialize: True, EvaluateRequest: accuracy, ScoreRequest: scored, DigestConsensus: scored}
-        if not made.get(type(request), isinstance(request, TrainLocally) and self.exchange == "none"):
+        if not made.get(type(request), isinstance(request, TrainLocally) and self.score_format == "none"):
             raise unknown_request(request, silo)  # before a subset is drawn and before any training
         rows = self.training_rows(silo)
         own = silo.private[local.hold_out(silo, rows) if accuracy else rows]
@@ -187,7 +187,7 @@ class FedMD(Algorithm):
             case ScoreRequest(rows):
                 return self.send_scores(local.predict_logits(silo, silo.public.x[rows]), silo)
             case DigestConsensus(rows, agreed):
-                return local.digest(silo, own, rows, agreed, self.digest, LOSSES[self.exchange], self.revisit)
+                return local.digest(silo, own, rows, agreed, self.digest, LOSSES[self.score_format], self.revisit)
         return local.train_locally(silo, own, self.revisit)
 
     def training_rows(self, silo: Silo) -> Array:
@@ -196,7 +196,7 @@ class FedMD(Algorithm):
 
     def send_scores(self, logits: Array, silo: Silo) -> Reply:
         """Disclose scores, made of logits of shape (rows, classes) (party)."""
-        return silo.disclose("scores", Scores(exchanged(logits, self.exchange)))
+        return silo.disclose("scores", Scores(in_format(logits, self.score_format)))
 
     def _shares(self, parties: Parties) -> Mapping[int, float]:
         """The weight of each party; with `"accuracy"`, a silent party counts with the mean accuracy."""
@@ -212,7 +212,7 @@ class FedMD(Algorithm):
         scores, weights = [reply.values for reply in replies], [shares[party] for party in replies.parties]
         if self.consensus != "mean":
             return robust_mean(np.stack(scores), self.consensus, self.trimmed).astype(np.float32)
-        return consensus_of(scores, weights if any(weights) else [1.0] * len(weights), self.exchange, classes)
+        return consensus_of(scores, weights if any(weights) else [1.0] * len(weights), self.score_format, classes)
 
     def upper_bound(self) -> Pooled:
         if self.start == "pretrained":

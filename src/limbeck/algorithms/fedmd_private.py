@@ -9,7 +9,7 @@ from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.scoring import Scores
 from limbeck.algorithms.subsets import Queries
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.scores import bounded, exchanged
+from limbeck.knowledge.scores import bounded, in_format
 from limbeck.privacy.calibration import clipped_gaussian
 from limbeck.privacy.mechanisms import PostProcessing, Subsample, Unprotected
 from limbeck.protocol.disclosures import Disclosure, Facts
@@ -32,7 +32,7 @@ class FedMDNP(FedMD):
         Number of rounds, P in the paper.
     alignment : int
         Public rows in each round, |d_j| in the paper.
-    exchange : {"logits", "softmax", "argmax", "none"}
+    score_format : {"logits", "softmax", "argmax", "none"}
         What parties send.
     weights : {"equal", "accuracy"} or list of float
         Weights of the parties.
@@ -79,7 +79,7 @@ class FedMDNFDP(FedMDNP):
         Number of rounds, P in the paper.
     alignment : int
         Public rows in each round, |d_j| in the paper.
-    exchange : {"logits", "softmax", "argmax", "none"}
+    score_format : {"logits", "softmax", "argmax", "none"}
         What parties send.
     weights : {"equal", "accuracy"} or list of float
         Weights of the parties.
@@ -170,7 +170,7 @@ class FedMDLDP(FedMDNP):
         Number of rounds, P in the paper.
     alignment : int
         Public rows in each round, |d_j| in the paper.
-    exchange : {"logits", "softmax", "argmax", "none"}
+    score_format : {"logits", "softmax", "argmax", "none"}
         What parties send.
     weights : {"equal", "accuracy"} or list of float
         Weights of the parties.
@@ -223,8 +223,10 @@ class FedMDLDP(FedMDNP):
 
     def check(self) -> None:
         FedMDNP.check(self)
-        if self.exchange == "argmax" or self.weights == "accuracy":
-            raise LimbeckError('fedmd-ldp protects scores only: exchange cannot be "argmax", nor weights "accuracy"')
+        if self.score_format == "argmax" or self.weights == "accuracy":
+            raise LimbeckError(
+                'fedmd-ldp protects scores only: score_format cannot be "argmax", nor weights "accuracy"'
+            )
         if self.sigma is not None and self.epsilon is not None:
             raise LimbeckError("fedmd-ldp takes sigma or epsilon, not both")
 
@@ -243,11 +245,11 @@ class FedMDLDP(FedMDNP):
     def send_scores(self, logits: Array, silo: Silo) -> Reply:
         if not self.is_private:
             return FedMDNP.send_scores(self, logits, silo)
-        scores = exchanged(logits, self.exchange).astype(np.float64)
+        scores = in_format(logits, self.score_format).astype(np.float64)
         noisy = silo.disclose("noisy scores", scores - self._middle) + self._middle
         return silo.disclose("scores", Scores(bounded(noisy)))
 
     @property
     def _middle(self) -> float:
         """The middle of the range of a score: 0 for logits, 0.5 for probabilities."""
-        return 0.5 if self.exchange == "softmax" else 0.0
+        return 0.5 if self.score_format == "softmax" else 0.0

@@ -17,7 +17,7 @@ class FedProx(FedAvg):
     ----------
     rounds : int
         Number of rounds.
-    sampled : float
+    participation : float
         Share of the parties that are asked in a round.
     local : Recipe
         How a party trains in a round.

@@ -90,8 +90,8 @@ def _calibrated(
 ) -> tuple[GaussianSum, ...]:
     """Each mechanism with noise for its share of mu squared."""
     if privacy.epsilon is not None:
-        beside, people = (median,) if median else (), privacy.rows_per_person
-        return gaussian_sums(privacy.epsilon, privacy.delta, tuple(parts), beside, run.noise, people)
+        others, people = (median,) if median else (), privacy.rows_per_person
+        return gaussian_sums(privacy.epsilon, privacy.delta, tuple(parts), others, run.noise, people)
     (first, votes), sigma = parts[0], float(privacy.sigma or 0)
     mu = votes.l2_sensitivity / sigma
     return tuple(replace(part, sigma=part.l2_sensitivity / mu / math.sqrt(share / first)) for share, part in parts)

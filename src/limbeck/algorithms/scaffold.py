@@ -67,7 +67,7 @@ class Scaffold(FedAvg):
     ----------
     rounds : int
         Number of rounds.
-    sampled : float
+    participation : float
         Share of the parties that are asked in a round.
     local : Recipe
         How a party trains in a round, by SGD without momentum.

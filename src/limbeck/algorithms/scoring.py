@@ -23,14 +23,14 @@ def check_scores(values: Array, rows: int, site: Site, algorithm: Any) -> None:
     site : Site
         The site that checks.
     algorithm : FedMD
-        The algorithm, whose `exchange` and `score_range` hold.
+        The algorithm, whose `score_format` and `score_range` hold.
 
     Raises
     ------
     LimbeckError
         If shape, type or range is wrong.
     """
-    if algorithm.exchange == "argmax":
+    if algorithm.score_format == "argmax":
         check_array(values, (rows,), 0, site.classes - 1, "iu")
     else:
         low, high = algorithm.score_range

@@ -11,7 +11,7 @@ import typer
 from limbeck._version import __version__
 from limbeck.cli import comparisons, consortium, data, privacy, runs
 from limbeck.cli.shared import INTERRUPTED, stop
-from limbeck.errors import LimbeckError, LimbeckWarning
+from limbeck.errors import LimbeckError, LimbeckWarning, missing_extra
 
 FLOWER = ("flwr", "cryptography", "httpx", "uvicorn")
 
@@ -44,7 +44,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if not error.name or error.name.split(".")[0] not in FLOWER:
             raise
-        stop("limbeck: this needs Flower: pip install 'limbeck[flower]'", 1)
+        stop(f"limbeck: {missing_extra('this command', 'flower')}", 1)
     except Exception as error:
         if not hasattr(error, "format_message"):  # click's errors about the command line
             raise

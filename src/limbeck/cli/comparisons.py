@@ -26,7 +26,7 @@ results = typer.Typer(name="results", help="Finished runs of comparisons.", no_a
 
 def compare(
     file: Annotated[Path, typer.Argument(help="An experiment (TOML) with rows, models and one method.")],
-    beside: Methods = "",
+    methods: Methods = "",
     seeds: Seeds = 5,
     settings: Settings = None,
     out: ResultsFolder = Path("results"),
@@ -36,7 +36,7 @@ def compare(
     processes: Processes = None,
 ) -> None:
     """Compare methods on the same rows, over several seeds. A finished run is not repeated."""
-    sweep(file, [], beside, seeds, settings, out, as_json, as_markdown, as_csv, processes)
+    sweep(file, [], methods, seeds, settings, out, as_json, as_markdown, as_csv, processes)
 
 
 def sweep(
@@ -44,7 +44,7 @@ def sweep(
     over: Annotated[
         list[str], typer.Option("--over", metavar="KEY=V,V,…", help="A key and its values; may be repeated.")
     ],
-    beside: Methods = "",
+    methods: Methods = "",
     seeds: Seeds = 5,
     settings: Settings = None,
     out: ResultsFolder = Path("results"),
@@ -63,7 +63,7 @@ def sweep(
     from limbeck.report import comparison
     from limbeck.report.progress import Watcher
 
-    planned = plan(file, methods_in(beside) if beside else [], over, seeds, settings or [])
+    planned = plan(file, methods_in(methods) if methods else [], over, seeds, settings or [])
     try:
         summaries = compare(planned, Results(out), processes, Watcher(console(stderr=True), "running", "run"))
     except KeyboardInterrupt:

@@ -76,7 +76,9 @@ def admit(
 
 
 @server.command()
-def remove(folder: Folder, party: Annotated[str, typer.Argument(metavar="PARTY")]) -> None:
+def remove(
+    folder: Folder, party: Annotated[str, typer.Argument(metavar="PARTY", help="The name of an admitted party.")]
+) -> None:
     """Remove a party: it can no longer connect."""
     from limbeck.consortium.server import ServerFolder
 
@@ -96,7 +98,7 @@ def server_start(folder: Folder) -> None:
 @server.command()
 def run(
     folder: Folder,
-    experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml")],
+    experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="An experiment (TOML).")],
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume the latest run of the experiment, if it has not ended.")
     ] = False,
@@ -219,7 +221,7 @@ def party_ledger(
     from limbeck.privacy.budget import in_force
     from limbeck.privacy.guarantees import guarantees
     from limbeck.privacy.ledger import read_contents
-    from limbeck.report.privacy import figures_table, ledger_table
+    from limbeck.report.privacy import guarantees_table, ledger_table
 
     check_delta(delta)
     path, own = PartyFolder(folder).path / "ledger.sqlite", PartyFolder(folder).settings.budget
@@ -229,7 +231,7 @@ def party_ledger(
     screen, releases = console(), [row for _, _, row in contents.rows]
     people = rows_per_person if rows_per_person is not None else own.rows_per_person if own else 1
     screen.print(ledger_table(contents.rows))
-    screen.print(figures_table(guarantees(releases, delta, people), delta))
+    screen.print(guarantees_table(guarantees(releases, delta, people), delta))
     for budget in in_force([*contents.budgets, *([own] if own else [])]):
         screen.print(f"budget: {budget}; spent {budget.spent(releases):.4g}", soft_wrap=True)
     number, digest = contents.head

@@ -37,10 +37,10 @@ def split(
     picture: Annotated[Path | None, typer.Option(help="Also save a heat map as a PNG file.")] = None,
 ) -> None:
     """Show how many rows of each class every party gets."""
-    from limbeck.experiments.partition import partition_rows
+    from limbeck.experiments.splitting import split_rows
     from limbeck.report.pictures import class_counts, save_split_picture, split_table
 
-    partitioned = partition_rows(*_source(source, settings or []))
+    partitioned = split_rows(*_source(source, settings or []))
     counts = class_counts(partitioned.private, len(partitioned.classes))
     if picture:
         save_split_picture(counts, partitioned.classes, picture)

@@ -92,12 +92,12 @@ def ledger(
     from limbeck.privacy.accountants import check_delta
     from limbeck.privacy.guarantees import guarantees
     from limbeck.privacy.ledger import over_runs, read_contents
-    from limbeck.report.privacy import figures_table, ledger_lines, ledger_table
+    from limbeck.report.privacy import guarantees_table, ledger_lines, ledger_table
 
     check_delta(delta)
     contents, anchored = read_contents(file)
     screen = console()
     screen.print(ledger_table(contents.rows))
-    screen.print(figures_table(guarantees(over_runs(contents.releases), delta, rows_per_person), delta))
+    screen.print(guarantees_table(guarantees(over_runs(contents.releases), delta, rows_per_person), delta))
     for line in ledger_lines(contents, anchored, rows_per_person):
         screen.print(line, soft_wrap=True)

@@ -50,8 +50,8 @@ def run(
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     named_ledger = ledger_of(experiment, file.parent)
     protected = experiment.algorithm.is_private
-    beside = ledger_beside(where, named_ledger) if named_ledger or protected else nullcontext()
-    with RunFolder(where, protected and experiment.noise_source == "secure") as folder, beside as ledger:
+    own_ledger = ledger_beside(where, named_ledger) if named_ledger or protected else nullcontext()
+    with RunFolder(where, protected and experiment.noise_source == "secure") as folder, own_ledger as ledger:
         result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
         together, delta, head = _all_together(ledger, result.record) if ledger else ([], None, None)
         text = statement(result.record, together, delta, bool(result.models), head=head)

@@ -24,7 +24,7 @@ from limbeck.privacy.ledger import Budget, LedgerStore, SiteLedger
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.disclosures import Facts, planned_releases
-from limbeck.protocol.envelopes import Answer, Question
+from limbeck.protocol.envelopes import ReplyEnvelope, RequestEnvelope
 from limbeck.protocol.messages import Acknowledgement, InstallModel, Reply, Request
 from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.rows import Array, PublicRows
@@ -120,7 +120,7 @@ class AcceptedRequest:
         return [row for row in found if row.site in ("party 0", "server")]
 
 
-def answer(folder: PartyFolder, question: Question) -> Answer:
+def answer(folder: PartyFolder, question: RequestEnvelope) -> ReplyEnvelope:
     """Answer a question, or refuse it.
 
     A question that was answered before gets the same answer again; nothing is trained or released. Errors on this
@@ -130,22 +130,22 @@ def answer(folder: PartyFolder, question: Question) -> Answer:
     ----------
     folder : PartyFolder
         The party's folder.
-    question : Question
+    question : RequestEnvelope
         The question.
 
     Returns
     -------
-    Answer
+    ReplyEnvelope
         The answer, or a refusal that both sides may read.
     """
-    template = Answer(question.run, question.turn, question.party, question.hash)
+    template = ReplyEnvelope(question.run, question.turn, question.party, question.hash)
     try:
         if known := folder.answer_store.answer(question.run, question.turn):
             if known[0] != question.hash:
                 raise RefusalError("something else was asked at this turn of this run before")
             if not folder.answer_store.was_counted(question.run, question.counted_in):
                 accept_request(folder, question).ledger.charge_once()
-            return Answer.decode(known[1])
+            return ReplyEnvelope.decode(known[1])
         return _answered(folder, question, template)
     except RefusalError as error:
         return replace(template, refusal=str(error))
@@ -154,19 +154,19 @@ def answer(folder: PartyFolder, question: Question) -> Answer:
         return replace(template, refusal=CANNOT)
 
 
-def _log(question: Question, line: str) -> None:
+def _log(question: RequestEnvelope, line: str) -> None:
     """Log a line for the owner of the rows, on this machine."""
     sys.stderr.write(f"limbeck: run {question.run}, turn {question.turn}: {' '.join(line.split())}\n")
 
 
-def accept_request(folder: PartyFolder, question: Question) -> AcceptedRequest:
+def accept_request(folder: PartyFolder, question: RequestEnvelope) -> AcceptedRequest:
     """Check everything that can be checked before training: the terms, the request, and what a run would spend.
 
     Parameters
     ----------
     folder : PartyFolder
         The party's folder.
-    question : Question
+    question : RequestEnvelope
         The question.
 
     Returns
@@ -199,14 +199,14 @@ def accept_request(folder: PartyFolder, question: Question) -> AcceptedRequest:
     return AcceptedRequest(algorithm, request, header, silo, ledger)
 
 
-def agreed(folder: PartyFolder, question: Question) -> tuple[Algorithm, Budget | None]:
+def agreed(folder: PartyFolder, question: RequestEnvelope) -> tuple[Algorithm, Budget | None]:
     """Check the terms of a run.
 
     Parameters
     ----------
     folder : PartyFolder
         The party's folder.
-    question : Question
+    question : RequestEnvelope
         A question of the run.
 
     Returns
@@ -259,7 +259,7 @@ def _fitting(agreements: Sequence[Agreed], kind: type, algorithm: Algorithm) -> 
     raise RefusalError(f"this party did not agree to {algorithm.name} with this value of {differences[0]}")
 
 
-def _answered(folder: PartyFolder, question: Question, template: Answer) -> Answer:
+def _answered(folder: PartyFolder, question: RequestEnvelope, template: ReplyEnvelope) -> ReplyEnvelope:
     found = accept_request(folder, question)
     silo, header = found.silo, found.header
     for run in question.runs:
@@ -278,7 +278,7 @@ def _answered(folder: PartyFolder, question: Question, template: Answer) -> Answ
     return answered
 
 
-def _new_rows(folder: PartyFolder, question: Question, silo: Silo) -> list[dict[str, Any]]:
+def _new_rows(folder: PartyFolder, question: RequestEnvelope, silo: Silo) -> list[dict[str, Any]]:
     """Ledger rows that no earlier answer reported, including those of turns that failed."""
     before = folder.answer_store.turn_before(question.run, question.turn)
     return [asdict(row) for row in silo.ledger.rows if row.site == silo.name and before < row.turn <= question.turn]
@@ -292,7 +292,7 @@ def _check_model(model: bytes, silo: Silo) -> None:
         raise RefusalError(f"the final model is not accepted: {error}") from error
 
 
-def _charge(folder: PartyFolder, question: Question, run: LedgerStore, theirs: Sequence[Release]) -> None:
+def _charge(folder: PartyFolder, question: RequestEnvelope, run: LedgerStore, theirs: Sequence[Release]) -> None:
     """Record what the server will release of an answer in the ledger, before any training for it."""
     ledger_store = folder.ledger_store(question.counted, run.cap) if question.counted else run
     for row in theirs:
@@ -301,7 +301,7 @@ def _charge(folder: PartyFolder, question: Question, run: LedgerStore, theirs: S
 
 
 def _silo(
-    folder: PartyFolder, question: Question, algorithm: Algorithm, public: PublicRows, ledger: ChargingLedger
+    folder: PartyFolder, question: RequestEnvelope, algorithm: Algorithm, public: PublicRows, ledger: ChargingLedger
 ) -> Silo:
     settings = folder.settings
     run = RunContext(
@@ -330,7 +330,7 @@ def _silo(
 
 
 def _allowed(
-    ledger_store: LedgerStore, algorithm: Algorithm, public: int, noise: Noise, question: Question
+    ledger_store: LedgerStore, algorithm: Algorithm, public: int, noise: Noise, question: RequestEnvelope
 ) -> list[Release]:
     """Refuse a run that would exceed the budget, before any training; else return what the server will release.
 
@@ -351,7 +351,7 @@ def _allowed(
     return theirs
 
 
-def _hand_over_model(folder: PartyFolder, question: Question, found: AcceptedRequest) -> None:
+def _hand_over_model(folder: PartyFolder, question: RequestEnvelope, found: AcceptedRequest) -> None:
     """Write the party's current model as a file for `limbeck predict`.
 
     If a model that was trained on private rows cannot be written, the party answers anyway: a refusal would reveal
@@ -374,5 +374,5 @@ def _hand_over_model(folder: PartyFolder, question: Question, found: AcceptedReq
 def answer_in(work: Path) -> None:
     """In a child process: answer the question in the party's work folder."""
     folder = PartyFolder(work.parent)
-    result = answer(folder, Question.decode((work / "question").read_bytes())).encode()
+    result = answer(folder, RequestEnvelope.decode((work / "question").read_bytes())).encode()
     write_private(work / "answer", result)

@@ -14,7 +14,7 @@ from limbeck.engines.flower.node import Node
 from limbeck.engines.fork_server import in_a_fresh_process
 from limbeck.errors import LimbeckError
 from limbeck.privacy.guarantees import delta_of_subsets, epsilon_towards
-from limbeck.protocol.envelopes import Answer, Question, hash_of
+from limbeck.protocol.envelopes import ReplyEnvelope, RequestEnvelope, hash_of
 
 POLL = 0.5  # seconds between two checks for envelopes
 MAX_ATTEMPTS = 30  # failed requests to the server before this party reconnects
@@ -102,22 +102,22 @@ class ClientLoop:
         )
         return [self._waiting.pop(number) for number in list(self._waiting) if number not in open_]
 
-    def _send(self, node: Node, message: Any, reply: Answer) -> None:
+    def _send(self, node: Node, message: Any, reply: ReplyEnvelope) -> None:
         """Send an answer. If that fails, the server asks again and gets the same answer."""
         try:
             node.answer(message, reply.encode())
         except ConnectionLostError as error:
             self.log(f"run {reply.run}, turn {reply.turn}: {error}; the server gets it when it asks again")
 
-    def _answer(self, node: Node, message: Any, data: bytes) -> Answer | None:
+    def _answer(self, node: Node, message: Any, data: bytes) -> ReplyEnvelope | None:
         """Answer to an envelope; None if there is none now."""
         try:
-            question = Question.decode(data)
+            question = RequestEnvelope.decode(data)
         except LimbeckError as error:
             self.log(f"an envelope was dropped: {error}")
             return None
         self.folder = PartyFolder(self.folder.path)  # the owner may have changed the settings
-        template = Answer(question.run, question.turn, question.party, question.hash)
+        template = ReplyEnvelope(question.run, question.turn, question.party, question.hash)
         what = f"run {question.run}, turn {question.turn}"
         try:
             if not node.is_ours(message):
@@ -144,7 +144,7 @@ class ClientLoop:
         )
         return reply
 
-    def _undecided(self, question: Question, what: str) -> int | None:
+    def _undecided(self, question: RequestEnvelope, what: str) -> int | None:
         """Number of a request that waits for approval; None if it may be answered.
 
         A request that was answered before needs no second approval. Other requests are answered in the meantime.
@@ -162,13 +162,13 @@ class ClientLoop:
             raise RefusalError("a person at this party denied the request")
         return None
 
-    def _in_a_process_of_its_own(self, question: Question) -> Answer | None:
+    def _in_a_process_of_its_own(self, question: RequestEnvelope) -> ReplyEnvelope | None:
         """Answer in a child process: nothing stays in memory, and a crash does not end this program."""
         work = self.folder.work()
         (work / "answer").unlink(missing_ok=True)
         write_private(work / "question", question.encode())
         in_a_fresh_process(TASK, work, type(self.folder.settings.model).__module__)
-        return Answer.decode((work / "answer").read_bytes()) if (work / "answer").exists() else None
+        return ReplyEnvelope.decode((work / "answer").read_bytes()) if (work / "answer").exists() else None
 
 
 def _describe_request(found: AcceptedRequest) -> str:

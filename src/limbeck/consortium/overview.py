@@ -9,7 +9,7 @@ from limbeck.consortium.server import Member, ServerFolder
 from limbeck.engines.flower.chunks import ConnectionLostError
 from limbeck.engines.journal import Event, Journal, was_begun
 from limbeck.protocol.codec import decode
-from limbeck.protocol.envelopes import Answer
+from limbeck.protocol.envelopes import ReplyEnvelope
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _run(path: Path) -> RunStatus:
     parties = {int(number): name for number, name in about["parties"].items()}
     turns = []
     for turn, (request, asked) in journal.questions().items():
-        answers = {party: Answer.decode(data) for party, data in journal.answers(turn).items()}
+        answers = {party: ReplyEnvelope.decode(data) for party, data in journal.answers(turn).items()}
         rows = [f"{row['what']} ({row['mechanism']})" for answer in answers.values() for row in answer.releases]
         turns.append(
             Turn(

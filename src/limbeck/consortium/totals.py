@@ -8,7 +8,7 @@ from limbeck.engines.journal import Journal, was_begun
 from limbeck.errors import LimbeckError
 from limbeck.privacy.guarantees import PrivacyGuarantee, guarantees
 from limbeck.privacy.ledger import read_ledger
-from limbeck.protocol.envelopes import Answer
+from limbeck.protocol.envelopes import ReplyEnvelope
 from limbeck.protocol.release import Release
 
 
@@ -83,7 +83,7 @@ def _by_party(runs: Mapping[str, Journal]) -> dict[int, PartyReleases]:
         results = journal.requests_for_results()
         for turn in journal.questions():
             for party, data in journal.answers(turn).items():
-                answer, about = Answer.decode(data), found.setdefault(party, PartyReleases())
+                answer, about = ReplyEnvelope.decode(data), found.setdefault(party, PartyReleases())
                 about.own[answer.run, answer.turn] = [Release(**row) for row in answer.releases]
                 if turn in results:
                     about.counted_in.add(run)

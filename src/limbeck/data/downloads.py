@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from limbeck.data.sets import data_folder
-from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.errors import LimbeckError, did_you_mean, missing_extra
 from limbeck.protocol.rows import Array
 
 Convert = Callable[[Mapping[str, Path]], dict[str, Array]]
@@ -119,7 +119,7 @@ def _fetched(home: str, file: str, md5: str | None, folder: Path, timeout: float
         import pooch
         import requests
     except ImportError as error:
-        raise LimbeckError("downloads need: pip install 'limbeck[download]'") from error
+        raise missing_extra("a download", "download") from error
     pooch.get_logger().setLevel("ERROR")
     try:
         loader = pooch.HTTPDownloader(timeout=timeout, headers={"User-Agent": "limbeck"})

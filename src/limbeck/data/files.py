@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.errors import LimbeckError, did_you_mean, reading
+from limbeck.errors import LimbeckError, did_you_mean, missing_extra, reading
 from limbeck.protocol.rows import Array
 
 SUFFIXES = (".csv", ".parquet")
@@ -81,7 +81,7 @@ def read_table(path: Path) -> Table:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise LimbeckError("reading CSV and Parquet files needs: pip install 'limbeck[tables]'") from error
+        raise missing_extra("reading CSV and Parquet files", "tables") from error
     try:
         with reading(path):
             arrow = _read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)

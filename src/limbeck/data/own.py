@@ -58,7 +58,7 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionedRows:
+class SplitRows:
     """All rows of an experiment: those of each party, the public rows and the test rows.
 
     Parameters
@@ -88,7 +88,7 @@ class PartitionedRows:
     public_is_labelled: bool = False
 
 
-def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> PartitionedRows:
+def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> SplitRows:
     """Read all files and turn their rows into numbers.
 
     Parameters
@@ -102,13 +102,13 @@ def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> Parti
 
     Returns
     -------
-    PartitionedRows
+    SplitRows
         One element of `private` for each file.
     """
     return _arrays(files) if files.are_arrays else _tables(files, public, seed)
 
 
-def _tables(files: Files, public: Draw | None, seed: int) -> PartitionedRows:
+def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     schema = read_schema(files.schema) if files.schema else None
     label = files.label or (schema.label if schema else None)
     if label is None:
@@ -124,7 +124,7 @@ def _tables(files: Files, public: Draw | None, seed: int) -> PartitionedRows:
             raise LimbeckError("data.public is missing: categories come from the public rows, or from data.schema")
         classes = files.classes or classes_of([*private, *([test] if test else [])], label)
         schema = schema_of(open_rows, label, classes)
-    return PartitionedRows(
+    return SplitRows(
         private=[_labelled(table, schema) for table in private],
         public=_unlabelled(open_rows, schema) if open_rows and files.public else None,
         test=_labelled(test, schema) if test else None,
@@ -206,7 +206,7 @@ def _unlabelled(table: Table, schema: Schema) -> Rows:
     return Rows(schema.encode(table), np.zeros(len(table), np.int64))
 
 
-def _arrays(files: Files) -> PartitionedRows:
+def _arrays(files: Files) -> SplitRows:
     sets = [load_file(path) for path in files.private]
     public, test = (load_file(path) if path else None for path in (files.public, files.test))
     every = [*sets, *filter(None, [public, test])]
@@ -217,7 +217,7 @@ def _arrays(files: Files) -> PartitionedRows:
     classes = files.classes or tuple(sorted(found, key=_by_number))
     sets = [data.numbered(classes, UNNAMED) for data in sets]
     test = test.numbered(classes, UNNAMED) if test else None
-    return PartitionedRows(
+    return SplitRows(
         private=[data.rows() for data in sets],
         public=Rows(as_float(public.x), np.zeros(len(public.x), np.int64)) if public else None,
         test=(test.test_rows() if test.official_test else test.rows()) if test else None,

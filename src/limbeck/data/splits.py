@@ -22,7 +22,7 @@ class Split(Protocol):
 
     kind: ClassVar[str]
 
-    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+    def assign(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
         """Assign rows to parties.
 
         Parameters
@@ -64,14 +64,14 @@ class Iid:
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> [len(rows) for rows in Iid().partition(np.zeros(10), {}, 3, rng)]
+    >>> [len(rows) for rows in Iid().assign(np.zeros(10), {}, 3, rng)]
     [4, 3, 3]
     """
 
     kind: ClassVar[str] = "iid"
 
-    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
-        """Assign rows to parties; see `Split.partition`."""
+    def assign(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.assign`."""
         _check_enough(len(y), parties, 1)
         return np.array_split(rng.permutation(len(y)), parties)
 
@@ -96,7 +96,7 @@ class Dirichlet(_Checked):
     Examples
     --------
     >>> y = np.repeat([0, 1], 50)
-    >>> held = Dirichlet(beta=0.5).partition(y, {}, 3, np.random.default_rng(0))
+    >>> held = Dirichlet(beta=0.5).assign(y, {}, 3, np.random.default_rng(0))
     >>> sum(len(rows) for rows in held)
     100
     """
@@ -106,8 +106,8 @@ class Dirichlet(_Checked):
     beta: Above0 = 0.5
     min_rows: Positive = 10
 
-    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
-        """Assign rows to parties; see `Split.partition`."""
+    def assign(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.assign`."""
         _check_enough(len(y), parties, self.min_rows)
         best = 0
         for _ in range(MAX_DRAWS):
@@ -143,7 +143,7 @@ class ByClass(_Checked):
     Examples
     --------
     >>> y = np.array([0, 1, 2, 0, 1, 2])
-    >>> held = ByClass(1).partition(y, {}, 3, np.random.default_rng(0))
+    >>> held = ByClass(1).assign(y, {}, 3, np.random.default_rng(0))
     >>> [y[rows].tolist() for rows in held]
     [[2, 2], [0, 0], [1, 1]]
     """
@@ -152,8 +152,8 @@ class ByClass(_Checked):
 
     classes: Positive | None = None
 
-    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
-        """Assign rows to parties; see `Split.partition`."""
+    def assign(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.assign`."""
         present = rng.permutation(np.unique(y))
         held = self.classes or math.ceil(len(present) / parties)
         if held > len(present) or held * parties < len(present):
@@ -184,7 +184,7 @@ class ByGroup(_Checked):
     Examples
     --------
     >>> groups = {"writer": np.array([0, 0, 1, 1, 2, 3])}
-    >>> held = ByGroup("writer").partition(np.zeros(6), groups, 2, np.random.default_rng(0))
+    >>> held = ByGroup("writer").assign(np.zeros(6), groups, 2, np.random.default_rng(0))
     >>> [groups["writer"][rows].tolist() for rows in held]
     [[0, 0, 1, 1], [2, 3]]
     """
@@ -194,8 +194,8 @@ class ByGroup(_Checked):
     group: str
     groups_per_party: Positive | None = None
 
-    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
-        """Assign rows to parties; see `Split.partition`."""
+    def assign(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.assign`."""
         members, member, sizes = np.unique(_group(groups, self.group), return_inverse=True, return_counts=True)
         each = self.groups_per_party
         if len(members) < parties * (each or 1):
@@ -222,7 +222,7 @@ class PerClass(_Checked):
     Examples
     --------
     >>> y = np.repeat([0, 1], 10)
-    >>> held = PerClass(rows=3).partition(y, {}, 2, np.random.default_rng(0))
+    >>> held = PerClass(rows=3).assign(y, {}, 2, np.random.default_rng(0))
     >>> [y[rows].tolist() for rows in held]
     [[0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1]]
     """
@@ -232,8 +232,8 @@ class PerClass(_Checked):
     rows: Positive = 3
     group: str | None = None
 
-    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
-        """Assign rows to parties; see `Split.partition`."""
+    def assign(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.assign`."""
         member = np.zeros(len(y), np.int64) if self.group is None else _group(groups, self.group)
         owner = np.full(len(y), -1)
         for label in np.unique(y):
@@ -266,7 +266,7 @@ class Within:
     Examples
     --------
     >>> groups = {"domain": np.array([0, 0, 0, 0, 1, 1])}
-    >>> held = Within(Iid(), "domain").partition(np.zeros(6), groups, 3, np.random.default_rng(0))
+    >>> held = Within(Iid(), "domain").assign(np.zeros(6), groups, 3, np.random.default_rng(0))
     >>> [groups["domain"][rows].tolist() for rows in held]
     [[0, 0], [0, 0], [1, 1]]
     """
@@ -276,8 +276,8 @@ class Within:
     split: Split
     group: str
 
-    def partition(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
-        """Assign rows to parties; see `Split.partition`."""
+    def assign(self, y: Array, groups: Mapping[str, Array], parties: int, rng: np.random.Generator) -> list[Array]:
+        """Assign rows to parties; see `Split.assign`."""
         members, member = np.unique(_group(groups, self.group, "within"), return_inverse=True)
         if len(members) > parties:
             raise LimbeckError(
@@ -287,7 +287,7 @@ class Within:
         for position, share in enumerate(np.array_split(np.arange(parties), len(members))):
             rows = np.flatnonzero(member == position)
             inside = {name: of[rows] for name, of in groups.items()}
-            held += [rows[part] for part in self.split.partition(y[rows], inside, len(share), rng)]
+            held += [rows[part] for part in self.split.assign(y[rows], inside, len(share), rng)]
         return held
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
-from limbeck.engines.traffic import Exchange, Traffic
+from limbeck.engines.traffic import RequestTraffic, Traffic
 from limbeck.engines.validation import check_reply
 from limbeck.errors import LimbeckError
 from limbeck.protocol.algorithm import Algorithm, Outcome
@@ -121,7 +121,7 @@ class Engine(ABC):
         delivered = self._valid(self.deliver(pending), request)
         missing = tuple(party for party in asked if party not in delivered)
         self.traffic.exchanges.append(
-            Exchange(
+            RequestTraffic(
                 request=type(request).__name__,
                 down=dict.fromkeys(asked, len(pending.data)),
                 up={party: arrived.bytes for party, arrived in delivered.items()},

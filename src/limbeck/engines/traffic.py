@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RequestTraffic:
     """One request and its replies.
 
     Parameters
@@ -40,18 +40,18 @@ class Traffic:
 
     Parameters
     ----------
-    exchanges : list of Exchange
+    exchanges : list of RequestTraffic
         The exchanges.
 
     Examples
     --------
-    >>> exchange = Exchange("TrainStudents", {0: 40, 1: 40}, {0: 900}, True, False, 1.5, (1,))
+    >>> exchange = RequestTraffic("TrainStudents", {0: 40, 1: 40}, {0: 900}, True, False, 1.5, (1,))
     >>> traffic = Traffic([exchange])
     >>> traffic.rounds, traffic.up(), traffic.down(), traffic.missing
     (1, 900, 80, (1,))
     """
 
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[RequestTraffic] = field(default_factory=list)
 
     @property
     def rounds(self) -> int:

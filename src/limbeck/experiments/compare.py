@@ -12,15 +12,15 @@ from typing import Any
 
 from joblib import Parallel, cpu_count, delayed
 
-from limbeck.data.own import PartitionedRows
+from limbeck.data.own import SplitRows
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.cached_runs import CachedResult, CachedRun, cached_result
 from limbeck.experiments.config import Experiment, check_table
 from limbeck.experiments.mapping import map_rows
-from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.plan import ComparedMethod, ComparisonPlan
 from limbeck.experiments.results_folder import Results
 from limbeck.experiments.run import federation_of
+from limbeck.experiments.splitting import split_rows
 from limbeck.models.caching import CachingTrainer, JobCache
 from limbeck.models.pool import PoolTrainer, Watch, end_with, unwatched
 from limbeck.models.trainers import Training, finish, is_network, trainer_for
@@ -188,7 +188,7 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
     smoke_tested: set[str] = set()
     try:
         first, base = runs[0].experiment, runs[0].base
-        mapped = map_rows(partition_rows(first, base), first.features, first.seed, base)
+        mapped = map_rows(split_rows(first, base), first.features, first.seed, base)
         _read_only(mapped.rows)
     except LimbeckError as error:
         yield from (Ran({cached.key: str(error)}) for cached in runs)
@@ -210,7 +210,7 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
         yield ran
 
 
-def _read_only(partitioned: PartitionedRows) -> None:
+def _read_only(partitioned: SplitRows) -> None:
     """Make rows that several runs share read-only."""
     for rows in (*partitioned.private, partitioned.public, partitioned.test):
         for array in (rows.x, rows.y) if rows else ():

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from limbeck.data.own import PartitionedRows
+from limbeck.data.own import SplitRows
 from limbeck.features.map import FeatureMap
 from limbeck.features.settings import Features, fitted_on
 from limbeck.protocol.rows import Rows, content_hash
@@ -15,7 +15,7 @@ class MappedRows:
 
     Parameters
     ----------
-    rows : PartitionedRows
+    rows : SplitRows
         Rows of each party, public rows and test rows.
     features : FeatureMap or None
         The map that made them from raw rows; None if these are the raw rows.
@@ -23,17 +23,17 @@ class MappedRows:
         Content hash of the raw public rows, if they were mapped.
     """
 
-    rows: PartitionedRows
+    rows: SplitRows
     features: FeatureMap | None = None
     public_hash: str = ""
 
 
-def map_rows(raw: PartitionedRows, features: Features | None, seed: int, base: Path = Path()) -> MappedRows:
+def map_rows(raw: SplitRows, features: Features | None, seed: int, base: Path = Path()) -> MappedRows:
     """Fit the features of an experiment on its public rows, and map all rows.
 
     Parameters
     ----------
-    raw : PartitionedRows
+    raw : SplitRows
         Raw rows.
     features : Features or None
         Table `[features]`; None keeps the raw rows.

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from limbeck.data.draw import Draw
-from limbeck.data.own import PartitionedRows
+from limbeck.data.own import SplitRows
 from limbeck.data.sets import as_float, check_finite
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
@@ -18,8 +18,8 @@ from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.mapping import MappedRows, map_rows
 from limbeck.experiments.overrides import override
-from limbeck.experiments.partition import partition_rows
 from limbeck.experiments.result import Result
+from limbeck.experiments.splitting import split_rows
 from limbeck.features.settings import Features, applied, network_digest
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
@@ -35,7 +35,7 @@ from limbeck.protocol.rows import Array, Rows, content_hash
 def federation_of(
     experiment: Experiment,
     config: Mapping[str, Any],
-    rows: PartitionedRows | MappedRows,
+    rows: SplitRows | MappedRows,
     ledger_store: LedgerStore | None = None,
     base: Path = Path(),
 ) -> Federation:
@@ -47,7 +47,7 @@ def federation_of(
         The content of the TOML file.
     config : mapping
         The table of the file, for the record.
-    rows : PartitionedRows or MappedRows
+    rows : SplitRows or MappedRows
         The rows of the parties, and public and test rows; raw, or mapped to the features of the experiment.
     ledger_store : LedgerStore or None
         The store of the ledger; None means a new one in memory.
@@ -64,12 +64,12 @@ def federation_of(
     LimbeckError
         If a named data set has no test rows, or the number of public rows would depend on that of private rows.
     """
-    raw = rows if isinstance(rows, PartitionedRows) else rows.rows
+    raw = rows if isinstance(rows, SplitRows) else rows.rows
     if raw.test is None and experiment.data.name:
         name = experiment.data.name if isinstance(experiment.data.name, str) else " and ".join(experiment.data.name)
         raise LimbeckError(f"{name} has no official test rows: set data.test to a number or share of rows")
     _check_public_share(experiment)
-    mapped = map_rows(rows, experiment.features, experiment.seed, base) if isinstance(rows, PartitionedRows) else rows
+    mapped = map_rows(rows, experiment.features, experiment.seed, base) if isinstance(rows, SplitRows) else rows
     partitioned = mapped.rows
     return Federation(
         algorithm=experiment.algorithm,
@@ -143,7 +143,7 @@ def run_experiment(
     clock = Clock()
     with closing(LedgerStore(ledger, budget=experiment.budget)) as ledger_store:
         with clock.phase("data"):
-            federation = federation_of(experiment, config, partition_rows(experiment, base), ledger_store, base)
+            federation = federation_of(experiment, config, split_rows(experiment, base), ledger_store, base)
         if experiment.bounds:
             federation.check_bounds()
         trainer = trainer_for(experiment.training, experiment.models, processes, watch, base, federation.is_real)
@@ -342,7 +342,7 @@ def run(
     for title, rows in (*zip(titles, private, strict=True), ("test", tested), ("public", opened)):
         if rows is not None and rows.x.shape[1:] != shape:
             raise LimbeckError(f"{title}: rows of shape {rows.x.shape[1:]}, but {titles[0]} has rows of shape {shape}")
-    raw = PartitionedRows(tuple(names), private, opened, tested)
+    raw = SplitRows(tuple(names), private, opened, tested)
     mapped = map_rows(raw, features, int(seed))
     chosen = _models(models, len(pairs))
     server = chosen[0] if server_model is None else _model(server_model)

@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, inliner, version_converter
 
-from limbeck.errors import LimbeckError, reading
+from limbeck.errors import LimbeckError, missing_extra, reading
 from limbeck.features.network_rules import input_of
 from limbeck.models.inspection import DOMAINS, IR_VERSIONS, Limits, inspect
 from limbeck.models.onnx import IR_VERSION, OPSETS
@@ -134,7 +134,7 @@ def _from_torchscript(data: bytes, row: tuple[int, ...]) -> bytes:
     try:
         import torch
     except ImportError as error:
-        raise LimbeckError("TorchScript files need a package: pip install 'limbeck[torch]'") from error
+        raise missing_extra("a TorchScript file", "torch") from error
     file, ports = io.BytesIO(), ["rows", "outputs"]
     try:
         with warnings.catch_warnings(), torch.no_grad():

@@ -13,14 +13,14 @@ MAX_SCORE = 2.0**100  # about 1e30; sums and means of such scores are finite in 
 MIN_PROBABILITY = 1e-2  # smaller ones are raised to it: the zeros of a tree would outweigh all other logits
 
 
-def exchanged(logits: Array, exchange: str) -> Array:
+def in_format(logits: Array, score_format: str) -> Array:
     """Convert logits to the format in which they are sent.
 
     Parameters
     ----------
     logits : array of shape (rows, classes)
         Logits.
-    exchange : {"logits", "softmax", "argmax"}
+    score_format : {"logits", "softmax", "argmax"}
         Format: logits, probabilities or labels.
 
     Returns
@@ -31,10 +31,10 @@ def exchanged(logits: Array, exchange: str) -> Array:
 
     Examples
     --------
-    >>> exchanged(np.array([[2.0, 1.0], [0.0, np.nan]]), "argmax").tolist()
+    >>> in_format(np.array([[2.0, 1.0], [0.0, np.nan]]), "argmax").tolist()
     [0, 2]
     """
-    match exchange:
+    match score_format:
         case "logits":
             return bounded(logits)
         case "softmax":
@@ -65,7 +65,7 @@ def bounded(scores: Array) -> Array:
     return np.clip(scores, -MAX_SCORE, MAX_SCORE).astype(np.float32)
 
 
-def consensus_of(scores: Sequence[Array], weights: Sequence[float], exchange: str, classes: int) -> Array:
+def consensus_of(scores: Sequence[Array], weights: Sequence[float], score_format: str, classes: int) -> Array:
     """Compute the consensus: the weighted mean of scores, or for labels the weighted vote.
 
     Parameters
@@ -74,7 +74,7 @@ def consensus_of(scores: Sequence[Array], weights: Sequence[float], exchange: st
         Scores or labels of each party.
     weights : sequence of float
         Weight of each party; the sum need not be 1.
-    exchange : {"logits", "softmax", "argmax"}
+    score_format : {"logits", "softmax", "argmax"}
         Format of the scores.
     classes : int
         Number of classes.
@@ -94,7 +94,7 @@ def consensus_of(scores: Sequence[Array], weights: Sequence[float], exchange: st
     [0, 1]
     """
     shares = np.asarray(weights, np.float64) / np.sum(weights)
-    if exchange != "argmax":
+    if score_format != "argmax":
         return np.asarray(np.einsum("p,prc->rc", shares, np.stack(scores, dtype=np.float64)), np.float32)
     counts = np.zeros((len(scores[0]), classes))
     for labels, share in zip(scores, shares, strict=True):

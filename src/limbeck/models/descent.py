@@ -100,7 +100,7 @@ def keyed_dropout(network: nn.Module) -> None:
 
 
 def _supports_channels_last(network: nn.Module, x: Tensor) -> bool:
-    """Whether images may have channels last in memory; a network that takes views of them may fail."""
+    """Whether a network works on images that store channels last. A network that calls `view` on them may fail."""
     if x.ndim != 4 or not any(isinstance(part, nn.Conv2d) for part in network.modules()):
         return False
     other: nn.Module = copy.deepcopy(network).eval()
@@ -114,14 +114,14 @@ def _supports_channels_last(network: nn.Module, x: Tensor) -> bool:
 
 
 def loss_on(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> float:
-    """Mean loss of a network on rows, without a gradient."""
+    """Compute the mean loss of a network on rows. No gradient is kept."""
     with torch.no_grad():
         parts = [network(part) for part in x.split(ASK_AT_ONCE)]
         return float(LOSSES[recipe.loss](torch.cat(parts), y, recipe.temperature).mean())
 
 
 class _Optimizer:
-    """Adam or SGD by torch's fused kernels, because the first use of `torch.optim` takes a second for imports."""
+    """Adam or SGD with torch's fused kernels. `torch.optim` is not used: its first use takes a second for imports."""
 
     def __init__(
         self,

@@ -278,7 +278,7 @@ class Pack:
         return constant_model(number, classes, self.row)
 
 
-class Asking:
+class PredictJob:
     """Base class of jobs that predict with an existing model; the result is scores, of shape (asked rows, classes).
 
     Attributes
@@ -298,7 +298,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardPass(Asking):
+class ForwardPass(PredictJob):
     """Predict rows with a network; the result is the logits (before the softmax), of shape (asked rows, classes).
 
     Parameters
@@ -328,7 +328,7 @@ class ForwardPass(Asking):
 
 
 @dataclass(frozen=True, slots=True)
-class PredictPacked(Asking):
+class PredictPacked(PredictJob):
     """Predict rows with a packed model; the result is the scores, of shape (asked rows, classes).
 
     Parameters

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.errors import LimbeckError, did_you_mean, missing_extra
 from limbeck.imports import is_own, own
 from limbeck.models.prior_corrected import PriorCorrected
 from limbeck.models.sklearn import SklearnModel
@@ -46,7 +46,7 @@ class Named:
         try:
             return getattr(import_module(module), name)
         except ImportError as error:
-            raise LimbeckError(f"this model needs a package: pip install 'limbeck[{module}]'") from error
+            raise missing_extra("this model", module) from error
 
     def estimator(self, parameters: Mapping[str, Any]) -> Any:
         """Unfitted estimator with the given parameters."""
@@ -236,7 +236,7 @@ def _architecture(name: str) -> Callable[..., Any]:
     try:
         networks = import_module("limbeck.models.networks")
     except ImportError as error:
-        raise LimbeckError(f"the model {name!r} needs a package: pip install 'limbeck[torch]'") from error
+        raise missing_extra(f"the model {name!r}", "torch") from error
     architecture: Callable[..., Any] = getattr(networks, NETWORKS[name])
     return architecture
 

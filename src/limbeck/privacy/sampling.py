@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, missing_extra
 from limbeck.protocol.release import Noise, NoiseSource
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
@@ -186,6 +186,6 @@ def _opendp() -> Any:
     try:
         import opendp.prelude as dp
     except ImportError as error:
-        raise LimbeckError("secure noise needs a package: pip install 'limbeck[privacy]'") from error
+        raise missing_extra("secure noise", "privacy") from error
     dp.enable_features("contrib")
     return dp

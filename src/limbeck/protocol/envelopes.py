@@ -94,7 +94,7 @@ class _Envelope:
 
 
 @dataclass(frozen=True, slots=True)
-class Question(_Envelope):
+class RequestEnvelope(_Envelope):
     """A request to one party.
 
     A server can repeat a count with the answers of a late party. This is a run of its own, which copies the answers of
@@ -156,7 +156,7 @@ class Question(_Envelope):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(_Envelope):
+class ReplyEnvelope(_Envelope):
     """A party's answer to a question: a reply or a refusal.
 
     Parameters
@@ -186,7 +186,7 @@ class Answer(_Envelope):
     releases: Sequence[Mapping[str, Any]] = ()
     reply: bytes = field(default=b"", repr=False)
 
-    def check_belongs_to(self, question: Question) -> None:
+    def check_belongs_to(self, question: RequestEnvelope) -> None:
         """Raise LimbeckError if the answer is for another run, turn, party or request than the question."""
         for received, expected, what in (
             (self.run, question.run, "run"),

@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, missing_extra
 from limbeck.protocol.rows import Array, Rows
 
 SHADES = " ░▒▓█"
@@ -92,7 +92,7 @@ def new_figure(width: float, height: float) -> tuple[Any, Any]:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise LimbeckError("pictures need: pip install 'limbeck[plot]'") from error
+        raise missing_extra("a picture", "plot") from error
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 

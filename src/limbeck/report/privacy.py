@@ -15,7 +15,7 @@ FORM = ".4f"  # of an epsilon
 
 
 def epsilon_table(title: str, epsilons: Mapping[str, float], chosen: str, private: Sequence[str]) -> Table:
-    """Table of epsilon by accountant. Figures that depend on private votes are marked.
+    """Table of epsilon by accountant. Values that depend on private votes are marked.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def epsilon_table(title: str, epsilons: Mapping[str, float], chosen: str, privat
 def ledger_table(rows: Sequence[tuple[str, str, Release]]) -> Table:
     """Table of releases with time, run, site, mechanism and observer."""
     table = framed(f"{len(rows)} releases")
-    for column in ("when", "run", "site", "what", "mechanism", "to", "queries", "noise"):
+    for column in ("when", "run", "site", "what", "mechanism", "observer", "queries", "noise"):
         table.add_column(column, justify="right" if column == "queries" else "left", overflow="fold")
     for at, run, row in rows:
         scale = next((f" {row.parameters[k]:.4g}" for k in ("gamma", "sigma") if k in row.parameters), "")
@@ -64,18 +64,18 @@ def ledger_lines(contents: Contents, anchored: bool, rows_per_person: int = 1) -
     if subsets := delta_of_subsets(releases, rows_per_person):
         lines.append(f"subsets of private rows: their own delta is {subsets:.4g}, below which no epsilon holds")
     if numbered_parties(contents.releases):
-        lines.append("parties without a name count as everybody in every run: name them for smaller figures")
+        lines.append("parties without a name count as everybody in every run: name them for smaller guarantees")
     return lines
 
 
-def figures_table(found: Sequence[PrivacyGuarantee], delta: float) -> Table:
+def guarantees_table(found: Sequence[PrivacyGuarantee], delta: float) -> Table:
     """Table of epsilon by observer, unit of privacy and neighbour relation."""
     table = framed(f"epsilon at delta {delta:g}")
-    people = any(figure.rows > 1 for figure in found)
-    for column in ("towards", "unit", *["rows"] * people, "neighbours", "epsilon", "accountant"):
+    people = any(guarantee.rows > 1 for guarantee in found)
+    for column in ("observer", "unit", *["rows"] * people, "neighbours", "epsilon", "accountant"):
         table.add_column(column, justify="right" if column in ("rows", "epsilon") else "left")
-    for figure in found:
-        accountant = figure.accountant or "no guarantee available"
-        rows = [str(figure.rows) if figure.unit == "example" else "all"] * people
-        table.add_row(figure.observer, figure.unit, *rows, figure.adjacency, number(figure.epsilon, FORM), accountant)
+    for each in found:
+        accountant = each.accountant or "no guarantee available"
+        rows = [str(each.rows) if each.unit == "example" else "all"] * people
+        table.add_row(each.observer, each.unit, *rows, each.adjacency, number(each.epsilon, FORM), accountant)
     return table

@@ -21,7 +21,7 @@ from limbeck.privacy.mechanisms import Subsample, mechanism_from
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
 from limbeck.protocol.disclosures import Disclosure, Facts
-from limbeck.protocol.envelopes import MAX_HEADER_BYTES, Answer, Question, Terms
+from limbeck.protocol.envelopes import MAX_HEADER_BYTES, ReplyEnvelope, RequestEnvelope, Terms
 from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.site import Site
@@ -252,12 +252,14 @@ class Flower(Engine):
             if party in rounds.waiting:
                 yield party, data, why
 
-    def _validated(self, pending: PendingRequest, question: Question, data: bytes | None, why: str) -> Delivered | None:
+    def _validated(
+        self, pending: PendingRequest, question: RequestEnvelope, data: bytes | None, why: str
+    ) -> Delivered | None:
         """Reply that passed every check and is in the journal; None for anything else, which becomes an event."""
         try:
             if data is None:
                 raise LimbeckError(why)
-            answer = Answer.decode(data)
+            answer = ReplyEnvelope.decode(data)
             answer.check_belongs_to(question)
             if answer.refusal is not None:
                 self._note(pending, question.party, f"refused: {answer.refusal[:500]}")
@@ -273,13 +275,13 @@ class Flower(Engine):
         return Delivered(reply, len(answer.reply))
 
     def _recorded(self, party: int, data: bytes, pending: PendingRequest) -> Delivered:
-        answer = Answer.decode(data)
+        answer = ReplyEnvelope.decode(data)
         self.releases += [dict(row) for row in answer.releases]
         message, _ = decode(answer.reply, pending.request.reply().max_bytes)
         assert isinstance(message, Reply)
         return Delivered(message, len(answer.reply))
 
-    def _check_releases(self, answer: Answer) -> None:
+    def _check_releases(self, answer: ReplyEnvelope) -> None:
         """Raise unless the reported ledger rows are the party's own, up to this turn, and declared."""
         if len(answer.releases) > MAX_RELEASES + sum(each.times for _, each in self._declared):
             raise LimbeckError("too many ledger rows")
@@ -325,13 +327,15 @@ class Flower(Engine):
         mechanism = mechanism_from(row.mechanism, own)
         return _is_like(row, replace(known, parameters=own, sensitivity=mechanism.sensitivity))
 
-    def _question(self, pending: PendingRequest, party: int) -> Question:
+    def _question(self, pending: PendingRequest, party: int) -> RequestEnvelope:
         turn, consortium = pending.header.turn, self.consortium
         if consortium.asks_anew and turn < consortium.copied:
-            return Question(consortium.run, turn, party, consortium.terms, pending.data)
+            return RequestEnvelope(consortium.run, turn, party, consortium.terms, pending.data)
         if consortium.earlier and turn < consortium.copied:
-            return Question(consortium.earlier, turn, party, consortium.terms, pending.data, counted=consortium.run)
-        return Question(consortium.run, turn, party, consortium.terms, pending.data, after=consortium.earlier)
+            return RequestEnvelope(
+                consortium.earlier, turn, party, consortium.terms, pending.data, counted=consortium.run
+            )
+        return RequestEnvelope(consortium.run, turn, party, consortium.terms, pending.data, after=consortium.earlier)
 
     def _note(self, pending: PendingRequest, party: int, what: str) -> None:
         what = "".join(sign if sign.isprintable() else " " for sign in what)
@@ -360,7 +364,7 @@ def _is_close(found: Any, declared: Any) -> bool:
 class _Rounds:
     """Parties that have not answered a question yet, and the messages on their way to them."""
 
-    def __init__(self, questions: Mapping[int, Question]) -> None:
+    def __init__(self, questions: Mapping[int, RequestEnvelope]) -> None:
         self.questions = questions
         self.waiting: Collection[int] = list(questions)
         self.numbers: dict[str, tuple[int, int]] = {}  # party and node of each message

@@ -19,7 +19,7 @@ from limbeck.errors import LimbeckError
 
 HEARTBEAT = 10.0  # seconds; after twice as many without a heartbeat the SuperLink considers a party disconnected
 
-PARTING = 3.0  # seconds that a party stays connected after an answer, so that the server can fetch it
+DISCONNECT_DELAY = 3.0  # seconds that a party stays connected after an answer, so that the server can fetch it
 
 
 class Node:
@@ -50,6 +50,7 @@ class Node:
             self._client = FleetHttpClient.from_server_address(address, False, authority, signing)
         except (ssl.SSLError, UnicodeError) as error:
             raise LimbeckError(f"the authority in the join file is not a certificate: {error}") from error
+        self._address = address
         self._node: Any = None
         self._stopped = threading.Event()
         self._lost: str | None = None
@@ -61,7 +62,12 @@ class Node:
 
         request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=HEARTBEAT)
         problem = "the server does not let this party in (not admitted, removed, or its key is in use elsewhere)"
-        self._node = Number(node_id=self._try(problem, "ActivateNode", request).node_id)
+        try:
+            self._node = Number(node_id=self._try(problem, "ActivateNode", request).node_id)
+        except ConnectionLostError as error:
+            if not error.away:
+                raise
+            raise ConnectionLostError(_unreachable(self._address, error), True) from error
         threading.Thread(target=self._live, daemon=True).start()
         return self
 
@@ -71,7 +77,7 @@ class Node:
         from flwr.proto.fleet_pb2 import DeactivateNodeRequest
 
         if self._answered:  # the SuperLink drops the answers of a party that has left
-            time.sleep(max(0.0, self._answered + PARTING - time.monotonic()))
+            time.sleep(max(0.0, self._answered + DISCONNECT_DELAY - time.monotonic()))
         self._stopped.set()
         with suppress(Exception):
             self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
@@ -179,3 +185,13 @@ class Node:
                     self._lost = f"the server no longer lets this party in: {error_message(error)}"
             except httpx.HTTPError:
                 continue
+
+
+def _unreachable(address: str, error: BaseException) -> str:
+    """Message of a connection that was not made: nobody answers, or with a certificate that is not valid."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"the certificate of the server at {address} is not valid: {cause.verify_message}"
+        cause = cause.__cause__ or cause.__context__
+    return f"cannot reach the server at {address}; is it running, and is the port open?"

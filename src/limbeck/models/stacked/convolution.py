@@ -1,8 +1,8 @@
 """Convolutions of many networks at once; x has the shape (networks, rows, channels, height, width).
 
-A library's grouped convolution is slow for small groups, and for large groups it changes memory layouts. Small
-convolutions are therefore one batched matrix product over patches. Large ones, each of which uses a good part of a GPU,
-run side by side.
+A library's grouped convolution is slow for small groups. For large groups it changes the memory layout, which costs
+time. Small convolutions are therefore computed as one batched matrix product over patches. A large convolution uses a
+good part of a GPU by itself; large ones run at the same time, each on a stream of its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-SMALL = ((32, 2**20), (256, 32))  # at most so many values in a patch, and so many output channels
-FEW = 32  # output channels: up to this number pixels come last, above it channels
-ALIGNED = 8  # values of a patch: matrix units need a multiple of this
+SMALL = ((32, 2**20), (256, 32))  # pairs of the maximum values of a patch and the maximum output channels
+FEW = 32  # output channels; with more of them, channels instead of pixels are stored last
+ALIGNED = 8  # the matrix units of a GPU need patches of a multiple of so many values
 AT_ONCE = 16  # large convolutions that run at once
 
 
 @torch.library.custom_op("limbeck::convolution", mutates_args=())
 def convolution(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
-    """Convolution of one network; under `vmap` it becomes the convolution of all networks at once."""
+    """Convolve the rows of one network. Under `vmap`, convolve the rows of all networks at once."""
     return F.conv2d(x, weight, None, stride, padding)
 
 
@@ -84,7 +84,7 @@ def patches(x: Tensor, height: int, width: int) -> Tensor:
 
 
 def show_to_compiler() -> None:
-    """Let the compiler cut out patches in the same kernel that computes their image."""
+    """Register `patches` with the compiler, so that it fuses them with the operation that computes the images."""
     from torch._decomp import register_decomposition
     from torch._inductor.decomposition import decompositions
 
@@ -105,7 +105,10 @@ def _remember_patches(ctx: Any, inputs: Any, output: Tensor) -> None:
 
 
 def _put_back(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-    """Sum up a pixel's gradients from all patches that contain it; a compiler makes one kernel of this."""
+    """Gradient with respect to the images: for each pixel, the sum of its gradients over all patches that contain it.
+
+    The sum is written out if torch compiles it, because the compiler then fuses it into one kernel.
+    """
     height, width = ctx.kernel
     if not torch.compiler.is_compiling():
         return F.fold(gradient, ctx.sides, ctx.kernel), None, None
@@ -122,9 +125,9 @@ patches.register_autograd(_put_back, setup_context=_remember_patches)
 
 @torch.library.custom_op("limbeck::side_by_side", mutates_args=())
 def side_by_side(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
-    """Convolutions of all networks; on a GPU several run at once."""
+    """Convolve the rows of all networks, one convolution for each network. On a GPU several run at the same time."""
     x, weight = channels_last(x), channels_last(weight)
-    if x.device.type != "cuda" or x.dtype == torch.float64:  # cuDNN puts float64 channels first
+    if x.device.type != "cuda" or x.dtype == torch.float64:  # with float64, cuDNN returns channels first
         tasks = [partial(F.conv2d, x[i], weight[i], None, stride, padding) for i in range(len(x))]
         return _stacked(_together(tasks, x.device))
     cudnn, found = torch.backends.cudnn, _empty(x, weight, stride, padding)
@@ -211,7 +214,7 @@ def _sides(image: Any, kernel: Any, stride: list[int], padding: list[int]) -> li
 
 
 def _together(tasks: Sequence[Callable[[], Tensor]], device: torch.device) -> list[Tensor]:
-    """Results of all tasks; on a GPU several tasks run at once."""
+    """Results of all tasks; on a GPU several tasks run at the same time."""
     if device.type != "cuda":
         return [task() for task in tasks]
     here, streams, found = torch.cuda.current_stream(device), _streams(device)[: len(tasks)], []

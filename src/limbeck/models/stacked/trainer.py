@@ -33,7 +33,7 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 T = TypeVar("T")
-PAYS_FROM = 80_000  # steps: compiling takes about 20 s and saves about 0.25 ms a step
+MIN_STEPS_TO_COMPILE = 80_000  # steps: compiling takes about 20 s and saves about 0.25 ms a step
 MAX_CACHED_STACKS = 32  # enough for ten architectures with three recipes
 
 
@@ -192,7 +192,7 @@ class StackedTrainer:
         lengths = [training.schedule.total for training in trainings]
         depth = wanted = min(useful_depth(lengths), self.most or len(trainings))
         steps = max(max(lengths), sum(lengths) // depth)
-        pays = self.compiling == "always" or (self.compiling == "auto" and steps >= PAYS_FROM)
+        pays = self.compiling == "always" or (self.compiling == "auto" and steps >= MIN_STEPS_TO_COMPILE)
         compiled = pays and self.device.type == "cuda"
         while (stack := self._try(group, depth, compiled, trainings[0].schedule.recipe, data, note)) is None:
             if "not stacked" in note:

@@ -59,8 +59,8 @@ def statement(
 ) -> str:
     """Return the privacy statement of a run as Markdown.
 
-    Every figure is a theorem under the stated assumptions, or stands as "no guarantee". Of a real run the text contains
-    public facts and released values only.
+    Every guarantee is a theorem under the stated assumptions; otherwise the text says "no guarantee". Of a real run the
+    text contains public facts and released values only.
 
     Parameters
     ----------
@@ -140,7 +140,8 @@ def _banner(record: RunRecord, kind: Kind) -> list[str]:
         whose = "At least one site drew its noise" if network else "All random numbers came"
         lines.append(
             f"This was a simulation. {whose} from a seed. Whoever knows the seed can undo the protection, so that this "
-            'run protects nobody. The figures are those of ideal random numbers. For real rows set `noise = "secure"`.'
+            "run protects nobody. The guarantees are those of ideal random numbers. For real rows set "
+            '`noise = "secure"`.'
         )
     return lines
 
@@ -176,7 +177,7 @@ def _summary(record: RunRecord, kind: Kind, ledger: Sequence[PrivacyGuarantee], 
         sentences.append("Each party ends with a model of its own, for which the same delta holds.")
     elif own_models:
         sentences.append(
-            "Each party ends with a model of its own, which no figure covers and which belongs to this party."
+            "Each party ends with a model of its own, which no guarantee covers and which belongs to this party."
         )
     if ledger:
         sentences.append(f"Other runs share the ledger of this run, and their losses add up. {_sum(ledger)}")
@@ -186,11 +187,14 @@ def _summary(record: RunRecord, kind: Kind, ledger: Sequence[PrivacyGuarantee], 
 def _took_part(record: RunRecord) -> str:
     number = count(len(record.parties), "party", "parties")
     moved = any(row["what"] == "rows" and row["mechanism"] == "unprotected" for row in record.ledger)
-    rows = "Their private rows were sent to the server." if moved else "No party sent a private row to anybody."
     network = record.timing.get("engine") == NETWORK
-    place = (
-        "Each party computed at its own site." if network else "One program on one machine computed for all of them."
-    )
+    if network:
+        place = "Each party computed at its own site."
+        rows = "No party sent a private row to anybody."
+    else:
+        place = "One program on one machine computed for all of them, and read the private rows of all parties."
+        rows = "No message of the method contained a private row."
+    rows = "Their private rows were sent to the server." if moved else rows
     return f"{number} took part in a run of the method `{record.algorithm}`. {place} {rows}"
 
 
@@ -207,7 +211,7 @@ def _noise_summary(record: RunRecord) -> list[str]:
     without = [who for who, guarantee in headlines(record).items() if guarantee is None]
     for who in without:
         names = unprotected_towards(record, who)
-        seen = listed([message(name) for name in names]) if names else "information that no figure covers"
+        seen = listed([message(name) for name in names]) if names else "information that no guarantee covers"
         sentences.append(f"Towards {WHO[who]}, **no guarantee holds**: visible without protection is {seen}.")
     return sentences
 
@@ -221,7 +225,7 @@ def _sum(ledger: Sequence[PrivacyGuarantee]) -> str:
     worst = max(best, key=lambda each: float(each["epsilon"]))
     return (
         f"For all of them together, epsilon towards {WHO[worst['observer']]} is {number(worst['epsilon'])} for "
-        f"{unit_of(worst)}. This figure, not that of this run alone, is what has been spent."
+        f"{unit_of(worst)}. This epsilon, not that of this run alone, is what has been spent."
     )
 
 
@@ -247,7 +251,7 @@ def _unit(record: RunRecord) -> str:
     return (
         f"The **unit of privacy** is {unit}{where}.{also}\n\nTwo data sets are **neighbouring** if one becomes the "
         f"other when {unit}{where} {verb} {changed}. A guarantee compares what would be visible in a run on one of "
-        "them with what would be visible in a run on the other. For larger differences no figure is stated."
+        "them with what would be visible in a run on the other. For larger differences no guarantee is stated."
     )
 
 

@@ -122,15 +122,12 @@ def _trust(record: RunRecord) -> str:
         adds = ", to add the noise as stated" if noise_at_server(record) else ""
         return (
             f"**The server is trusted.** It sees {_quoted(seen)} without protection. The parties must trust it to use "
-            f"this for the run only{adds} and to show it to nobody (central model)."
+            f"this for the run only{adds} and to show it to nobody."
         )
     if any(row["mechanism"] == Subsample.name for row in record.ledger):
         return "**The server need not be trusted** more than anybody else: the same limit holds towards all observers."
     if any(row["mechanism"] not in WITHOUT_NOISE for row in record.ledger):
-        return (
-            "**The server need not be trusted.** Each party protects its information before it leaves the party "
-            "(local model, with a party in place of a person)."
-        )
+        return "**The server need not be trusted.** Each party protects its information before it leaves the party."
     return "**The server need not be trusted.** It sees nothing that was computed from private rows."
 
 

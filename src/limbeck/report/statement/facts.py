@@ -21,7 +21,7 @@ def facts(record: RunRecord) -> str:
         ["Parties", _parties(record)],
         ["Private rows", f"{_private_source(record.config)}. No hash is given: it would itself reveal something"],
         ["Public rows", _public_rows(record)],
-        ["Test rows", "not stated" if data["test"] is None else str(data["test"])],
+        ["Test rows", _test_rows(data["test"])],
         ["Classes", _some([str(name) for name in data["classes"]])],
         ["Software", f"Limbeck {record.versions['limbeck']}, Python {record.versions['python']}"],
     ]
@@ -81,6 +81,12 @@ def _public_source(config: Mapping[str, Any]) -> str:
             return f" of the data set `{name}`"
         return " of the official test rows of the same data set"
     return "" if public is None else " drawn from the same data set as the private rows"
+
+
+def _test_rows(rows: int | None) -> str:
+    if rows is None:
+        return "taken from the private file; their number is withheld"
+    return f"{count(rows, 'row')}, used only to measure how good the models are" if rows else "none"
 
 
 def _some(names: Sequence[str]) -> str:

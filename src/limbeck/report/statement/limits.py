@@ -20,7 +20,7 @@ UNITS = {"example": "One row", "party": "All rows of one party"}
 
 
 def assumptions(record: RunRecord) -> str:
-    """Return the assumptions under which the figures hold. An officer can check each line."""
+    """Return the assumptions under which the guarantees hold. An officer can check each line."""
     network = record.timing.get("engine") == NETWORK
     others = "no other run (each party's own ledger adds up all its runs)" if network else "no run outside this ledger"
     lines = []
@@ -76,7 +76,10 @@ def not_protected(record: RunRecord, own_models: bool, protected: bool = True) -
         lines += _without_guarantee(record)
     if record.data.get("classes_are_private"):
         lines.append("The names of the classes: they were read from private rows and stand in the model.")
-    lines.append("That a party took part, how many public rows were asked about, and all settings agreed on before.")
+    lines += _test_rows(record)
+    lines.append(
+        f"That a party took part, how many public rows were asked about, and the settings: {_settings(record)}."
+    )
     if protected:
         lines.append(
             "What is true of people in general. If the model shows that a disease is common in a group, it shows this "
@@ -97,12 +100,34 @@ def _unprotected(record: RunRecord) -> list[str]:
     ]
 
 
+def _test_rows(record: RunRecord) -> list[str]:
+    """Return what is computed from test rows, and where it stands."""
+    rows = record.data["test"]
+    if rows == 0:
+        return []
+    where = "`record.json` contains" if record.metrics else "`record.json` does not contain"
+    private = " The test rows were taken from the private file, so that they are private too." if rows is None else ""
+    return [
+        "The test rows. No model learned from them, but every accuracy of this run is computed from them without "
+        f"noise. {where} the accuracies.{private}"
+    ]
+
+
+def _settings(record: RunRecord) -> str:
+    """Return the settings that were agreed on before the run; over a network a party's model is not among them."""
+    if record.timing.get("engine") == NETWORK:
+        return "the method with its parameters, the model of the server, the classes and the public rows"
+    models = dict.fromkeys(f"`{party.model['name']}`" for party in record.parties if "name" in party.model)
+    named = f" ({listed(list(models))})" if models else ""
+    return f"the method with its parameters, the kind of each party's model{named}, the classes and the public rows"
+
+
 def _own_models(record: RunRecord, own_models: bool) -> list[str]:
     if not own_models or any(row["mechanism"] == Subsample.name for row in record.ledger):
         return []
     return [
         "The parties' own models (`models/`): each learned from the private rows of its party without protection. No "
-        "figure covers anyone who gets such a model; it belongs to its party."
+        "guarantee holds towards anyone who gets such a model; it belongs to its party."
     ]
 
 
@@ -130,7 +155,7 @@ def hardening(record: RunRecord, head: tuple[int, str] | None, own_models: bool)
     lines = [*random, *_ledger(head, network), *files(record, own_models)]
     if random:
         lines.append(
-            "Side channels that no figure covers: when an answer arrives, whether a program crashes or runs out of "
+            "Side channels that no guarantee covers: when an answer arrives, whether a program crashes or runs out of "
             "memory, and anything that can be measured on the machines themselves."
         )
     if network:
@@ -153,7 +178,7 @@ def _randomness(record: RunRecord) -> list[str]:
         return ["**The random sample came from a seed.** Whoever knows the seed can draw it again."]
     return [
         "**The noise came from a seed.** Whoever knows the seed can compute the noise and subtract it. Floating-point "
-        "numbers were used, which can leak more than the figures say."
+        "numbers were used, which can leak more than the guarantees say."
     ]
 
 
@@ -164,9 +189,9 @@ def _ledger(head: tuple[int, str] | None, network: bool) -> list[str]:
     whose = "The server's ledger" if network else "The ledger"
     own = " Each party has a ledger of its own: `limbeck party ledger` prints its head." if network else ""
     return [
-        f"{whose} had {count(entries, 'entry', 'entries')} when this was written. The digest of the last one is "
-        f"`{digest}`. `limbeck privacy ledger` prints both, and rejects a ledger in which an entry is missing or was "
-        f"changed.{own}"
+        f"{whose} had {count(entries, 'entry', 'entries')} when this was written: its releases, what was drawn for "
+        f"them, and budgets. The digest of the last entry is `{digest}`. `limbeck privacy ledger` prints both, and "
+        f"rejects a ledger in which an entry is missing or was changed.{own}"
     ]
 
 
@@ -179,10 +204,10 @@ def files(record: RunRecord, own_models: bool) -> list[str]:
 
 def _real_files(record: RunRecord, network: bool) -> list[str]:
     withheld = any(size is None for size in record.bytes.values())
-    sizes = "are withheld" if withheld else "are not withheld, for there are none"
+    unprotected = "The sizes of unprotected messages are withheld." if withheld else "It contains all message sizes."
     shared = (
-        "`record.json` can be passed on. It contains public facts, the rows of the ledger, released values, and what "
-        f"is computed from these alone. The sizes of messages that left unprotected {sizes}."
+        "`record.json` can be passed on. It contains public facts, the releases in the ledger, released values, and "
+        f"what is computed from these alone. {unprotected}"
     )
     rows = "row counts, class counts, the constant predictor's accuracy, the accuracy of the parties' own models"
     if network:
@@ -202,5 +227,5 @@ def _open_file(network: bool) -> list[str]:
 
 
 def reasons(record: RunRecord) -> Sequence[str]:
-    """Return why no figure could be computed, in the words of the record."""
+    """Return why no guarantee could be computed, in the words of the record."""
     return [f"The record says: *{remark}*." for remark in record.remarks if "epsilon" in remark]

@@ -117,11 +117,11 @@ def meaning(guarantee: Guarantee, delta: float) -> str:
     epsilon = guarantee["epsilon"]
     if epsilon == 0:
         return "What is visible does not depend on private rows at all."
-    suppose = f"Suppose somebody thinks it 50 % likely that {state(guarantee)}."
+    before = f"Suppose that before the run an observer thinks with 50 % probability that {state(guarantee)}."
     if (limit := percent(posterior(0.5, epsilon))) == "100 %":
-        return f"{suppose} What this person sees can make it **practically certain**."
+        return f"{before} After the run, the observer can be **practically certain** of it."
     unless = f"except with probability {one_in(delta)}"
-    return f"{suppose} What this person sees can raise this to at most **{limit}**, {unless}."
+    return f"{before} After the run, this probability is at most **{limit}**, {unless}."
 
 
 def state(guarantee: Guarantee) -> str:
@@ -145,14 +145,14 @@ def judgement(epsilon: float) -> str:
 
 
 def accounting(record: RunRecord, together: str) -> str:
-    """Return all figures of a run with noise: as odds, by observer and relation, for people, and for the ledger."""
+    """Return all guarantees of a run with noise: as odds, by observer and relation, for people, and for the ledger."""
     parts = [
         f"*Epsilon* limits how much an observer can learn; smaller is better. *Delta* = {one_in(record.delta)} is the "
         "probability with which this limit may fail; then anything may be revealed.",
         "### What epsilon means as odds",
         _odds(record),
-        "### All figures",
-        _figures(record),
+        "### All guarantees",
+        _guarantees(record),
         "### People with several rows",
         people_with_rows(record),
         *(["### All runs in this ledger together", together] if together else []),
@@ -173,15 +173,15 @@ def _odds(record: RunRecord) -> str:
     ]
     worst = judgement(max(each["epsilon"] for each in finite.values()))
     return (
-        f"Epsilon {number(example['epsilon'])} means: what is visible can multiply the odds that "
+        f"Epsilon {number(example['epsilon'])} means: the results can multiply the odds that "
         f"{state(example)}, by at most e^{number(example['epsilon'])}{times}. "
         f"{meaning(example, record.delta)} {worst}".strip()
-        + "\n\nThe same for other first guesses:\n\n"
+        + "\n\nThe same for observers with other probabilities before the run:\n\n"
         + table(["Observer", "Protected", "Epsilon", *(f"From {percent(p)} to at most" for p in PRIORS)], lines)
     )
 
 
-def _figures(record: RunRecord) -> str:
+def _guarantees(record: RunRecord) -> str:
     """Return epsilon for each unit, relation and observer, with the accountant that gives it."""
     accountants = dict.fromkeys(each["accountant"] for each in record.privacy if each["accountant"])
     papers = any(each["paper"] is not None for each in record.privacy)
@@ -221,7 +221,7 @@ def _as_odds(guarantee: Guarantee) -> str:
 
 
 def sampled(record: RunRecord) -> str:
-    """Return the figures of a run without noise, in which parties learn from random samples: delta first."""
+    """Return the guarantee of a run without noise, in which parties learn from random samples: delta first."""
     k = record.rows_per_person
     rows = [row for row in record.ledger if row["mechanism"] == Subsample.name]
     drawn = [Subsample(**row["parameters"]) for row in rows]
@@ -260,9 +260,9 @@ def delta_first(record: RunRecord) -> str:
 def of_ledger(ledger: Sequence[PrivacyGuarantee], delta: float) -> str:
     """Return what all runs in a ledger cost together."""
     return (
-        "This run shares its ledger with other runs, and their losses add up. The following, not the figures of this "
-        f"run alone, is what has been spent, at delta {plain(delta)}. Where noise came from a seed, the figures are "
-        f"those of ideal noise.\n\n{_matrix([asdict(each) for each in ledger], _as_odds)}"
+        "This run shares its ledger with other runs, and their losses add up. The following, not the guarantees of "
+        f"this run alone, is what has been spent, at delta {plain(delta)}. Where noise came from a seed, the values "
+        f"are those of ideal noise.\n\n{_matrix([asdict(each) for each in ledger], _as_odds)}"
     )
 
 

@@ -11,7 +11,7 @@ from limbeck.report.statement.words import WHO, WITHOUT_NOISE, count, number, pl
 
 
 def people_with_rows(record: RunRecord) -> str:
-    """Return for how many rows of one person the figures hold, and what holds for more and for several parties."""
+    """Return for how many rows of one person the guarantees hold, and what holds for more and for several parties."""
     noised = [row for row in record.ledger if row["mechanism"] not in WITHOUT_NOISE]
     protects_rows = any(row["unit"] == "example" for row in noised)
     whole = "A whole party is protected, and with it all rows that a person has at this party, however many."
@@ -30,27 +30,28 @@ def _with_more_rows(record: RunRecord) -> str:
         found = people(releases, record.delta, ks)
         lines = [[WHO[who], *map(number, by_rows.values())] for who, by_rows in found.items()]
     return (
-        f"The figures of this statement are for a person with at most {count(k, 'row')} at one party "
+        f"The guarantees in this statement are for a person with at most {count(k, 'row')} at one party "
         f"(`rows_per_person = {k}`). {what}, by how many rows a person has at one party:\n\n"
         f"{table(['Observer', *heading], lines)}\n\n"
-        "A person with more rows is protected less, and no figure is stated here."
+        "A person with more rows is protected less, and no guarantee is stated here."
     )
 
 
 def _at_several_parties(noised: Sequence[Mapping[str, Any]]) -> str:
-    """Return how the figures change for a person whose rows are not all at one party."""
+    """Return how the guarantees change for a person whose rows are not all at one party."""
     if any(row["site"] == SERVER and row["unit"] == "example" for row in noised):
         return "The server held the rows of all parties: a person's rows at all parties count together."
-    sentences = ["**People with rows at several parties** are not covered by a figure for one party."]
+    sentences = ["**People with rows at several parties** are not covered by the guarantee for one party."]
     if any(row["site"] != SERVER for row in noised):
         sentences.append(
-            "What each of these parties released depends on the person, and these releases compose: such a person has "
-            "at most the sum of the parties' epsilons, at the sum of their deltas. The largest of them is not enough."
+            "Each of these parties releases values that depend on the person, and the losses add up: epsilon for this "
+            "person is at most the sum of the parties' epsilons, at the sum of their deltas. It can be larger than the "
+            "largest of the parties' epsilons."
         )
     if any(row["site"] == SERVER and row["unit"] == "party" for row in noised):
         sentences.append(
-            "What the server released is protected for one changed party. Such a person changes several parties at "
-            "once, and then no figure here holds: at the same delta, epsilon can be more than the number of parties "
-            "times the figure."
+            "What the server releases is protected against the change of one party. A person with rows at several "
+            "parties changes several parties at once. For this person no epsilon in this statement holds: at the same "
+            "delta, epsilon can be more than the stated one times the number of parties."
         )
     return " ".join(sentences)

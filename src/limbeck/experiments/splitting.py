@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from limbeck.data.draw import Draw, FromFile, draw_parts
-from limbeck.data.own import UNNAMED, Files, PartitionedRows, read_files
+from limbeck.data.own import UNNAMED, Files, SplitRows, read_files
 from limbeck.data.sets import DataSet, as_float, joined, load, load_file
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Data, Source
@@ -12,7 +12,7 @@ from limbeck.protocol.rows import Rows
 from limbeck.protocol.streams import stream
 
 
-def partition_rows(experiment: Source, base: Path = Path()) -> PartitionedRows:
+def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
     """Load the rows of an experiment and split them among its parties.
 
     Parameters
@@ -24,13 +24,13 @@ def partition_rows(experiment: Source, base: Path = Path()) -> PartitionedRows:
 
     Returns
     -------
-    PartitionedRows
+    SplitRows
         Rows of each party, public rows and test rows.
 
     Examples
     --------
     >>> source = Source(data={"name": "iris", "parties": 3, "public": 30, "test": 0.2})
-    >>> [len(rows) for rows in partition_rows(source).private]
+    >>> [len(rows) for rows in split_rows(source).private]
     [30, 30, 30]
     """
     config, seed = experiment.data, experiment.seed
@@ -43,8 +43,8 @@ def partition_rows(experiment: Source, base: Path = Path()) -> PartitionedRows:
         data = replace(load_file(base / config.path), name=Path(config.path).name)
         if config.classes is not None:
             data = data.numbered(config.classes, UNNAMED)
-        partitioned = _data_set(data, config, seed, base)
-        return replace(partitioned, classes_are_private=config.classes is None)
+        split = _data_set(data, config, seed, base)
+        return replace(split, classes_are_private=config.classes is None)
     files = Files(
         private=[base / path for path in experiment.files or [str(config.path)]],
         label=config.label,
@@ -65,36 +65,36 @@ def partition_rows(experiment: Source, base: Path = Path()) -> PartitionedRows:
     [rows] = own.private
     test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
     data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y)
-    partitioned = _split(data, config, seed)
-    public = own.public or partitioned.public
-    return replace(partitioned, public=public, schema=own.schema, classes_are_private=own.classes_are_private)
+    split = _split(data, config, seed)
+    public = own.public or split.public
+    return replace(split, public=public, schema=own.schema, classes_are_private=own.classes_are_private)
 
 
-def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> PartitionedRows:
+def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> SplitRows:
     """Split a data set of arrays; its public rows may come from a file of arrays."""
     if isinstance(config.test, FromFile):
         raise LimbeckError(
             "data.test: a test file needs tables of private rows, in data.path or [[party]] data, not arrays"
         )
-    partitioned = _split(data, config, seed)
+    split = _split(data, config, seed)
     if not isinstance(config.public, FromFile):
-        return partitioned
+        return split
     public = load_file(base / config.public.path)
     if public.x.shape[1:] != data.x.shape[1:]:
         raise LimbeckError(
             f"data.public: {public.name} has rows of {public.x.shape[1:]}, {data.name} of {data.x.shape[1:]}"
         )
-    return replace(partitioned, public=Rows(as_float(public.x), public.y))
+    return replace(split, public=Rows(as_float(public.x), public.y))
 
 
-def _split(data: DataSet, config: Data, seed: int) -> PartitionedRows:
+def _split(data: DataSet, config: Data, seed: int) -> SplitRows:
     public, test = (source if isinstance(source, Draw) else None for source in (config.public, config.test))
     parts = draw_parts(data, public, test, seed)
     groups = {name: members[parts.private] for name, members in data.groups.items()}
-    held = config.split.partition(data.y[parts.private], groups, config.parties, stream(seed, "split"))
+    held = config.split.assign(data.y[parts.private], groups, config.parties, stream(seed, "split"))
     first = len(parts.classes) - len(data.classes)  # classes of the public rows come before those of the private rows
     private = [data.rows(parts.private[rows]) for rows in held]
-    return PartitionedRows(
+    return SplitRows(
         classes=parts.classes,
         private=[Rows(rows.x, rows.y + first) for rows in private] if first else private,
         public=parts.public,
