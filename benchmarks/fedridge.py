@@ -10,20 +10,20 @@ regression on all rows in one place.
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
 from limbeck.experiments.compare import compare
-from limbeck.experiments.plan import plan
+from limbeck.experiments.plan import ComparedMethod, ComparisonPlan, plan
 from limbeck.experiments.results_folder import Results
 from limbeck.report.progress import Watcher
 
 FILE = Path(__file__).parent.parent / "examples" / "fedridge.toml"
 EPSILONS = (0.5, 1, 3, 8)
+BETAS = (0.1, 0.5)
 HALVES = ("data.public={from='test',rows=5000}", "data.test={from='test',rows=5000}")
 SHARES = ("data.public=0.125", "data.test=0.125")
 SMALL = ("data.public=0.3", "data.test=0.2", "data.split.min_rows=5")
@@ -59,15 +59,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--models", nargs="*", default=["random-forest", "xgboost"])
     parser.add_argument("--votes", action="store_true")
+    parser.add_argument("--processes", type=int)
     args = parser.parse_args()
     if args.results == "prepare":
         return prepare(Path(args.sets[0]))
+    results = Results(Path(args.results))
     print("| data, parties | method | " + " | ".join(f"epsilon {e}" for e in EPSILONS) + " | no noise |")
     print("|---" * (3 + len(EPSILONS)) + "|", flush=True)
     for name in args.sets:
-        for title, settings, methods in _lines(name, args.models, args.votes):
-            shown = [_accuracy(settings, m, args.seeds, Results(Path(args.results))) if m else "" for m in methods]
-            print(f"| {name}, {_set(name)[1]} | {title} | {' | '.join(shown)} |", flush=True)
+        lines = _lines(name, args.models, args.votes, args.seeds)
+        whole = ComparisonPlan(
+            FILE, [column for _, columns in lines for column in columns if column], range(args.seeds)
+        )
+        compare(whole, results, args.processes, Watcher(Console(stderr=True), name, "run"))
+        for title, columns in lines:
+            shown = " | ".join(_accuracy(column, results) if column else "" for column in columns)
+            print(f"| {name}, {_set(name)[1]} | {title} | {shown} |", flush=True)
     return None
 
 
@@ -93,29 +100,39 @@ def _set(name: str) -> tuple[str, int, tuple[str, ...]]:
     return SETS.get(name, (name, *MADE_UP))
 
 
-def _lines(name: str, models: Sequence[str], votes: bool) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Title, settings, and the method of each column."""
+def _lines(name: str, models: Sequence[str], votes: bool, seeds: int) -> list[tuple[str, list[ComparedMethod | None]]]:
+    """Title of each line of the table, and the runs of each column."""
     data, parties, rows = _set(name)
-    shared = [f"data.name={data}", f"data.parties={parties}", *rows]
+    shared = [f"data.name={data}", f"data.parties={parties}", "algorithm.privacy={level='L0'}", *rows]
     ridge = [*(f"fedridge:privacy.level=L2:privacy.epsilon={e}" for e in EPSILONS), "fedridge"]
-    yield "ridge", shared, ridge
-    yield "ridge, Gram matrix of public rows", shared, ["", "", "", "", "fedridge:gram=public"]
-    for model in models:
-        server = "server={model={name='" + model + "'}}"
-        yield f"{model} on its labels", [*shared, server], [f"{method}:final=model" for method in ridge]
-    method = VOTE.get(parties, "fedvote:partitions=1:subsets=10")
-    vote = [*(f"{method}:privacy.level=L2:privacy.epsilon={e}" for e in EPSILONS), "fedvote"]
-    for beta in (0.1, 0.5) if votes else ():
-        yield f"fedvote, beta {beta}", [*shared, f"data.split.beta={beta}"], vote
+    vote = VOTE.get(parties, "fedvote:partitions=1:subsets=10")
+    votes_of = [*(f"{vote}:privacy.level=L2:privacy.epsilon={e}" for e in EPSILONS), "fedvote"]
+    lines = [
+        ("ridge", shared, ridge),
+        ("ridge, Gram matrix of public rows", shared, ["fedridge:gram=public"]),
+        *(
+            (f"{model} on its labels", [*shared, "server={model={name='" + model + "'}}"], _taught(ridge))
+            for model in models
+        ),
+        *((f"fedvote, beta {beta}", [*shared, f"data.split.beta={beta}"], votes_of) for beta in BETAS if votes),
+    ]
+    return [(title, _columns(settings, methods, seeds)) for title, settings, methods in lines]
 
 
-def _accuracy(settings: Sequence[str], method: str, seeds: int, results: Results) -> str:
+def _taught(methods: Sequence[str]) -> list[str]:
+    return [f"{method}:final=model" for method in methods]
+
+
+def _columns(settings: Sequence[str], methods: Sequence[str], seeds: int) -> list[ComparedMethod | None]:
+    """The runs of each column; columns before the last may be empty."""
+    planned = {line.method: line for line in plan(FILE, methods, seeds=seeds, settings=settings).lines}
+    return [None] * (len(EPSILONS) + 1 - len(methods)) + [planned[method] for method in methods]
+
+
+def _accuracy(column: ComparedMethod, results: Results) -> str:
     """Mean over the seeds, in percent."""
-    planned = plan(FILE, [method], seeds=seeds, settings=[*settings, "algorithm.privacy={level='L0'}"])
-    [line] = [line for line in planned.lines if line.method == method]
-    compare(replace(planned, lines=[line]), results, watch=Watcher(Console(stderr=True), "running", "run"))
-    found = [result.metrics.accuracy for run in line.runs if (result := results.find(run.key)) and result.metrics]
-    missing = f" ({len(found)} seeds)" if len(found) < seeds else ""
+    found = [result.metrics.accuracy for run in column.runs if (result := results.find(run.key)) and result.metrics]
+    missing = f" ({len(found)} seeds)" if len(found) < len(column.runs) else ""
     return f"{100 * np.mean(found):.1f}{missing}" if found else "–"
 
 

@@ -1,5 +1,6 @@
 """A consortium without a network: the server's engine calls the parties' answering directly, in one process."""
 
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from limbeck.consortium import answering, coordinator, party, server
 from limbeck.consortium.checking import check
+from limbeck.consortium.experiment import features_file
 from limbeck.consortium.party import PartyFolder
 from limbeck.consortium.server import ServerFolder
 from limbeck.data.sets import load
@@ -104,6 +106,9 @@ class DirectConsortium:
         for name in names:
             home = self.home / name
             party.init(home, self.folder.invite(name))
+            features = features_file(self.folder.path / "experiment.toml")
+            if features.exists():
+                shutil.copy(features, home / "features.safetensors")
             self.folder.admit(home / f"{name}.pub")
             np.savez(home / "public.npz", x_train=IRIS.x[::5], y_train=IRIS.y[::5])
             x, y = (rows[1 + PARTIES.index(name) :: 5] for rows in (IRIS.x, IRIS.y))
@@ -111,7 +116,7 @@ class DirectConsortium:
             self.put_rows(name, x[own], (y[own] + (name == "b")) % 3)
             agree = "".join(f'[[agree]]\nalgorithm = "{each}"\n' for each in ("fedkt", "fedvote", "fedkd", "fedridge"))
             (home / "party.toml").write_text(
-                f'data = "private.npz"\npublic = "public.npz"\nsimulation = {str(simulation).lower()}\n{budget}\n'
+                f'data = "private.npz"\npublic = "public.npz"\nfeatures = "features.safetensors"\nsimulation = {str(simulation).lower()}\n{budget}\n'
                 f'[model]\nname = "decision-tree"\n{agree}'
             )
             check(PartyFolder(home))

@@ -17,6 +17,7 @@ from limbeck.data.splits import Iid, Split
 from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
 from limbeck.experiments.config import split_in
 from limbeck.experiments.run import run
+from limbeck.features.settings import Features
 from limbeck.models.trainers import Training
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.release import Noise
@@ -50,7 +51,9 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     public : array, (X, y) or None
         The public rows, without or with labels; None sets some of the rows aside.
     public_share : float
-        Share of the rows that is set aside at random as public, if `public` is None and the algorithm needs some.
+        Share of the rows that is set aside at random as public, if `public` is None and some are needed.
+    features : Features or None
+        The features that all rows are mapped to; None keeps the rows as they are.
     classes : sequence or None
         All classes; None takes those in y. A run with secure noise needs them.
     noise : {"secure", "simulated"} or None
@@ -94,6 +97,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         split: Split | Mapping[str, Any] | None = None,
         public: Any = None,
         public_share: float = 0.2,
+        features: Features | None = None,
         classes: Any = None,
         noise: Noise | None = None,
         training: Training | None = None,
@@ -107,6 +111,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.split = split
         self.public = public
         self.public_share = public_share
+        self.features = features
         self.classes = classes
         self.noise = noise
         self.training = training
@@ -171,6 +176,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 public=public,
                 models=self.estimator,
                 server_model=self.server_estimator,
+                features=self.features,
                 seed=seed,
                 classes=self.classes_.tolist(),
                 noise=self.noise,
@@ -266,8 +272,9 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _set_aside(self, X: Array, y: Array, algorithm: Algorithm, rng: Any) -> tuple[Array, Any]:
         """Numbers of the private rows, and the public rows."""
-        if not algorithm.needs_public_rows or self.public is not None:
-            return np.arange(len(X)), self.public if algorithm.needs_public_rows else None
+        needed = algorithm.needs_public_rows or self.features is not None
+        if not needed or self.public is not None:
+            return np.arange(len(X)), self.public if needed else None
         if not 0 < self.public_share < 1:
             raise LimbeckError(f"public_share must be a share between 0 and 1, not {self.public_share}")
         count = max(1, round(self.public_share * len(X)))

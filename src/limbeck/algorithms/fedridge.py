@@ -88,6 +88,7 @@ class FedRidge(LevelledAlgorithm):
     """
 
     name: ClassVar[str] = "fedridge"
+    applies_features: ClassVar[bool] = True
 
     features: Features = Features()
     gram: Literal["auto", "public", "private"] = "auto"

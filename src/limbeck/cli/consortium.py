@@ -51,10 +51,16 @@ def invite(
     ] = None,
 ) -> None:
     """Write a party's join file: address, certificate, hash of the public rows, and parameters of the algorithm."""
+    from limbeck.consortium.experiment import features_file
+    from limbeck.consortium.joining import read_join
     from limbeck.consortium.server import ServerFolder
 
     file = ServerFolder(folder).invite(party, experiment)
-    typer.echo(f"{file}\nSend it to {party}, with the public rows; then run: limbeck server admit {folder} {party}.pub")
+    features = features_file(experiment or folder / "experiment.toml") if read_join(file).features else None
+    typer.echo(
+        f"{file}\nSend it to {party}, with the public rows{f' and {features}' if features else ''}; "
+        f"then run: limbeck server admit {folder} {party}.pub"
+    )
 
 
 @server.command()

@@ -17,6 +17,7 @@ from limbeck.engines.respond import respond
 from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import labelled
+from limbeck.features.packing import packed_behind
 from limbeck.models.inspection import try_out
 from limbeck.models.trainers import trainer_for
 from limbeck.privacy.ledger import Budget, LedgerStore, SiteLedger
@@ -224,6 +225,7 @@ def agreed(folder: PartyFolder, question: RequestEnvelope) -> tuple[Algorithm, B
         (terms.public, join.public, "public set"),
         (list(terms.classes), list(join.classes), "list of classes"),
         (terms.schema, join.schema, "schema"),
+        (terms.features, join.features, "feature map"),
         (terms.labelled, join.labelled, "setting for labels of public rows"),
     ):
         if received != expected:
@@ -355,10 +357,12 @@ def _hand_over_model(folder: PartyFolder, question: RequestEnvelope, found: Acce
     If a model that was trained on private rows cannot be written, the party answers anyway: a refusal would reveal
     that to the server.
     """
-    model, row = found.silo.installed, found.silo.public.x.shape[1:]
+    model, features = found.silo.installed, folder.features
     if model is None:
         return
     try:
+        row = features.row if features else found.silo.public.x.shape[1:]
+        model = packed_behind(features, model) if features else model
         packed = labelled(model, np.array(list(question.terms.classes)), row, folder.schema)
         write_private(private_folder(folder.path / "models") / f"{question.run}.onnx", packed)
     except Exception as error:

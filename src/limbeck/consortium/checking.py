@@ -35,13 +35,14 @@ def check(folder: PartyFolder) -> None:
     for each in settings.agree:
         each.bounds(algorithm_named(each.algorithm, each.parameters or ()))
     facts = _facts(folder)
-    rows, public = folder.private(), folder.public(False)
+    folder.read_features(tried=False)
+    rows, public = folder.raw_private(), folder.raw_public
     if rows.x.shape[1:] != public.x.shape[1:]:
         raise LimbeckError(
             f"{settings.data} has rows of shape {rows.x.shape[1:]}, the public rows have the shape {public.x.shape[1:]}"
         )
     check_finite(rows.x, settings.data)
-    smoke_test(settings.model, rows.x.shape[1:], len(folder.join.classes))
+    smoke_test(settings.model, folder.public(False).x.shape[1:], len(folder.join.classes))
     folder.ledger_store("", None).close()
     _ = folder.secret
     write_private(folder.path / CHECKED, json.dumps(facts, indent=1).encode())
@@ -62,6 +63,7 @@ def _facts(folder: PartyFolder) -> dict[str, Any]:
     """Path, size and time of the data file, and the settings that determine what is read from it."""
     path = (folder.path / folder.settings.data).resolve()
     settings = {key: folder.table.get(key) for key in ("data", "label", "model")}
+    settings["features"] = folder.join.features
     try:
         state = path.stat()
     except OSError as error:

@@ -27,6 +27,7 @@ from limbeck.experiments.clock import today
 from limbeck.experiments.metrics import score
 from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, record_of
 from limbeck.experiments.result import labelled
+from limbeck.features.packing import packed_behind
 from limbeck.locks import locked
 from limbeck.models.onnx import PackedModel
 from limbeck.models.smoke_test import smoke_test
@@ -235,7 +236,8 @@ def _write(home: Path, plan: PreparedRun, outcome: Outcome, record: RunRecord, o
     if outcome.model:
         names = np.array(plan.configuration.data.classes)
         with AtomicFile(home / "model.onnx", private=record.real) as file:
-            file.write(labelled(outcome.model, names, plan.public.x.shape[1:], plan.schema))
+            whole = packed_behind(plan.features, outcome.model) if plan.features else outcome.model
+            file.write(labelled(whole, names, plan.row, plan.schema))
     if owner:
         write_private(home / "owner.json", owner.to_json().encode())
     with AtomicFile(home / "record.json", private=record.real) as file:
@@ -294,6 +296,7 @@ def _whole_record(
             "public": len(plan.public),
             "test": len(plan.test) if plan.test else 0,
             "public_hash": engine.server.public.hash,
+            **({"features_hash": plan.features.hash} if plan.features else {}),
             "classes_are_private": False,
         },
         noise="simulated" if any(map(_is_simulated, releases)) else "secure",

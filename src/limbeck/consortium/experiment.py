@@ -1,5 +1,6 @@
 """Experiments of a coordinator: the private rows are in other organisations."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +17,15 @@ from limbeck.experiments.config import (
     algorithm_in,
     budget_in,
     check_table,
+    features_in,
     model_in,
     read_toml,
     training_in,
 )
+from limbeck.experiments.mapping import vectors_of
+from limbeck.features.files import read_map, source_of_map, write_map
+from limbeck.features.map import FeatureMap
+from limbeck.features.settings import Features, applied, fitted_on, network_digest
 from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget
 from limbeck.protocol.algorithm import Algorithm
@@ -77,6 +83,8 @@ class RunConfiguration(Table):
         Model of the server.
     training : Training
         Table `[training]`.
+    features : Features, optional
+        Table `[features]`: what all rows are mapped to.
     algorithm : Algorithm
         Table `[algorithm]`.
     """
@@ -89,10 +97,14 @@ class RunConfiguration(Table):
     data: Shared
     model: Annotated[Model, PlainValidator(model_in)]
     training: Annotated[Training, PlainValidator(training_in)] = Training()
+    features: Annotated[Features | None, PlainValidator(features_in)] = None
     algorithm: Annotated[Algorithm, PlainValidator(algorithm_in)]
 
     @model_validator(mode="after")
     def _suits_the_algorithm(self) -> "RunConfiguration":
+        algorithm, features = applied(self.algorithm, self.features)
+        object.__setattr__(self, "algorithm", algorithm)
+        object.__setattr__(self, "features", features)
         if self.algorithm.needs_public_labels and not self.data.labelled:
             raise LimbeckError(
                 f"{self.algorithm.name} needs labelled public rows: an NPZ file with y_train, and data.labelled = true"
@@ -116,11 +128,15 @@ class PreparedRun:
     table : dict
         Its TOML table.
     public : Rows
-        Public rows.
+        Public rows, mapped to features if the experiment has them.
     test : Rows or None
-        Test rows.
+        Test rows, mapped in the same way.
     schema : Schema or None
         Schema of tables.
+    public_hash : str
+        Content hash of the raw public rows.
+    features : FeatureMap or None
+        The map.
     folder : Path
         Folder that paths are relative to.
     """
@@ -130,12 +146,20 @@ class PreparedRun:
     public: Rows
     test: Rows | None
     schema: Schema | None
+    public_hash: str
+    features: FeatureMap | None = None
     folder: Path = Path()
 
     @property
     def public_rows(self) -> PublicRows:
         """Public rows, with labels only if the algorithm needs them."""
-        return PublicRows(self.public.x, self.public.y if self.configuration.algorithm.needs_public_labels else None)
+        labels = self.public.y if self.configuration.algorithm.needs_public_labels else None
+        return PublicRows(self.public.x, labels, self.public_hash)
+
+    @property
+    def row(self) -> tuple[int, ...]:
+        """Shape of a raw row."""
+        return self.features.row if self.features else self.public.x.shape[1:]
 
     def quorum(self, parties: int, removed: Sequence[int] = ()) -> int:
         """Fewest parties that must answer: as configured, or all that were not removed."""
@@ -149,9 +173,10 @@ class PreparedRun:
             parties=parties,
             seed=self.configuration.seed,
             classes=self.configuration.data.classes,
-            public=content_hash(self.public.x),
+            public=self.public_hash,
             schema=self.schema.to_json() if self.schema else None,
             labelled=self.configuration.data.labelled,
+            features=self.features.hash if self.features else None,
         )
 
 
@@ -170,7 +195,30 @@ def prepare_run(file: Path) -> PreparedRun:
     test = private_rows(base / data.test, data.classes, schema) if data.test else None
     if test is not None and test.x.shape[1:] != public.x.shape[1:]:
         raise LimbeckError(f"{file}: test rows have the shape {test.x.shape[1:]}, public rows {public.x.shape[1:]}")
-    return PreparedRun(configuration, table, public, test, schema, base)
+    known = content_hash(public.x)
+    features = _features(configuration, public, file, known)
+    if features:
+        public, test = vectors_of(features, public), vectors_of(features, test) if test else None
+    return PreparedRun(configuration, table, public, test, schema, known, features, base)
+
+
+def features_file(file: Path) -> Path:
+    """File of the feature map of an experiment, beside the experiment; every party gets it."""
+    return file.with_suffix(".features.safetensors")
+
+
+def _features(configuration: RunConfiguration, public: Rows, file: Path, known: str) -> FeatureMap | None:
+    """Map of the experiment. It stays in its file: another machine would not fit the same one to the bit."""
+    chosen, path = configuration.features, features_file(file)
+    if chosen is None:
+        return None
+    network = network_digest(configuration.algorithm, chosen, file.parent)
+    source = json.dumps([asdict(chosen), configuration.seed, known, network], sort_keys=True)
+    if not path.exists() or source_of_map(path) != source:
+        found = fitted_on(chosen, public.x, configuration.seed, file.parent)
+        assert found is not None
+        write_map(path, found, source)
+    return read_map(path, public.x.shape[1:], tried=True)
 
 
 def _learned(path: Path, data: Shared, file: Path) -> Schema:

@@ -42,6 +42,8 @@ class Join:
         Whether all parties may use the labels of the public rows.
     algorithm : mapping
         Name and parameters of the algorithm that the coordinator plans to run.
+    features : str or None
+        Hash of the map from rows to features, whose file comes with the public rows; None if there is none.
     format : int
         Version of the format.
     """
@@ -55,6 +57,7 @@ class Join:
     schema: str | None
     labelled: bool
     algorithm: Mapping[str, Any]
+    features: str | None = None
     format: int = FORMAT
 
     def to_json(self) -> str:

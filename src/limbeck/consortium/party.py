@@ -26,6 +26,9 @@ from limbeck.data.schema import Schema
 from limbeck.engines.database import Database
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Table, check_table, model_in, read_toml, training_in
+from limbeck.experiments.mapping import vectors_of
+from limbeck.features.files import read_map
+from limbeck.features.map import FeatureMap
 from limbeck.locks import locked
 from limbeck.models.trainers import Training
 from limbeck.privacy.chain import Head
@@ -34,7 +37,7 @@ from limbeck.protocol.codec import pack_memory, unpack_memory
 from limbeck.protocol.envelopes import Terms
 from limbeck.protocol.learning import Model
 from limbeck.protocol.release import Noise, Observer
-from limbeck.protocol.rows import Array, PublicRows, Rows
+from limbeck.protocol.rows import Array, PublicRows, Rows, content_hash
 from limbeck.tables import from_table
 
 CHECKED = "checked.json"  # what `limbeck.consortium.checking` recorded
@@ -119,6 +122,8 @@ class PartySettings(Table):
         Column of the classes, if it has another name than the consortium's.
     public : str
         File of public rows.
+    features : str, optional
+        File of the feature map, if the join file names one.
     approve : bool
         Whether a person must approve every request.
     simulation : bool
@@ -140,6 +145,7 @@ class PartySettings(Table):
     data: str
     label: str | None = None
     public: str
+    features: str | None = None
     approve: StrictBool = False
     simulation: StrictBool = False
     unprotected: StrictBool = False
@@ -202,20 +208,51 @@ class PartyFolder:
         """Schema of tables; None for arrays."""
         return Schema.from_json(self.join.schema, "the join file") if self.join.schema else None
 
-    def private(self) -> Rows:
+    def raw_private(self) -> Rows:
         """Read the private rows."""
         return private_rows(self.path / self.settings.data, self.join.classes, self.schema, self.settings.label)
 
-    def public(self, labelled: bool) -> PublicRows:
-        """Read the public rows, which must be those of the join file; with labels if `labelled`."""
+    def private(self) -> Rows:
+        """Read the private rows, and map them to features if the consortium has them."""
+        rows = self.raw_private()
+        return vectors_of(self.features, rows) if self.features else rows
+
+    @cached_property
+    def raw_public(self) -> Rows:
+        """Public rows, which must be those of the join file."""
         path = self.path / self.settings.public
         rows = public_rows(path, self.schema)
-        public = PublicRows(rows.x, rows.y if labelled else None)
-        if public.hash != self.join.public:
+        if (found := content_hash(rows.x)) != self.join.public:
             raise LimbeckError(
-                f"{path} holds other public rows ({public.hash[:12]}) than the join file ({self.join.public[:12]})"
+                f"{path} holds other public rows ({found[:12]}) than the join file ({self.join.public[:12]})"
             )
-        return public
+        return rows
+
+    def public(self, labelled: bool) -> PublicRows:
+        """Public rows, mapped to features if the consortium has them; with labels if `labelled`."""
+        x = self.features.vectors(self.raw_public.x) if self.features else self.raw_public.x
+        return PublicRows(x, self.raw_public.y if labelled else None, self.join.public)
+
+    @cached_property
+    def features(self) -> FeatureMap | None:
+        """Feature map, which must be that of the join file; None if there is none."""
+        return self.read_features(tried=True)
+
+    def read_features(self, tried: bool) -> FeatureMap | None:
+        """Read the feature map; `tried` says that its network was tried in a limited process at this site before."""
+        if self.join.features is None:
+            return None
+        if self.settings.features is None:
+            raise LimbeckError(
+                f"{self.path / 'party.toml'}: features is missing: name the file of the consortium's feature map"
+            )
+        path = self.path / self.settings.features
+        found = read_map(path, self.raw_public.x.shape[1:], tried)
+        if found.hash != self.join.features:
+            raise LimbeckError(
+                f"{path} holds another feature map ({found.hash[:12]}) than the join file ({self.join.features[:12]})"
+            )
+        return found
 
     def ledger_store(self, run: str, cap: Budget | None) -> LedgerStore:
         """Ledger of all runs, with the owner's budget for all runs and the cap of this run."""

@@ -21,11 +21,12 @@ BEGINNING = """\
 data = "private.csv"       # your rows: CSV, Parquet or NPZ. They stay where they are
 # label = "outcome"        # the column of the classes, if it has another name than the consortium's
 public = "public.csv"      # the consortium's public rows, as you received them
-approve = false            # true: a person must approve every request with `limbeck party approve`
+{features}approve = false            # true: a person must approve every request with `limbeck party approve`
 {choice}
 [model]                    # any model that suits your rows
 name = "random-forest"
 """
+FEATURES = 'features = "features.safetensors"   # the consortium\'s feature map, as you received it\n'
 CHOICE = """\
 # The invitation names no epsilon. Choose before the first start: this line, or a [budget] below.
 # unprotected = true       # no limit: answers may leave without protection
@@ -72,7 +73,8 @@ def settings_for(join: Join) -> str:
     budget = budget_for(join.algorithm)
     limits = ACTIVE + _lines(budget) if budget else OPEN
     agreed = AGREED + agreement_for(join.algorithm, budget)
-    return BEGINNING.format(choice="" if budget else CHOICE) + limits + agreed
+    beginning = BEGINNING.format(choice="" if budget else CHOICE, features=FEATURES if join.features else "")
+    return beginning + limits + agreed
 
 
 def budget_for(algorithm: Mapping[str, Any]) -> Budget | None:

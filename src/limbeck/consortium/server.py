@@ -235,6 +235,7 @@ class ServerFolder:
             schema=terms.schema,
             labelled=terms.labelled,
             algorithm={"name": terms.algorithm, **terms.parameters},
+            features=terms.features,
         )
 
     def _write(self, members: dict[str, Member], gone: Sequence[str] = ()) -> None:

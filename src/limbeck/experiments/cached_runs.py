@@ -62,8 +62,10 @@ class CachedRun:
         }
         if experiment.noise_source == "secure" and experiment.algorithm.is_private:
             configuration["noise"] = "secure"
-        if network := network_digest(experiment.algorithm, self.base):
+        if network := network_digest(experiment.algorithm, experiment.features, self.base):
             configuration["network"] = network
+        if experiment.features:
+            configuration["features"] = _chosen(experiment.features) | {"kind": experiment.features.kind}
         if experiment.training.precision != "float32":
             configuration["precision"] = experiment.training.precision
         return cast(dict[str, Any], json.loads(json.dumps(configuration, default=str)))
@@ -75,8 +77,10 @@ class CachedRun:
 
     @property
     def rows_key(self) -> str:
-        """Key that is equal for runs whose parties hold the same rows."""
-        return json.dumps([self.configuration["seed"], self.configuration["data"]], sort_keys=True)
+        """Key that is equal for runs whose parties hold the same rows, mapped to the same features."""
+        found = self.configuration
+        mapped = [found.get("features"), found.get("network")] if self.experiment.features else []
+        return json.dumps([found["seed"], found["data"], *mapped], sort_keys=True)
 
     def _data(self) -> dict[str, Any]:
         data = self.experiment.data

@@ -16,6 +16,7 @@ from limbeck.data.own import SplitRows
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.cached_runs import CachedResult, CachedRun, cached_result
 from limbeck.experiments.config import Experiment, check_table
+from limbeck.experiments.mapping import map_rows
 from limbeck.experiments.plan import ComparedMethod, ComparisonPlan
 from limbeck.experiments.results_folder import Results
 from limbeck.experiments.run import federation_of
@@ -186,7 +187,9 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
     cache: JobCache = {}
     smoke_tested: set[str] = set()
     try:
-        partitioned = _read_only(split_rows(runs[0].experiment, runs[0].base))
+        first, base = runs[0].experiment, runs[0].base
+        mapped = map_rows(split_rows(first, base), first.features, first.seed, base)
+        _read_only(mapped.rows)
     except LimbeckError as error:
         yield from (Ran({cached.key: str(error)}) for cached in runs)
         return
@@ -196,9 +199,8 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
             warnings.simplefilter("always", LimbeckWarning)
             try:
                 shared = CachingTrainer(trainers.of(cached), cache)
-                result = federation_of(cached.experiment, cached.table, partitioned, base=cached.base).run(
-                    shared, smoke_tested=smoke_tested
-                )
+                federation = federation_of(cached.experiment, cached.table, mapped, base=cached.base)
+                result = federation.run(shared, smoke_tested=smoke_tested)
                 results.keep(cached_result(cached, result.record, shared.seconds))
             except LimbeckError as error:
                 ran.refused[cached.key] = str(error)
@@ -208,12 +210,11 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
         yield ran
 
 
-def _read_only(partitioned: SplitRows) -> SplitRows:
+def _read_only(partitioned: SplitRows) -> None:
     """Make rows that several runs share read-only."""
     for rows in (*partitioned.private, partitioned.public, partitioned.test):
         for array in (rows.x, rows.y) if rows else ():
             array.setflags(write=False)
-    return partitioned
 
 
 def _summary(line: ComparedMethod, results: Results, refused: Mapping[str, str]) -> Summary:

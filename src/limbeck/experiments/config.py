@@ -25,6 +25,7 @@ from limbeck.data.draw import Draw, FromFile
 from limbeck.data.sets import Labels
 from limbeck.data.splits import SPLITS, Iid, Split, Within
 from limbeck.errors import LimbeckError, did_you_mean, reading
+from limbeck.features.settings import NO_PUBLIC, Features, applied
 from limbeck.models.named import model_from
 from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget, check_site_names
@@ -176,6 +177,13 @@ def budget_in(value: Any) -> Budget:
     if not isinstance(value, dict):
         raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, observer = "public", unit = "example" }')
     return from_table(Budget, value)
+
+
+def features_in(value: Any) -> Features:
+    """Features that a table with a `kind` and so on describes."""
+    if not isinstance(value, dict):
+        raise LimbeckError('write features = { kind = "auto", number = 300 }')
+    return from_table(Features, value)
 
 
 def training_in(value: Any) -> Training:
@@ -354,6 +362,8 @@ class Experiment(Source):
         Table `[server]`.
     training : Training
         Table `[training]`.
+    features : Features, optional
+        Table `[features]`: what all rows are mapped to.
     algorithm : Algorithm
         Table `[algorithm]`.
     """
@@ -365,7 +375,17 @@ class Experiment(Source):
     model: Annotated[Model, PlainValidator(model_in)]
     server: Server | None = None
     training: Annotated[Training, PlainValidator(training_in)] = Training()
+    features: Annotated[Features | None, PlainValidator(features_in)] = None
     algorithm: Annotated[Algorithm, PlainValidator(algorithm_in)]
+
+    @model_validator(mode="after")
+    def _features_go_where_they_are_applied(self) -> "Experiment":
+        algorithm, features = applied(self.algorithm, self.features)
+        object.__setattr__(self, "algorithm", algorithm)
+        object.__setattr__(self, "features", features)
+        if features is not None and self.data.public is None:
+            raise LimbeckError(NO_PUBLIC)
+        return self
 
     @property
     def noise_source(self) -> Noise:

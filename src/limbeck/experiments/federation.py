@@ -21,6 +21,8 @@ from limbeck.experiments.curve import Curve
 from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics
 from limbeck.experiments.record import SERVER, PartyRecord, RunRecord, delta_of, owner_part, published, record_of
 from limbeck.experiments.result import Classifier, Result, labelled
+from limbeck.features.map import FeatureMap
+from limbeck.features.packing import packed_behind
 from limbeck.models.jobs import is_gradient_trained
 from limbeck.models.smoke_test import smoke_test
 from limbeck.privacy.guarantees import guarantees
@@ -57,6 +59,10 @@ class Federation:
         The test rows.
     schema : Schema or None
         The columns of the tables that rows come from.
+    features : FeatureMap or None
+        The map that made all rows from raw rows; None if rows are raw.
+    public_hash : str
+        The content hash of the raw public rows, if rows were mapped.
     public_is_from_same_source : bool
         Whether public and private rows are drawn at random from the same rows.
     public_is_labelled : bool
@@ -91,6 +97,8 @@ class Federation:
     public: Rows | None = None
     test: Rows | None = None
     schema: Schema | None = None
+    features: FeatureMap | None = None
+    public_hash: str = ""
     public_is_from_same_source: bool = False
     public_is_labelled: bool = False
     classes_are_private: bool = False
@@ -305,14 +313,15 @@ class Federation:
         return {record.algorithm: [party.metrics.accuracy if party.metrics else None for party in record.parties]}
 
     def _classifier(self, onnx: bytes) -> Classifier:
-        row = self.private[0].x.shape[1:]
+        row = self.features.row if self.features else self.private[0].x.shape[1:]
+        onnx = packed_behind(self.features, onnx) if self.features else onnx
         return Classifier(labelled(onnx, self.classes, row, self.schema), self.classes, row, self.schema)
 
     def _public_rows(self) -> PublicRows:
         if self.public is None:
             return PublicRows(self.private[0].x[:0])
         shared = mapped(self.public.x, cache_of(data_folder()))
-        return PublicRows(shared, self.public.y if self.algorithm.needs_public_labels else None)
+        return PublicRows(shared, self.public.y if self.algorithm.needs_public_labels else None, self.public_hash)
 
     def _record(
         self,
@@ -350,6 +359,7 @@ class Federation:
                 "public": len(self.public) if self.public else 0,
                 "test": len(self.test) if self.test else 0,
                 "public_hash": engine.server.public.hash,
+                **({"features_hash": self.features.hash} if self.features else {}),
                 "classes_are_private": self.classes_are_private,
             },
             noise=self.noise,

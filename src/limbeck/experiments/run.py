@@ -16,10 +16,11 @@ from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
+from limbeck.experiments.mapping import MappedRows, map_rows
 from limbeck.experiments.overrides import override
 from limbeck.experiments.result import Result
 from limbeck.experiments.splitting import split_rows
-from limbeck.features.settings import network_digest
+from limbeck.features.settings import Features, applied, network_digest
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
 from limbeck.models.pool import Watch, unwatched
@@ -34,7 +35,7 @@ from limbeck.protocol.rows import Array, Rows, content_hash
 def federation_of(
     experiment: Experiment,
     config: Mapping[str, Any],
-    partitioned: SplitRows,
+    rows: SplitRows | MappedRows,
     ledger_store: LedgerStore | None = None,
     base: Path = Path(),
 ) -> Federation:
@@ -46,8 +47,8 @@ def federation_of(
         The content of the TOML file.
     config : mapping
         The table of the file, for the record.
-    partitioned : SplitRows
-        The rows of the parties, and public and test rows.
+    rows : SplitRows or MappedRows
+        The rows of the parties, and public and test rows; raw, or mapped to the features of the experiment.
     ledger_store : LedgerStore or None
         The store of the ledger; None means a new one in memory.
     base : Path
@@ -63,10 +64,13 @@ def federation_of(
     LimbeckError
         If a named data set has no test rows, or the number of public rows would depend on that of private rows.
     """
-    if partitioned.test is None and experiment.data.name:
+    raw = rows if isinstance(rows, SplitRows) else rows.rows
+    if raw.test is None and experiment.data.name:
         name = experiment.data.name if isinstance(experiment.data.name, str) else " and ".join(experiment.data.name)
         raise LimbeckError(f"{name} has no official test rows: set data.test to a number or share of rows")
     _check_public_share(experiment)
+    mapped = map_rows(rows, experiment.features, experiment.seed, base) if isinstance(rows, SplitRows) else rows
+    partitioned = mapped.rows
     return Federation(
         algorithm=experiment.algorithm,
         seed=experiment.seed,
@@ -77,6 +81,8 @@ def federation_of(
         public=partitioned.public,
         test=partitioned.test,
         schema=partitioned.schema,
+        features=mapped.features,
+        public_hash=mapped.public_hash,
         classes_are_private=partitioned.classes_are_private,
         tests_private_rows=experiment.takes_from_private(experiment.data.test),
         public_is_from_same_source=isinstance(experiment.data.public, Draw) and experiment.data.public.name is None,
@@ -168,9 +174,10 @@ def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, sha
 def _facts(federation: Federation) -> dict[str, Any]:
     """The public facts that distinguish runs; nothing here is computed from private rows."""
     algorithm, public = federation.algorithm, federation.public
-    network = network_digest(algorithm, federation.folder)
+    network = network_digest(algorithm, None, federation.folder)
     return {
         **({"network": network} if network else {}),
+        **({"features": federation.features.hash} if federation.features else {}),
         "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
         "seed": federation.seed,
         "classes": None if federation.classes_are_private else federation.classes.tolist(),
@@ -248,6 +255,7 @@ def run(
     models: Any = "random-forest",
     server_model: Any = None,
     test: tuple[Any, Any] | None = None,
+    features: Features | None = None,
     seed: int = 0,
     classes: Sequence[Any] | None = None,
     noise: Noise | None = None,
@@ -273,6 +281,8 @@ def run(
         What the server trains; None means the model of the first party.
     test : (X, y) or None
         The test rows, on which models are measured.
+    features : Features or None
+        The features that all rows are mapped to; None keeps the rows as they are.
     seed : int
         The seed of all random numbers, except secure noise.
     classes : sequence or None
@@ -318,6 +328,7 @@ def run(
     array([ True,  True])
     """
     _check_numbers(parties, seed, processes)
+    algorithm, features = applied(algorithm, features)
     called, pairs = _named(parties)
     titles = called or [f"party {index}" for index in range(len(pairs))]
     sides = list(zip(titles, pairs, strict=True))
@@ -331,6 +342,8 @@ def run(
     for title, rows in (*zip(titles, private, strict=True), ("test", tested), ("public", opened)):
         if rows is not None and rows.x.shape[1:] != shape:
             raise LimbeckError(f"{title}: rows of shape {rows.x.shape[1:]}, but {titles[0]} has rows of shape {shape}")
+    raw = SplitRows(tuple(names), private, opened, tested)
+    mapped = map_rows(raw, features, int(seed))
     chosen = _models(models, len(pairs))
     server = chosen[0] if server_model is None else _model(server_model)
     federation = Federation(
@@ -338,16 +351,19 @@ def run(
         seed=int(seed),
         classes=names,
         classes_are_private=classes is None,
-        private=private,
+        private=mapped.rows.private,
         models=chosen,
         server_model=server,
-        public=opened,
+        public=mapped.rows.public,
         public_is_labelled=isinstance(public, tuple),
-        test=tested,
+        test=mapped.rows.test,
+        features=mapped.features,
+        public_hash=mapped.public_hash,
         config={
             "seed": int(seed),
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
             "server": {"model": dict(server.description)},
+            **({"features": asdict(features)} if features else {}),
         },
         noise=noise or ("secure" if algorithm.is_private else "simulated"),
         names=called,

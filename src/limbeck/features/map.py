@@ -28,7 +28,7 @@ MAPS: dict[str, tuple[Fit, Build]] = {  # and the kind `encoder`
     "fourier": (fit_fourier, fourier_graph),
     "patches": (fit_patches, patches_graph),
 }
-MAX_VALUES = 2**16  # of rows that are mapped at once
+MAX_VALUES = 2**14  # of rows that are mapped at once
 STEPS = 2**16  # grid of feature vectors: a sum of many of them is exact
 CONSTANT = np.sqrt(0.5)  # c, the first coordinate: of all constants the one with the least noise for a replaced row
 CUT = 1 - 2.0**-40  # so that no rounding makes a vector longer than 1

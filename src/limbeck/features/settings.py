@@ -1,6 +1,6 @@
 """Which features a run uses: the table `[features]`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,8 @@ from limbeck.features.patches import is_image
 from limbeck.protocol.algorithm import check_rules
 from limbeck.protocol.rows import Array, content_hash
 from limbeck.tables import SERVER_ONLY, Positive, check_fields
+
+NO_PUBLIC = "features: the map is fitted on public rows: set data.public (Python: public=...)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +99,67 @@ class Features:
             raise LimbeckError(f"features.path = {self.path!r}: {error}") from error
 
 
-def network_digest(algorithm: Any, folder: Path) -> str | None:
-    """Return the digest of the file of an algorithm's encoder; None if it has no encoder.
+def applied(algorithm: Any, features: Features | None) -> tuple[Any, Features | None]:
+    """Give an algorithm the features, if it applies them itself.
 
     Parameters
     ----------
     algorithm : Algorithm
         The algorithm.
+    features : Features or None
+        The features of a run; None for none.
+
+    Returns
+    -------
+    tuple of Algorithm and Features or None
+        The algorithm, and the features that rows are mapped to before it runs.
+
+    Raises
+    ------
+    LimbeckError
+        If the algorithm has other features already.
+    """
+    if features is None or not algorithm.applies_features:
+        return algorithm, features
+    if algorithm.features not in (Features(), features):
+        raise LimbeckError("features and algorithm.features differ: give one of them")
+    return replace(algorithm, features=features), None
+
+
+def fitted_on(features: Features | None, public: Array | None, seed: int, folder: Path = Path()) -> FeatureMap | None:
+    """Fit the map of a run; None for a run without features.
+
+    Parameters
+    ----------
+    features : Features or None
+        What rows are mapped to before the algorithm runs.
+    public : array of shape (rows, ...) or None
+        Public rows.
+    seed : int
+        Seed of the run.
+    folder : Path
+        Folder that the path of an encoder is relative to.
+    """
+    if features is None:
+        return None
+    if public is None or not len(public):
+        raise LimbeckError(NO_PUBLIC)
+    return features.fit(public, seed, folder)
+
+
+def network_digest(algorithm: Any, features: Features | None, folder: Path) -> str | None:
+    """Return the digest of the file of a run's encoder; None if it has no encoder.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm.
+    features : Features or None
+        What rows are mapped to before the algorithm runs.
     folder : Path
         Folder that paths are relative to.
     """
-    features = getattr(algorithm, "features", None)
+    features = features or getattr(algorithm, "features", None)
     path = features.path if isinstance(features, Features) else ""
     return content_of_file(folder / path) if path else None
 

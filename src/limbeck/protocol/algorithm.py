@@ -56,6 +56,8 @@ class Algorithm(ABC):
         Whether the algorithm has one round, so that a silent party can be added after the run.
     subsamples : bool
         Whether parties learn from a secret random subset of their rows, which is a mechanism of its own.
+    applies_features : bool
+        Whether the algorithm has a field `features` and maps rows itself. For other algorithms, rows are mapped first.
 
     Examples
     --------
@@ -88,6 +90,7 @@ class Algorithm(ABC):
     needs_public_rows: ClassVar[bool] = False
     is_one_shot: ClassVar[bool] = False
     subsamples: ClassVar[bool] = False
+    applies_features: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_fields(self)

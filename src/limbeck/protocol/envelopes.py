@@ -42,6 +42,8 @@ class Terms:
         How the rows of a table become numbers, as JSON.
     labelled : bool
         Whether the public rows have labels that everybody may use.
+    features : str or None
+        Hash of the map from rows to features; None if the rows stay as they are.
     """
 
     algorithm: str
@@ -52,6 +54,7 @@ class Terms:
     public: str
     schema: str | None = None
     labelled: bool = False
+    features: str | None = None
 
 
 class _Envelope:

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,14 +50,17 @@ class PublicRows:
         Values, in float32.
     y : array of shape (rows,) or None
         Class numbers, for algorithms that need public labels.
+    hash : str
+        Content hash; by default of `x`. Rows that were mapped to features keep the hash of the raw rows.
     """
 
     x: Array
     y: Array | None = None
-    hash: str = field(init=False)
+    hash: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hash", content_hash(self.x))
+        if not self.hash:
+            object.__setattr__(self, "hash", content_hash(self.x))
 
     def __len__(self) -> int:
         return len(self.x)
