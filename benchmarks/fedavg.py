@@ -3,7 +3,7 @@
 python benchmarks/fedavg.py [--rounds 50] [--sequential 3] [--set training.precision=tf32 ...]
 
 10 parties, 10 local epochs, FedKT's CNN (examples/mnist_iterative.toml). Rounds one after the other take long: only
-some are run, and seconds a round are compared. The first round, which compiles, is told apart.
+some are run, and seconds a round are compared. The first round, which compiles, is listed by itself.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""FedMD's gains: each party's accuracy at its start and its end, and with pooled rows where told; mean over seeds.
+"""FedMD's gains: each party's accuracy at its start and its end, and with pooled rows if asked for; mean over seeds.
 
 python benchmarks/fedmd.py examples/fedmd_any_model.toml --seeds 5 [--set KEY=VALUE ...]
 """

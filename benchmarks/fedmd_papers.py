@@ -111,7 +111,7 @@ def read(file: str, settings: list[str]) -> tuple[Experiment, dict[str, Any]]:
 
 @dataclass(slots=True)
 class Starting:
-    """Hands on all jobs but the starts on public rows, told by their patience, that are in a folder; adds to it."""
+    """Stores the results of training on public rows, which is all that has a `patience`; passes on all other jobs."""
 
     trainer: Trainer
     folder: Path

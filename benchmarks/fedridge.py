@@ -68,10 +68,12 @@ def main() -> None:
     print("|---" * (3 + len(EPSILONS)) + "|", flush=True)
     for name in args.sets:
         lines = _lines(name, args.models, args.votes, args.seeds)
-        whole = ComparisonPlan(FILE, [cell for _, cells in lines for cell in cells if cell], range(args.seeds))
+        whole = ComparisonPlan(
+            FILE, [column for _, columns in lines for column in columns if column], range(args.seeds)
+        )
         compare(whole, results, args.processes, Watcher(Console(stderr=True), name, "run"))
-        for title, cells in lines:
-            shown = " | ".join(_accuracy(cell, results) if cell else "" for cell in cells)
+        for title, columns in lines:
+            shown = " | ".join(_accuracy(column, results) if column else "" for column in columns)
             print(f"| {name}, {_set(name)[1]} | {title} | {shown} |", flush=True)
     return None
 
@@ -114,23 +116,23 @@ def _lines(name: str, models: Sequence[str], votes: bool, seeds: int) -> list[tu
         ),
         *((f"fedvote, beta {beta}", [*shared, f"data.split.beta={beta}"], votes_of) for beta in BETAS if votes),
     ]
-    return [(title, _cells(settings, methods, seeds)) for title, settings, methods in lines]
+    return [(title, _columns(settings, methods, seeds)) for title, settings, methods in lines]
 
 
 def _taught(methods: Sequence[str]) -> list[str]:
     return [f"{method}:final=model" for method in methods]
 
 
-def _cells(settings: Sequence[str], methods: Sequence[str], seeds: int) -> list[ComparedMethod | None]:
+def _columns(settings: Sequence[str], methods: Sequence[str], seeds: int) -> list[ComparedMethod | None]:
     """The runs of each column; columns before the last may be empty."""
     planned = {line.method: line for line in plan(FILE, methods, seeds=seeds, settings=settings).lines}
     return [None] * (len(EPSILONS) + 1 - len(methods)) + [planned[method] for method in methods]
 
 
-def _accuracy(cell: ComparedMethod, results: Results) -> str:
+def _accuracy(column: ComparedMethod, results: Results) -> str:
     """Mean over the seeds, in percent."""
-    found = [result.metrics.accuracy for run in cell.runs if (result := results.find(run.key)) and result.metrics]
-    missing = f" ({len(found)} seeds)" if len(found) < len(cell.runs) else ""
+    found = [result.metrics.accuracy for run in column.runs if (result := results.find(run.key)) and result.metrics]
+    missing = f" ({len(found)} seeds)" if len(found) < len(column.runs) else ""
     return f"{100 * np.mean(found):.1f}{missing}" if found else "–"
 
 

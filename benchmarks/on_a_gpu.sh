@@ -1,6 +1,6 @@
 #!/bin/sh
 # What docs/results.md and docs/skew.md need a GPU for, one step after the other.
-# Finished cells are kept in FOLDER and not run again. LIMBECK_DATA names the folder with the data sets.
+# Finished runs are stored in FOLDER and not repeated. LIMBECK_DATA names the folder with the data sets.
 #   sh benchmarks/on_a_gpu.sh FOLDER [STEP ...]      steps: mnist vote parts cifar fedmd fedkd
 set -eu
 kept=$1

@@ -1,7 +1,7 @@
-"""FedKT's Tables 15 and 16 on Adult, heterogeneous: printed figures beside ours, by our and by better mechanisms.
+"""FedKT's Tables 15 and 16 on Adult, heterogeneous: the paper's numbers beside ours, by our and by better mechanisms.
 
 Laplace noise at the paper's gamma; Gumbel, Gaussian and Confident-GNMax at the epsilon that the paper prints for it.
-Needs adult_a9a.npz in the folder that LIMBECK_DATA names. Finished cells are kept in the folder named on the command
+Needs adult_a9a.npz in the folder that LIMBECK_DATA names. Finished runs are stored in the folder named on the command
 line (default: results).
 """
 

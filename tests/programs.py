@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 fit = DecisionTreeClassifier.fit
 
 def slowly(self, X, y, **more):
-    if sys.argv[0] == "-c":  # where a question is answered, not at the rehearsal
+    if sys.argv[0] == "-c":  # where a question is answered, not in the smoke test
         open("{marker}", "a").write("x")
         time.sleep({seconds})
     return fit(self, X, y, **more)

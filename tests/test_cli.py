@@ -190,7 +190,7 @@ def test_ctrl_c_leaves_nothing(here: Path, after: float) -> None:
 
 @pytest.mark.slow
 def test_a_polite_kill_leaves_nothing(here: Path) -> None:
-    """It is heard as Ctrl-C is, with the same two ways to end."""
+    """The program handles it like Ctrl-C, and ends in one of the same two ways."""
     command = [sys.executable, "-m", "limbeck", "run", "e.toml", "--set", "model.n_estimators=20000"]
     started = subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(4)
@@ -316,7 +316,7 @@ def test_predictions_that_cannot_be_made_get_one_line(sites: Path) -> None:
     [
         ("data.name=iris", ["rows come from one of", "data.name, [[party]] data"]),
         ("data.public=0.5", ["data.public", 'it must be a file too: { path = "public.csv" }']),
-        ("data.label=kin", ["no column 'kin'", "'kind'"]),
+        ("data.label=kid", ["no column 'kid'", "'kind'"]),
         ("party.0.data=nowhere.csv", ["nowhere.csv", "No such file"]),
         ("party.0.index=2", ["index = 2, but there are 2 parties"]),
     ],

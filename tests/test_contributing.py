@@ -124,7 +124,7 @@ def test_the_architecture_names_every_package() -> None:
 
 
 def test_every_path_of_the_architecture_is_there() -> None:
-    """A bare name in the paragraph of a package is a file of that package."""
+    """A name without a folder in the paragraph of a package is a file of that package."""
     named = 0
     for paragraph in read("ARCHITECTURE.md").split("\n\n"):
         [package] = re.findall(r"\A\*\*`(\w+/)`\*\*", paragraph) or [""]

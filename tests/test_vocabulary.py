@@ -44,8 +44,27 @@ RETIRED_PARTS: Mapping[str, str] = {
     "usable": "valid, training rows",
     **dict.fromkeys(("enquiry", "enquiries"), "query"),
     **dict.fromkeys(("reckon", "reckoned"), "compute"),
-    **dict.fromkeys(("nursery", "mortal"), "fork server, crash"),
+    **dict.fromkeys(("nursery", "mortal", "bench"), "fork server, crash, job barrier"),
+    **dict.fromkeys(("bend", "bends"), "kernel principal components"),
+    "planner": "calibration",
     **dict.fromkeys(("bear", "bears"), "spawn, support"),
+}
+# Whole identifiers; their words are ordinary ones in other names.
+RETIRED_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("Say", "SayIn", "SayTowards", "Said"), "PredictRequest, Predictions"),
+    **dict.fromkeys(
+        ("Adopt", "Begin", "Learn", "Revisit", "Measure"), "InstallModel, Initialize, DigestConsensus, ..."
+    ),
+    **dict.fromkeys(("Counts", "Belief", "Weight"), "ClassCounts, PriorEstimate, VoteWeight"),
+    **dict.fromkeys(("Question", "Answer"), "RequestEnvelope, ReplyEnvelope"),
+    **dict.fromkeys(("Spend", "Figure"), "DpEvent, PrivacyGuarantee"),
+    **dict.fromkeys(("NothingPrivate", "Means", "Chance"), "PostProcessing, NoisePlan, NoiseSource"),
+    **dict.fromkeys(("Blank", "Ask", "Asking"), "InitialWeights, ForwardPass, PredictJob"),
+    **dict.fromkeys(("Place", "Course", "Patience"), "Device, TrainingRun, deadline"),
+    **dict.fromkeys(("Cut", "Plan", "Exchange", "Done"), "Split, NoisePlan, RequestTraffic, Acknowledgement"),
+    **dict.fromkeys(("PartitionedRows", "partition_rows"), "SplitRows, split_rows"),
+    **dict.fromkeys(("PARTING", "PAYS_FROM"), "DISCONNECT_DELAY, MIN_STEPS_TO_COMPILE"),
+    "UNITS": "a name of its own in each module",
 }
 # Constants say what they bound.
 RETIRED_CONSTANT = re.compile(r"_?(MOST|FEWEST|LEAST|LARGEST|SMALLEST|LONGEST|FARTHEST|ENOUGH)(_.*)?|.*_(APART|ENOUGH)")
@@ -60,6 +79,9 @@ ALLOWED = {
     ("tests/report/test_statement.py", "cells"): "cells of a table in Markdown",
     ("tests/report/test_statement.py", "cell"): "a cell of a table in Markdown",
     ("tests/crashing_model.py", "tell"): "a file's own method",
+    ("src/limbeck/report/pictures.py", "Figure"): "of matplotlib",
+    ("benchmarks/fedkd.py", "Figure"): "of matplotlib",
+    ("tests/report/test_curves.py", "Figure"): "of matplotlib",
 }
 
 # Words and phrases that have no other sense in the project's prose, and what to write instead.
@@ -87,7 +109,7 @@ RETIRED_PROSE: Mapping[str, str] = {
     r"dead columns?": "constant columns",
     r"optimisers?": "optimizer, as in the recipe",
     r"tolerably|forthwith|betwixt|hitherto|withal|whilst": "plain English",
-    r"(his|her|he|she) (own |rows|data|machine|laptop|key)": "no pronoun of a gender",
+    r"(?<!Li, )he(?! et al)|she|his|hers?|him|himself|herself": "they, the person, or another subject",
 }
 PROSE = {re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE): instead for pattern, instead in RETIRED_PROSE.items()}
 # The changelog names what was renamed; the others are texts of other authors.
@@ -96,6 +118,9 @@ CODE_SPAN = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 # Data, not prose: strings with these words are compared with older files or given to other programs.
 ALLOWED_STRINGS = {
     ("src/limbeck/tables.py", "optimiser"): "the former name of a key",
+    ("tests/test_tables.py", "optimiser"): "the former name of a key",
+    ("tests/test_tables.py", "recipe: optimiser is now optimizer"): "the message about it",
+    ("tests/test_tables.py", "digest: optimiser is now optimizer"): "the message about it",
     ("src/limbeck/models/schedule.py", "chance"): "the purpose of a random stream: another name gives other numbers",
 }
 
@@ -112,6 +137,12 @@ def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield name, line
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
                 yield name, line
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                yield name, line
+            case ast.ExceptHandler(name=str(name)):
+                yield name, line
+            case ast.MatchClass(kwd_attrs=names) | ast.Global(names=names) | ast.Nonlocal(names=names):
+                yield from ((each, line) for each in names)
             case ast.alias(name=name, asname=asname):
                 yield from ((each, line) for each in (*name.split("."), asname or ""))
 
@@ -123,7 +154,9 @@ def retired_identifiers(source: str, path: str) -> list[str]:
         if (path, name) in ALLOWED or name in found:
             continue
         word = next((part for part in parts(name) if part in RETIRED_PARTS), "")
-        if word:
+        if name in RETIRED_NAMES:
+            found[name] = f"{path}:{line}: {name}: rather {RETIRED_NAMES[name]}"
+        elif word:
             found[name] = f"{path}:{line}: {name}: rather {RETIRED_PARTS[word]}"
         elif name.isupper() and RETIRED_CONSTANT.fullmatch(name):
             found[name] = f"{path}:{line}: {name}: rather MAX_ or MIN_ and of what"
@@ -156,7 +189,9 @@ def files_of_code() -> list[str]:
 
 
 def files_of_prose() -> list[str]:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    kinds = {"docs": ("md", "svg"), "benchmarks": ("md", "sh"), "examples": ("md", "toml"), ".github": ("md", "yml")}
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("*.toml"), ROOT / "Makefile", ROOT / "constraints.txt"]
+    pages += [path for part, ends in kinds.items() for end in ends for path in (ROOT / part).rglob(f"*.{end}")]
     names = sorted(str(path.relative_to(ROOT)) for path in pages)
     return [name for name in names if not UNREAD.match(name)]
 
@@ -180,7 +215,7 @@ def test_no_page_has_a_retired_word(path: str) -> None:
     assert retired_prose((ROOT / path).read_text(encoding="utf-8"), path) == []
 
 
-@pytest.mark.parametrize("path", [path for path in files_of_code() if path.startswith("src/")])
+@pytest.mark.parametrize("path", [path for path in files_of_code() if path != THIS])
 def test_no_docstring_comment_or_message_has_a_retired_word(path: str) -> None:
     assert retired_strings((ROOT / path).read_text(encoding="utf-8"), path) == []
 
@@ -208,6 +243,19 @@ def test_what_is_allowed_is_there() -> None:
         "MOST_ROWS = 1",
         "LARGEST = 1",
         "with open(a) as kept_file: ...",
+        "match a:\n    case b if b:\n        pass\n    case said:\n        pass",
+        "match a:\n    case [1, *told]:\n        pass",
+        "match a:\n    case {1: 2, **heard}:\n        pass",
+        "match a:\n    case B(said=1):\n        pass",
+        "try: ...\nexcept ValueError as lesson: ...",
+        "def f():\n    global parcel\n",
+        "def f():\n    def g():\n        nonlocal verdict\n",
+        "class Adopt: ...",
+        "from a import Belief",
+        "UNITS = {}",
+        "bends = 1",
+        "def noise_planner(): ...",
+        "bench.start()",
     ],
 )
 def test_a_planted_identifier_is_found(source: str) -> None:
@@ -226,6 +274,9 @@ def test_a_planted_identifier_is_found(source: str) -> None:
         "FedKT as printed",
         "what was told\nto the server",
         "an optimiser",
+        "A person with his rows",
+        "she agrees",
+        "It belongs to him.",
     ],
 )
 def test_a_planted_word_is_found(text: str) -> None:
@@ -235,6 +286,8 @@ def test_a_planted_word_is_found(text: str) -> None:
 
 
 def test_ordinary_english_and_code_stay() -> None:
+    assert retired_prose("Li, He & Song 2021; He et al. 2016; the theme, usher and history", "planted.md") == []
+    assert retired_identifiers("class Count: ...\nplace = cut = done = figure = bending = 1", "planted.py") == []
     source = "right = take(ask, all, towards)\nfold = foretold = Retold\nmost = fewest = 1"
     assert retired_identifiers(source, "planted.py") == []
     assert retired_prose("The right parties ask; take `said` and `told`.\n```\ntold = 1\n```", "planted.md") == []

@@ -110,8 +110,8 @@ from limbeck.consortium.amendments import add_late
 from limbeck.consortium.server import ServerFolder
 from limbeck.engines.journal import Journal
 answer = Journal.answer
-def once(self, *told):
-    answer(self, *told)
+def once(self, *given):
+    answer(self, *given)
     if "late" in str(self.path):
         os.kill(os.getpid(), 9)
 Journal.answer = once

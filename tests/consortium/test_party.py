@@ -346,7 +346,7 @@ def test_a_request_waits_for_a_person_who_decides_once(home: Path) -> None:
 
 
 def test_a_person_is_reported_what_a_run_costs_with_the_rows_that_there_are(home: Path) -> None:
-    """Five of thirty rows: whoever is drawn is exposed, and no smaller delta is told."""
+    """Five of thirty rows: whoever is drawn is exposed, and no smaller delta is shown."""
     pytest.importorskip("flwr", reason="the extra flower is not installed")
     from limbeck.consortium.client_loop import _describe_request
 

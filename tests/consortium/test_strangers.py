@@ -150,10 +150,10 @@ def test_a_party_that_claims_another_number_is_not_accepted(programs: Consortium
     def send_false_number() -> None:
         authority = (programs.server / "ca.pem").read_bytes()
         with Node(folder.own_address, authority, programs.home / "b" / "key") as node:
-            while "told" not in question:
+            while "received" not in question:
                 if found := node.next_envelope(2**20):
                     asked = RequestEnvelope.decode(found[1])
-                    question["told"] = asked
+                    question["received"] = asked
                     node.answer(found[0], ReplyEnvelope(asked.run, asked.turn, 0, asked.hash, reply=b"x").encode())
 
     if "a" not in programs.running:
@@ -171,7 +171,7 @@ def test_a_party_that_claims_another_number_is_not_accepted(programs: Consortium
 def test_a_reply_that_never_comes_whole_keeps_nobody_else_waiting(
     programs: Consortium, folder: ServerFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program with b's key announces an answer and sends nothing of it; a is heard before the time is over."""
+    """A program with b's key announces an answer and sends nothing of it; the reply of a arrives before the deadline."""
     import threading
 
     from flwr.supercore.inflatable import inflatable_utils

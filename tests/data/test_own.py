@@ -1,4 +1,4 @@
-"""Users' own files: one rule for all parties, and every mismatch told with its file and column."""
+"""Users' own files: one rule for all parties, and every mismatch is an error with its file and column."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Public rows that are alike, near or strange are told apart."""
+"""Public rows that are alike, near or strange are distinguished."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -75,7 +75,7 @@ def test_what_belongs_together_stands_there_whole_or_not_at_all(journal: Journal
         "import os, sys; from pathlib import Path; from limbeck.engines.journal import Journal\n"
         "journal = Journal(Path(sys.argv[1]))\n"
         "with journal.at_once():\n"
-        "    journal.begin({'run': 'r'}); journal.ask(0, b'request', [0]); journal.answer(0, 0, b'told')\n"
+        "    journal.begin({'run': 'r'}); journal.ask(0, b'request', [0]); journal.answer(0, 0, b'sent')\n"
         "    os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, str(journal.path)], check=False)

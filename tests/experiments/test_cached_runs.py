@@ -1,4 +1,4 @@
-"""A cell's key: all that decides the result, and nothing else."""
+"""The key of a cached run: all that decides the result, and nothing else."""
 
 import json
 from pathlib import Path

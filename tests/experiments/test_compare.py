@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> Path:
 
 
 class Counted:
-    """A watch that remembers how many cells were to run."""
+    """A watch that remembers how many runs were to start."""
 
     def __init__(self) -> None:
         self.runs: list[int] = []
@@ -126,7 +126,7 @@ class Logged(FedKT):
 def test_killed_again_and_again_no_run_is_lost_or_run_twice(
     file: Path, tmp_path: Path, kills: int, seeds: int, width: int
 ) -> None:
-    """With one seed the fits of a cell run side by side, with more the cells; no process outlives the program."""
+    """With one seed the fits of a run are parallel, with more seeds the runs; no process outlives the program."""
     (tmp_path / "logged.py").write_text(LOGGED)
     log = tmp_path / "log"
     log.touch()

@@ -1,4 +1,4 @@
-"""The file's schema: what is right is understood, what is wrong is told in one line that names the key."""
+"""The file's schema: what is right is understood, what is wrong is an error of one line that names the key."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Robust means: what liars can and cannot do."""
+"""Robust means: what Byzantine parties can and cannot change."""
 
 import numpy as np
 import pytest

@@ -228,13 +228,13 @@ def _saying(scores: Array, label: Array | None = None) -> bytes:
         helper.make_node("Shape", ["rows"], ["shape"]),
         helper.make_node("Gather", ["shape", "first"], ["count"]),
         helper.make_node("Concat", ["count", "classes"], ["wide"], axis=0),
-        helper.make_node("Expand", ["said", "wide"], ["scores"]),
+        helper.make_node("Expand", ["stored", "wide"], ["scores"]),
         helper.make_node("Expand", ["named", "count"], ["label"]),
     ]
     weights: dict[str, Array] = {
         "first": np.zeros(1, np.int64),
         "classes": np.array([scores.shape[1]], np.int64),
-        "said": scores.astype(np.float32),
+        "stored": scores.astype(np.float32),
         "named": np.zeros(1, np.int64) if label is None else label,
     }
     return graph(nodes, [numpy_helper.from_array(value, name) for name, value in weights.items()])

@@ -42,11 +42,11 @@ def trained(recipe: Recipe, correction: bytes | None = None) -> dict[str, np.nda
     return load(Refit(network(), X, Y, first(), recipe, correction).run(10, 0))
 
 
-def test_a_drift_is_added_to_the_gradient() -> None:
+def test_a_correction_is_added_to_the_gradient() -> None:
     """One step of SGD: w - rate (g + d) lies rate times d away from w - rate g."""
-    plain, drifted, by = trained(SGD), trained(SGD, correction()), load(correction())
+    plain, corrected, by = trained(SGD), trained(SGD, correction()), load(correction())
     for name in network().trained_names(X.shape[1:], 10):
-        assert np.allclose(plain[name] - drifted[name], 0.1 * by[name], atol=1e-6)
+        assert np.allclose(plain[name] - corrected[name], 0.1 * by[name], atol=1e-6)
 
 
 def test_one_step_feels_no_pull_to_where_it_starts_and_the_second_one_does() -> None:

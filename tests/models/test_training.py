@@ -1,4 +1,4 @@
-"""The pool: same results with any number of processes, one core a fit, failures told."""
+"""The pool: same results with any number of processes, one core a fit, failures reported."""
 
 import os
 from typing import Any

@@ -169,7 +169,7 @@ def attack(here: float, there: float, queries: int, delta: float) -> float:
 def test_no_accountant_claims_less_than_an_attack_achieves(
     kind: Any, gamma: float, queries: int, voters: int, noise: Any
 ) -> None:
-    """One voter of all changes his mind at every query, at the margin that is worst for privacy."""
+    """One voter of all changes its vote at every query, at the margin that is worst for privacy."""
     mechanism = kind(gamma)
     flips = flips_of(mechanism, noise)
     margins = np.arange(-voters, voters - 1, 2)
@@ -203,7 +203,7 @@ def test_much_and_little_noise_is_accounted_for_soundly(mechanism: Any, queries:
     """Chances so near 0 or 1 that they round to it must not pass for certainty about nothing."""
     flips = flips_of(mechanism, noise)
     here, there = float(flips(np.array([-1]))[0]), float(flips(np.array([1]))[0])
-    distance = there - here  # one query told apart: delta of epsilon e is at least there - e^e here
+    distance = there - here  # one query distinguishes them: delta of epsilon e is at least there - e^e here
     facts: list[dict[str, Any]] = [{}, {"classes": 2}, {"classes": 2, "voters": 25}]
     for known in facts:
         found = every_epsilon([DpEvent(mechanism, queries, noise=noise, **known)], DELTA)

@@ -126,7 +126,7 @@ def programs(counts: Array, k: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize("teachers", [2, 3, 4])
 @pytest.mark.parametrize("k", [1, 2, 5, 10])
 def test_changed_votes_of_k_teachers_move_counts_by_what_is_declared(teachers: int, k: int) -> None:
-    """All votes over three classes, and all that any k of the teachers could have said instead."""
+    """All votes over three classes, and all that any k of the teachers could have voted for instead."""
     ballots, event = (
         np.array(list(product(range(3), repeat=teachers))),
         DpEvent(Laplace(1.0, "example"), 1, voters=teachers, rows=k),
@@ -570,7 +570,7 @@ def test_a_unit_is_named_and_what_protects_rows_alone_is_nothing_to_a_party() ->
 def test_people_with_more_rows_are_protected_less() -> None:
     mu = optimize.brentq(lambda m: gaussian_exact(m) - 1, 0.01, 1.0)
     rows = [row(GaussianSum(1.0, 1 / mu, 1, "example"), queries=1)]
-    server = release_row("party 1", 0, 0, "Said", Unprotected(), "server", Asked())
+    server = release_row("party 1", 0, 0, "predictions", Unprotected(), "server", Asked())
     table = people([*rows, server], DELTA)
     assert table["public"] == pytest.approx(GAUSSIAN, abs=5e-3)
     assert set(table["server"].values()) == {math.inf}

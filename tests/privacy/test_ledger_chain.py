@@ -80,7 +80,7 @@ def tamper(path: Path, statement: str, *values: Any) -> None:
 
 
 def refusals(path: Path) -> Iterator[str]:
-    """What is said when it is read, and when it is opened to write."""
+    """The error when it is read, and when it is opened to write."""
     for opened in (read_ledger, LedgerStore):
         with pytest.raises(LimbeckError) as refused:
             opened(path)

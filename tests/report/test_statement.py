@@ -353,7 +353,7 @@ def test_what_the_record_of_other_runs_states(engine: str, counts: bool) -> None
 
 
 def test_no_table_is_broken() -> None:
-    """Every line of a table has as many cells as its heading."""
+    """Every line of a table has as many columns as its heading."""
     for algorithm in (fedkt("L1"), fedkt("L2"), FedKT(), FedMDNFDP(rounds=1, alignment=5, start="none", sampled=2)):
         for block in statement(ran(algorithm), head=(1, "a")).split("\n\n"):
             lines = [line for line in block.splitlines() if line.startswith("|")]

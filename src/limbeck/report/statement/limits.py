@@ -16,7 +16,7 @@ from limbeck.report.statement.words import (
     listed,
 )
 
-UNITS = {"example": "One row", "party": "All rows of one party"}
+UNIT_NAMES = {"example": "One row", "party": "All rows of one party"}
 
 
 def assumptions(record: RunRecord) -> str:
@@ -138,13 +138,13 @@ def _without_guarantee(record: RunRecord) -> list[str]:
         if math.isinf(each["epsilon"]):
             none.setdefault((each["unit"], each["adjacency"]), []).append(each["observer"])
     lines = []
-    for unit in UNITS:
+    for unit in UNIT_NAMES:
         relations = {relation: none[unit, relation] for relation in RELATIONS if (unit, relation) in none}
         for who in dict.fromkeys(tuple(observers) for observers in relations.values()):
             same = [RELATIONS[relation] for relation, observers in relations.items() if tuple(observers) == who]
             changed = "replaced, added or removed" if len(same) > 1 else same[0]
             towards = listed([WHO[observer] for observer in who])
-            lines.append(f"{UNITS[unit]}, {changed}: no guarantee holds towards {towards}.")
+            lines.append(f"{UNIT_NAMES[unit]}, {changed}: no guarantee holds towards {towards}.")
     return lines
 
 
