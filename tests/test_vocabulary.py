@@ -75,7 +75,6 @@ ALLOWED = {
     ("tests/data/test_sets.py", "letters"): "letters of the alphabet",
     ("src/limbeck/report/comparison.py", "_cells"): "cells of a printed table",
     ("src/limbeck/report/pictures.py", "_cell"): "a cell of a printed table",
-    ("benchmarks/fedridge.py", "cells"): "cells of a printed table",
     ("tests/report/test_statement.py", "cells"): "cells of a table in Markdown",
     ("tests/report/test_statement.py", "cell"): "a cell of a table in Markdown",
     ("tests/crashing_model.py", "tell"): "a file's own method",
