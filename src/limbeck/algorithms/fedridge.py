@@ -9,18 +9,18 @@ L2 protects a row: each party adds Gaussian noise to its sum. phi = (c, sqrt(1 -
 An added row moves the sum by |phi| <= 1. A replaced row moves it by |phi(x) e_y - phi(x') e_y'|. If the labels differ,
 that is sqrt(|phi|^2 + |phi'|^2) <= sqrt(2); if not, sqrt(1 - c^2) |u - u'| <= 2 sqrt(1 - c^2) = sqrt(2).
 
-L1 protects a party: its sum is scaled to length 1, and the server adds the noise. That is weaker than FedVote at L1,
-because a party's sum can move in any direction.
+L1 protects a party: its sum is scaled to length 1, and the server adds the noise. Two such sums differ by at most 2.
+That gives lower accuracy than FedVote at L1, because a party's sum can move in any direction.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from limbeck.algorithms.subsets import LevelledAlgorithm
 from limbeck.errors import LimbeckError
-from limbeck.features.map import CONSTANT, STEPS, FeatureMap, unpack
+from limbeck.features.map import CONSTANT, CUT, STEPS, unpack
 from limbeck.features.settings import Features
 from limbeck.features.sums import SumFeatures, gram_of, pack_linear
 from limbeck.knowledge.ridge import label_variance, ridge
@@ -31,10 +31,12 @@ from limbeck.protocol.algorithm import Outcome, check_rules, hand_out
 from limbeck.protocol.disclosures import Disclosure, Facts
 from limbeck.protocol.messages import Reply, Request, check_array
 from limbeck.protocol.parties import Parties
+from limbeck.protocol.release import Unit
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 
 MAX_SUM = 1e12
+GAUSSIAN = 'give epsilon, or mechanism = "gaussian" and sigma'
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class FedRidge(LevelledAlgorithm):
     def check(self) -> None:
         gaussian = self.privacy.gamma is None and self.privacy.mechanism in ("gumbel", "gaussian")
         check_rules(
-            (self.level == "L0" or gaussian, "privacy: fedridge adds Gaussian noise: give epsilon, or sigma"),
+            (self.level == "L0" or gaussian, f"privacy: fedridge adds Gaussian noise: {GAUSSIAN}"),
             (self.level == "L0" or self.gram != "private", 'gram = "private" is for level L0: use "public"'),
         )
 
@@ -108,19 +110,18 @@ class FedRidge(LevelledAlgorithm):
         return self.level == "L0" and self.gram != "public"
 
     def mechanism(self, run: Facts) -> GaussianSum | Unprotected:
-        """Return what protects a party's sum at L2, and the sum of all parties' at L1."""
+        """Return what protects a party's sum at L2, and the sum of all parties at L1."""
         if self.level == "L0":
             return Unprotected()
-        size = (1 + self.features.width(run.public)) * run.classes
-        if self.level == "L1":
-            part = GaussianSum(2.0, 1.0, size, "party", "any")  # two sums of length 1
-        else:
-            change, relation = (2**0.5, "any") if self.privacy.adjacency == "replace" else (1.0, "add-remove")
-            part = GaussianSum(change, 1.0, size, "example", relation)
-        if self.privacy.epsilon is None:
-            return replace(part, sigma=float(self.privacy.sigma or 0))
-        epsilon, delta, people = self.privacy.epsilon, self.privacy.delta, self.privacy.rows_per_person
-        return gaussian_sums(epsilon, delta, ((1.0, part),), (), run.noise, people)[0]
+        privacy, size = self.privacy, (1 + self.features.width(run.public)) * run.classes
+        unit: Unit = "party" if self.level == "L1" else "example"
+        added = unit == "example" and privacy.adjacency != "replace"
+        change = 2.0 if unit == "party" else 1.0 if added else 2**0.5  # two sums of length 1 differ by 2
+        part = GaussianSum(change, privacy.sigma or 1.0, size, unit, "add-remove" if added else "any")
+        if privacy.epsilon is None:
+            return part
+        parts = ((1.0, part),)
+        return gaussian_sums(privacy.epsilon, privacy.delta, parts, (), run.noise, privacy.rows_per_person)[0]
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
         noise, model = self.mechanism(run), Disclosure("server", "model", PostProcessing(), "public")
@@ -135,38 +136,34 @@ class FedRidge(LevelledAlgorithm):
     def lead(self, parties: Parties, site: Site) -> Outcome:
         x, features = site.public.x, self.features.fit(site.public.x, site.seed, site.folder)
         replies = parties.ask(SumRequest(features.kind, features.pack())).at_least(1)
-        total = np.sum([np.asarray(reply.sums, np.float64) for reply in replies], axis=0)
+        total = np.sum([self._limited(reply.sums) for reply in replies], axis=0)
         total = site.disclose("noisy sums", total) if self.level == "L1" else total
-        weights, regularization = self._solve(total, [reply.gram for reply in replies], features, site)
+        noise = self.mechanism(site.facts)
+        noises = 0 if isinstance(noise, Unprotected) else len(replies) if self.level == "L2" else 1
+        rows = max(float(total[0].sum()) / CONSTANT, 1.0)  # at private levels with noise; at L1 not a number of rows
+        variance = label_variance(total[0] / CONSTANT / rows)
+        if self.sends_gram:
+            gram, sampling = np.sum([reply.gram for reply in replies], axis=0) / rows, np.array([0.0, variance / rows])
+        else:  # the private rows have another Gram matrix than the public rows, by chance
+            gram = gram_of(features, x) / len(x)
+            sampling = np.array([variance / len(x) ** 2, variance / len(x)])
+        added = np.array([noises * getattr(noise, "sigma", 0.0) ** 2 / rows**2, 0.0])
+        weights, regularization = ridge(total / rows, gram, sampling + added)
         final = pack_linear(features, weights)
         if self.final == "model":
             labels = (features.steps(x) / STEPS @ weights).argmax(axis=1)
             [final] = site.train([Fit(site.model, x, labels)])
-        return hand_out(final, parties, site, figures={"regularization": regularization})
+        return hand_out(final, parties, site, figures={"regularization": regularization * rows})
 
-    def _solve(self, total: Array, grams: list[Array], features: FeatureMap, site: Site) -> tuple[Array, float]:
-        """Return the weights, and what is added to the sum of all rows' Gram matrices."""
-        noise = self.mechanism(site.facts)
-        sigma = (
-            0.0 if isinstance(noise, Unprotected) else noise.sigma * np.sqrt(len(grams) if self.level == "L2" else 1)
-        )
-        rows = max(float(total[0].sum()) / CONSTANT, 1.0)  # with noise; at L1 in units of a party's sum
-        variance = label_variance(total[0] / CONSTANT / rows)
-        if self.sends_gram:
-            gram, errors = np.sum(grams, axis=0) / rows, [0.0, variance / rows]
-        else:  # private rows have another Gram matrix than the public ones, by chance
-            public = len(site.public)
-            gram, errors = gram_of(features, site.public.x) / public, [variance / public**2, variance / public]
-        weights, added = ridge(total / rows, gram, np.array([errors[0] + (sigma / rows) ** 2, errors[1]]))
-        return weights, added * rows
+    def _limited(self, sums: Array) -> Array:
+        """At L1, the sum scaled to length 1 at most: by the party, and again by the server, whatever a party sends."""
+        sums = np.asarray(sums, np.float64)
+        return sums * (CUT / max(float(np.linalg.norm(sums)), 1.0)) if self.level == "L1" else sums
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case SumRequest(kind, data):
                 [(sums, gram)] = silo.train([SumFeatures(kind, data, silo.private, self.sends_gram)])
-                if self.level == "L1":
-                    sums = sums / max(float(np.linalg.norm(sums)), 1e-9)
-                if self.level == "L2":
-                    sums = silo.disclose("noisy sums", sums)
+                sums = silo.disclose("noisy sums", sums) if self.level == "L2" else self._limited(sums)
                 return silo.disclose("sums", Sums(sums, gram))
         return LevelledAlgorithm.answer(self, request, silo)

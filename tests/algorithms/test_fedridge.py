@@ -1,0 +1,229 @@
+"""FedRidge: the regression on all rows in one place, and what one row or one party can change in it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from sklearn.linear_model import Ridge
+
+import limbeck as lb
+from direct_parties import IRIS, DirectConsortium
+from limbeck.algorithms.fedridge import FedRidge, SumRequest, Sums
+from limbeck.checks import check_algorithm
+from limbeck.consortium.coordinator import begin
+from limbeck.data.sets import load
+from limbeck.data.splits import Dirichlet
+from limbeck.engines.respond import respond
+from limbeck.errors import LimbeckError
+from limbeck.features.map import CONSTANT, STEPS, FeatureMap
+from limbeck.features.settings import Features
+from limbeck.models.pool import PoolTrainer
+from limbeck.privacy.calibration import Privacy
+from limbeck.protocol.codec import Header
+from limbeck.protocol.disclosures import Facts
+from limbeck.protocol.parties import Replies
+from limbeck.protocol.rows import Array, Rows
+from mixed_parties import before_noise, two_classes
+
+L1, L2 = FedRidge(privacy=Privacy("L1", epsilon=8.0)), FedRidge(privacy=Privacy("L2", epsilon=8.0))
+ADD_REMOVE = FedRidge(privacy=Privacy("L2", epsilon=8.0, adjacency="add-remove"))
+EXTREME = [0.0, 1e30, -3e38, np.nan, np.inf, 1e-30, 7.0]
+DIGITS = load("digits")
+PUBLIC, TEST = DIGITS.x[:200], (DIGITS.x[200:400], DIGITS.y[200:400])
+X, Y = DIGITS.x[400:], DIGITS.y[400:]
+
+
+def weights_of(model: Any) -> Array:
+    """The weights of phi(x) in a model of a run."""
+    constants = {each.name: numpy_helper.to_array(each) for each in onnx.load_from_string(model.onnx).graph.initializer}
+    rest = constants["linear.slope"] / np.sqrt(1 - CONSTANT**2)
+    return np.vstack([constants["linear.constant"][None] / CONSTANT, rest])
+
+
+def split(kind: str) -> list[tuple[Array, Array]]:
+    if kind == "one party":
+        return [(X, Y)]
+    parts = Dirichlet(beta=float(kind), min_rows=3).assign(Y, {}, 5, np.random.default_rng(int(10 * float(kind))))
+    return [(X[part], Y[part]) for part in parts]
+
+
+def run(algorithm: FedRidge, parties: Any, **settings: Any) -> Any:
+    known = {"test": TEST, "seed": 5, "classes": list(range(10)), "noise": "simulated", **settings}
+    return lb.run(algorithm, parties, PUBLIC, "decision-tree", **known)
+
+
+def test_without_noise_it_is_scikit_learns_ridge_on_all_rows() -> None:
+    result = run(FedRidge(gram="private"), split("0.1"))
+    phi = Features().fit(PUBLIC, 5).steps(X) / STEPS
+    alpha = result.record.figures["regularization"]
+    pooled = Ridge(alpha=alpha, fit_intercept=False, solver="cholesky").fit(phi, np.eye(10)[Y])
+    assert np.abs(weights_of(result.model) - pooled.coef_.T).max() < 1e-8
+    assert result.accuracy > 0.9
+
+
+@pytest.mark.parametrize("gram", ["public", "private"])
+def test_the_model_is_the_same_to_the_bit_however_rows_are_split(gram: Any) -> None:
+    models = {run(FedRidge(gram=gram), split(kind)).model.onnx for kind in ("0.1", "0.5", "one party")}
+    assert len(models) == 1
+
+
+def test_noise_is_the_only_difference_between_splits() -> None:
+    """Sums before noise are equal to the bit at L2 too; each of five parties adds its own noise."""
+    known, sums = Features().fit(PUBLIC, 5), []
+    for kind in ("0.1", "0.5"):
+        parties = [Rows(x, y) for x, y in split(kind)]
+        sums.append(np.sum([respond_to(L2, rows, known)[1] for rows in parties], axis=0))
+    assert np.array_equal(sums[0], sums[1])
+
+
+@pytest.mark.parametrize("algorithm", [L1, L2, ADD_REMOVE, replace(L2, final="model")])
+def test_it_keeps_the_rules_of_all_algorithms(algorithm: FedRidge) -> None:
+    check_algorithm(algorithm)
+
+
+@pytest.mark.parametrize("level", ["L1", "L2"])
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_calibration_spends_what_was_asked_and_no_more(level: Any, adjacency: Any) -> None:
+    algorithm = FedRidge(privacy=Privacy(level, epsilon=1.0, adjacency=adjacency))
+    found = run(algorithm, split("0.5")).record.epsilon["public" if level == "L1" else "server"]
+    assert 0.98 < found <= 1.0
+
+
+def test_the_noise_of_a_removed_row_is_smaller_than_of_a_replaced_one() -> None:
+    facts = Facts(200, 10, 5, "simulated")
+    replaced, removed = L2.mechanism(facts), ADD_REMOVE.mechanism(facts)
+    assert replaced.sensitivity == 2**0.5
+    assert removed.sensitivity == 1.0
+    assert removed.sigma < replaced.sigma  # type: ignore[union-attr]
+
+
+def respond_to(algorithm: FedRidge, rows: Rows, features: FeatureMap) -> tuple[Any, Array]:
+    """The mechanism and the sum that a party with these rows discloses, before noise."""
+    with pytest.MonkeyPatch.context() as patched, before_noise(patched) as found:
+        made = two_classes(algorithm)
+        classes = np.array([str(each) for each in range(10 if rows.x.shape[1:] == (8, 8) else 2)])
+        public = Rows(PUBLIC, np.zeros(len(PUBLIC), np.int64)) if rows.x.shape[1:] == (8, 8) else made.public
+        federation = replace(made, private=[rows] * len(made.private), classes=classes, public=public)
+        server, [silo, *_] = federation.sites(PoolTrainer(1))
+        respond(algorithm, SumRequest(features.kind, features.pack()), Header(0, server.public.hash), silo)
+    [(what, value, mechanism)] = found
+    assert what == "noisy sums"
+    return mechanism, value
+
+
+@pytest.mark.parametrize("kind", ["standard", "fourier"])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_row_moves_a_released_sum_further_than_stated(kind: Any, seed: int) -> None:
+    """Brute force: each row in turn is replaced, and removed, by ordinary and by extreme rows of both classes."""
+    rng, chosen = np.random.default_rng(seed), Features(kind, number=6)
+    replaced, removed = (replace(each, features=chosen) for each in (L2, ADD_REMOVE))
+    made = two_classes(replaced)
+    assert made.public is not None
+    features = chosen.fit(made.public.x, seed)
+    held = made.private[0][np.arange(5)]
+    mechanism, whole = respond_to(replaced, held, features)
+    longest = 0.0
+    for row in range(len(held)):
+        for value in EXTREME:
+            x, y = held.x.copy(), held.y.copy()
+            x[row], y[row] = value * rng.choice([-1, 1], size=x[row].shape), rng.integers(0, 2)
+            change = np.linalg.norm(respond_to(replaced, Rows(x, y), features)[1] - whole)
+            longest = max(longest, float(change))
+            assert change <= mechanism.sensitivity == 2**0.5
+        others = np.delete(np.arange(len(held)), row)
+        mechanism_removed, fewer = respond_to(removed, held[others], features)
+        assert np.linalg.norm(fewer - whole) <= mechanism_removed.sensitivity == 1.0
+    assert longest > 0.9
+
+
+class Asked:
+    """Parties whose replies are given."""
+
+    def __init__(self, replies: dict[int, Sums]) -> None:
+        self.replies = replies
+
+    def ask(self, request: Any, of: Any = None) -> Any:
+        return Replies(self.replies if isinstance(request, SumRequest) else {}, ())
+
+
+def test_whatever_a_party_sends_at_l1_changes_the_sum_by_no_more_than_stated() -> None:
+    rng, made = np.random.default_rng(0), two_classes(L1)
+    assert made.public is not None
+    width = 1 + L1.features.width(len(made.public))
+
+    def anything() -> Sums:
+        return Sums(rng.choice([0.0, 1e-6, 1.0, 1e9]) * rng.normal(size=(width, 2)), np.empty((0, 0)))
+
+    for _ in range(5):
+        parties = {party: anything() for party in range(4)}
+        changed = []
+        for replies in (parties, {**parties, 2: anything()}, {p: r for p, r in parties.items() if p != 2}):
+            with pytest.MonkeyPatch.context() as patched, before_noise(patched) as found:
+                server, _ = made.sites(PoolTrainer(1))
+                L1.lead(Asked(replies), server)  # type: ignore[arg-type]
+            [(what, value, mechanism)] = found
+            assert what == "noisy sums"
+            changed.append(value)
+        assert np.linalg.norm(changed[0] - changed[1]) <= mechanism.sensitivity == 2.0
+        assert np.linalg.norm(changed[0] - changed[2]) <= 1.0
+
+
+def test_the_final_model_can_be_any_model() -> None:
+    result = run(FedRidge(final="model"), split("0.5"), server_model="random-forest")
+    assert result.accuracy > 0.8
+    assert "TreeEnsembleRegressor" in {node.op_type for node in onnx.load_from_string(result.model.onnx).graph.node}
+
+
+def test_a_silent_party_is_left_out() -> None:
+    parties = split("0.5")
+    assert run(FedRidge(), parties[1:]).model.onnx != run(FedRidge(), parties).model.onnx
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"gram": "private", "privacy": L2.privacy}, 'gram = "private" is for level L0: use "public"'),
+        ({"privacy": Privacy("L2", "laplace", gamma=1.0)}, "fedridge adds Gaussian noise: give epsilon, or mechanism"),
+    ],
+)
+def test_options_without_a_mechanism_are_refused(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(LimbeckError, match=complaint):
+        FedRidge(**settings)
+
+
+def test_a_map_to_another_number_of_features_is_refused() -> None:
+    made = two_classes(L2)
+    assert made.public is not None
+    _, [silo, *_] = made.sites(PoolTrainer(1))
+    other = Features("standard", number=2).fit(made.public.x, 0)
+    with pytest.raises(LimbeckError, match="a map to 2 features, not to the"):
+        SumRequest(other.kind, other.pack()).check(silo, L2)
+
+
+def test_secure_noise_between_organisations_differs_by_the_noise_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With much epsilon, the network run is the run in one process; each ledger has one row with noise."""
+    pytest.importorskip("opendp", reason="the extra privacy is not installed")
+    consortium = DirectConsortium(tmp_path, monkeypatch)
+    table = 'name = "fedridge"\nprivacy = { level = "L2", mechanism = "gaussian", sigma = 1e-7 }'
+    file = consortium.experiment(table, noise="secure")
+    consortium.admit("a", "b", "c", simulation=False)
+    begin(consortium.folder, file, print)
+    parties = []
+    for name in "abc":
+        held = np.load(consortium.home / name / "private.npz")
+        parties.append((held["x_train"], held["y_train"]))
+        assert [what for _, _, what in consortium.released(name)] == ["noisy sums"]
+    algorithm = FedRidge(privacy=Privacy("L2", "gaussian", sigma=1e-7))
+    known = lb.run(algorithm, parties, IRIS.x[::5], "decision-tree", seed=3, classes=[0, 1, 2], noise="simulated").model
+
+    class Model:
+        onnx = consortium.model("experiment-1")
+
+    assert np.abs(weights_of(Model) - weights_of(known)).max() < 1e-3
+    assert not np.array_equal(weights_of(Model), weights_of(known))
