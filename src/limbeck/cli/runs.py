@@ -19,10 +19,11 @@ def demo(processes: Processes = None) -> None:
     from limbeck.report.tables import comparison_table, party_table
 
     out, err = console(), console(stderr=True)
-    records, folder = run_demo(processes, Watcher(err))
+    records, private, folder = run_demo(processes, Watcher(err))
     solo = next(record for record in records if record.algorithm == "solo")
     out.print(party_table(solo))
     out.print(comparison_table(records))
+    out.print(comparison_table(private, "with differential privacy: every party adds noise, so that epsilon is 1"))
     out.print(f"\nThe federation's model: {folder}/model.onnx\nThe experiment: {demo_file()}")
 
 

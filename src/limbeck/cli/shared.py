@@ -44,10 +44,12 @@ def private_stdout() -> TextIO:
 
 def experiment_in(file: Path, settings: list[str]) -> tuple[Any, dict[str, Any]]:
     """Read an experiment file with overrides; returns the checked experiment and its table."""
+    from limbeck.experiments.choosing import with_algorithm
     from limbeck.experiments.config import Experiment, check_table, read_toml
     from limbeck.experiments.overrides import override
 
     table, notes = override(read_toml(file), settings)
-    for note in notes:
+    table, choice = with_algorithm(table)
+    for note in [*notes, *choice]:
         typer.echo(note, err=True)
     return check_table(Experiment, table, str(file)), table

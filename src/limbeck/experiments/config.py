@@ -343,6 +343,9 @@ class Source(Table):
         return [known.get(index, f"party {index}") for index in range(self.parties)] if known else None
 
 
+MODEL = {"name": "random-forest"}
+
+
 class Experiment(Source):
     """A whole experiment file.
 
@@ -357,7 +360,7 @@ class Experiment(Source):
     bounds : bool
         Whether to measure what each party's model would reach with the rows of all parties; only in simulations.
     model : Model
-        Table `[model]`.
+        Table `[model]`; by default a random forest.
     server : Server, optional
         Table `[server]`.
     training : Training
@@ -372,7 +375,7 @@ class Experiment(Source):
     budget: Annotated[Budget | None, PlainValidator(budget_in)] = None
     ledger: str | None = None
     bounds: StrictBool = False
-    model: Annotated[Model, PlainValidator(model_in)]
+    model: Annotated[Model, PlainValidator(model_in)] = Field(default_factory=lambda: model_in(MODEL))
     server: Server | None = None
     training: Annotated[Training, PlainValidator(training_in)] = Training()
     features: Annotated[Features | None, PlainValidator(features_in)] = None

@@ -1,4 +1,8 @@
-"""The demonstration: one experiment on an embedded data set, compared with training alone and on pooled rows."""
+"""The demonstration: one experiment on an embedded data set, without privacy and at epsilon 1.
+
+Without privacy, FedVote is compared with training alone and on pooled rows. At epsilon 1, with noise in every party, it
+is compared with FedRidge.
+"""
 
 from pathlib import Path
 
@@ -6,10 +10,16 @@ from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.folder import RunFolder, free_folder
 from limbeck.experiments.overrides import override
 from limbeck.experiments.record import RunRecord
+from limbeck.experiments.result import Result
 from limbeck.experiments.run import run_experiment
 from limbeck.models.pool import Watch
 
 METHODS = ("solo", "fedvote", "centralized")
+PRIVACY = "algorithm.privacy={level='L2',epsilon=1.0}"
+PRIVATE = (  # at epsilon 1
+    ("algorithm.name=fedvote", "algorithm.partitions=1", "algorithm.subsets=5", PRIVACY),
+    ("algorithm.name=fedridge", PRIVACY),
+)
 
 
 def demo_file() -> Path:
@@ -17,7 +27,7 @@ def demo_file() -> Path:
     return Path(__file__).with_name("demo.toml")
 
 
-def run_demo(processes: int | None, watch: Watch) -> tuple[list[RunRecord], Path]:
+def run_demo(processes: int | None, watch: Watch) -> tuple[list[RunRecord], list[RunRecord], Path]:
     """Run the demonstration.
 
     Parameters
@@ -29,15 +39,17 @@ def run_demo(processes: int | None, watch: Watch) -> tuple[list[RunRecord], Path
 
     Returns
     -------
-    tuple of list of RunRecord and Path
-        Records of all methods, and the folder of the run of `fedvote`.
+    tuple of list of RunRecord, list of RunRecord and Path
+        Records of all methods without privacy and at epsilon 1, and the folder of the run of `fedvote` without privacy.
     """
+
+    def run(*settings: str) -> Result:
+        table, _ = override(read_toml(demo_file()), settings)
+        return run_experiment(check_table(Experiment, table, str(demo_file())), table, processes, watch)
+
     where = free_folder("demo")
     with RunFolder(where) as folder:
-        results = []
-        for method in METHODS:
-            table, _ = override(read_toml(demo_file()), [f"algorithm.name={method}"])
-            experiment = check_table(Experiment, table, str(demo_file()))
-            results.append(run_experiment(experiment, table, processes, watch))
+        results = [run(f"algorithm.name={method}") for method in METHODS]
+        private = [run(*settings) for settings in PRIVATE]
         where = folder.write(results[METHODS.index("fedvote")].files())
-    return [result.record for result in results], where
+    return [result.record for result in results], [result.record for result in private], where

@@ -8,6 +8,7 @@ from typing import Any
 
 from limbeck.errors import LimbeckError
 from limbeck.experiments.cached_runs import CachedRun
+from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.overrides import override, value_of
 
@@ -87,7 +88,7 @@ def plan(
     """
     if seeds < 1:
         raise LimbeckError(f"--seeds {seeds}: at least one seed is needed")
-    table, _ = override(read_toml(file), settings)
+    table, _ = with_algorithm(override(read_toml(file), settings)[0])
     first = check_table(Experiment, table, str(file)).seed
     chosen = range(first, first + seeds)
     lines = []

@@ -13,6 +13,7 @@ from limbeck.data.draw import Draw
 from limbeck.data.own import SplitRows
 from limbeck.data.sets import as_float, check_finite
 from limbeck.errors import LimbeckError, LimbeckWarning
+from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
@@ -243,6 +244,7 @@ def run_file(
     (3, True)
     """
     table, _ = override(read_toml(Path(file)), settings)
+    table, _ = with_algorithm(table)
     experiment = check_table(Experiment, table, str(file))
     base = Path(file).parent
     return run_experiment(experiment, table, processes, watch, base, ledger_of(experiment, base))

@@ -77,11 +77,11 @@ def _start(record: RunRecord, party_index: int) -> float | None:
     )
 
 
-def comparison_table(records: Sequence[RunRecord]) -> Table:
+def comparison_table(records: Sequence[RunRecord], title: str = "on the same test rows") -> Table:
     """Table of several runs on the same test rows, with the constant predictor in the last line."""
     numbers = ("accuracy", "balanced", "rounds", "up", "down", "epsilon", "seconds")
     columns = (Column(name, justify="right", no_wrap=True) for name in numbers)
-    table = framed("on the same test rows", Column("method", no_wrap=True), *columns)
+    table = framed(title, Column("method", no_wrap=True), *columns)
     for record in records:
         assert record.metrics
         table.add_row(

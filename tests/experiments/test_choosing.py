@@ -1,0 +1,46 @@
+"""The algorithm of an experiment that names none."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import limbeck as lb
+from limbeck.experiments.choosing import with_algorithm
+from limbeck.experiments.plan import plan
+
+DATA: dict[str, Any] = {"data": {"name": "iris", "parties": 2, "public": 40, "test": 0.2}}
+FOREST, CNN, OTHER = {"name": "random-forest"}, {"name": "cnn"}, {"name": "torch-mlp"}
+
+
+@pytest.mark.parametrize(
+    ("table", "chosen"),
+    [
+        ({"algorithm": {"privacy": {"level": "L2", "epsilon": 1.0}}, "model": FOREST}, "fedridge"),
+        ({"algorithm": {"privacy": {"epsilon": 1.0}}, "model": FOREST}, "fedridge"),
+        ({"algorithm": {"privacy": {"level": "L1", "epsilon": 1.0}}}, "fedvote"),
+        ({}, "fedridge"),
+        ({"algorithm": {"privacy": {"level": "L0"}}}, "fedridge"),
+        ({"model": FOREST}, "fedvote"),
+        ({"model": CNN}, "fedvote"),
+        ({"model": CNN, "party": [{"index": 0, "model": OTHER}]}, "fedmd"),
+        ({"model": CNN, "party": [{"index": 0, "model": FOREST}]}, "fedvote"),
+        ({"algorithm": {"name": "solo"}}, "solo"),
+    ],
+)
+def test_it_depends_on_the_level_or_on_the_models(table: dict[str, Any], chosen: str) -> None:
+    found, notes = with_algorithm(table)
+    assert found["algorithm"]["name"] == chosen
+    assert bool(notes) == ("name" not in table.get("algorithm", {}))
+
+
+def test_a_file_without_an_algorithm_runs(tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+    file.write_text('[data]\nname = "iris"\nparties = 2\npublic = 40\ntest = 0.2\n')
+    assert lb.run_file(file, processes=1).record.algorithm == "fedridge"
+    private = lb.run_file(file, ["algorithm.privacy.epsilon=5.0"], processes=1).record
+    assert private.algorithm == "fedridge"
+    assert private.epsilon["server"] == pytest.approx(5.0, abs=0.1)
+    level = ["algorithm.privacy.epsilon=5.0", "algorithm.privacy.level=L1"]
+    assert lb.run_file(file, level, processes=1).record.algorithm == "fedvote"
+    assert [line.method for line in plan(file, ["solo"]).lines] == ["fedridge", "solo"]
