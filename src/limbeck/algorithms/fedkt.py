@@ -4,6 +4,7 @@ Numbers in comments are the lines of Algorithm 1.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -113,11 +114,11 @@ class FedKT(QueryingAlgorithm):
         if self.level == "L0":
             return [students, Disclosure("server", "model", Unprotected(), "parties")]
         if self.level == "L1":  # silent parties, and parties whose students disagree, abstain
-            noise = self.privacy.noisy_max("party", s, run.asked(q, run.parties, abstentions=True))
-            labels = Disclosure("server", "labels", noise, "public", queries=q, voters=run.parties, abstentions=True)
+            noise = partial(self.privacy.noisy_max, "party", s)
+            labels = run.calibrated("server", "labels", noise, "public", q, voters=run.parties, abstentions=True)
             return [students, labels, model]
-        noise = self.privacy.noisy_max("example", 1, run.asked(s * q, t))
-        labels = Disclosure("party", "labels", noise, "public", queries=s * q, voters=t)
+        noise = partial(self.privacy.noisy_max, "example", 1)  # a row is in one subset of each of the s partitions
+        labels = run.calibrated("party", "labels", noise, "public", queries=s * q, voters=t)
         return [labels, Disclosure("party", "students", PostProcessing(), "server", queries=q), model]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:

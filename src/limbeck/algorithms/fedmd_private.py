@@ -1,6 +1,7 @@
 """FedMD-NP, FedMD-NFDP and FedMD-LDP (Sun & Lyu 2021, Algorithm 1): FedMD without and with differential privacy."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, cast
 
 import numpy as np
@@ -236,8 +237,8 @@ class FedMDLDP(FedMDNP):
         if not self.is_private or not self.has_messages:
             return self.disclosed(run, Unprotected())
         rows, bound = min(self.alignment, run.public), self._middle or self.bound
-        noise = clipped_gaussian(bound, self.sigma, self.epsilon or 100.0, self.delta, run.asked(self.rounds * rows))
-        noisy = Disclosure("party", "noisy scores", noise, "public", rows, times=self.rounds)
+        noise = partial(clipped_gaussian, bound, self.sigma, self.epsilon or 100.0, self.delta)
+        noisy = run.calibrated("party", "noisy scores", noise, "public", rows, times=self.rounds)
         return [noisy, *self.disclosed(run, PostProcessing(), "public")]
 
     def send_scores(self, logits: Array, silo: Silo) -> Reply:
