@@ -95,6 +95,11 @@ class FedKT(QueryingAlgorithm):
     """
 
     name: ClassVar[str] = "fedkt"
+    former_keys: ClassVar[dict[str, str]] = QueryingAlgorithm.former_keys | {
+        'voting = "paper"': "leave voting out: fedkt is the paper's algorithm now",
+        "voting": 'voting is now weights, labels, prior of name = "fedvote"',
+        **{key: f'{key} belongs to name = "fedvote" now' for key in ("weights", "labels", "prior", "consensus")},
+    }
 
     partitions: Positive = 2
     subsets: Positive = 5

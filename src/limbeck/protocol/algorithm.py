@@ -12,6 +12,8 @@ from limbeck.protocol.parties import Parties
 from limbeck.protocol.site import Silo, Site
 from limbeck.tables import check_fields
 
+REMOVED = ("ask", "cap", "directions", "groups", "teachers", "unanswered", "votes", "voting")
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -56,6 +58,8 @@ class Algorithm(ABC):
         Whether the algorithm has one round, so that a silent party can be added after the run.
     subsamples : bool
         Whether parties learn from a secret random subset of their rows, which is a mechanism of its own.
+    former_keys : mapping of str to str
+        What to do about keys of earlier versions, by key, or by key and value.
 
     Examples
     --------
@@ -88,6 +92,7 @@ class Algorithm(ABC):
     needs_public_rows: ClassVar[bool] = False
     is_one_shot: ClassVar[bool] = False
     subsamples: ClassVar[bool] = False
+    former_keys: ClassVar[dict[str, str]] = {key: f"{key} was removed; see CHANGELOG.md" for key in REMOVED}
 
     def __post_init__(self) -> None:
         check_fields(self)
