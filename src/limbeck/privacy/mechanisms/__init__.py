@@ -13,8 +13,10 @@ from limbeck.privacy.events import Mechanism as Mechanism
 from limbeck.privacy.mechanisms.noiseless import PostProcessing as PostProcessing
 from limbeck.privacy.mechanisms.noiseless import Unprotected as Unprotected
 from limbeck.privacy.mechanisms.parameters import Gamma as Gamma
+from limbeck.privacy.mechanisms.parameters import scale_of as scale_of
 from limbeck.privacy.mechanisms.subsets import Subsample as Subsample
 from limbeck.privacy.mechanisms.sums import ClippedGaussian as ClippedGaussian
+from limbeck.privacy.mechanisms.sums import ClippedScores as ClippedScores
 from limbeck.privacy.mechanisms.sums import GaussianSum as GaussianSum
 from limbeck.privacy.mechanisms.sums import LaplaceCounts as LaplaceCounts
 from limbeck.privacy.mechanisms.sums import LaplaceLogits as LaplaceLogits
@@ -23,7 +25,9 @@ from limbeck.privacy.mechanisms.votes import ConfidentGaussian as ConfidentGauss
 from limbeck.privacy.mechanisms.votes import Gaussian as Gaussian
 from limbeck.privacy.mechanisms.votes import Gumbel as Gumbel
 from limbeck.privacy.mechanisms.votes import Laplace as Laplace
+from limbeck.privacy.mechanisms.votes import NoisyMax as NoisyMax
 from limbeck.privacy.mechanisms.votes import NoisyMedian as NoisyMedian
+from limbeck.privacy.mechanisms.votes import noisy_maxima as noisy_maxima
 
 
 def mechanism_from(name: str, parameters: dict[str, Any]) -> Mechanism:

@@ -1,6 +1,7 @@
 """Types of parameters, and checks of values, that several mechanisms have."""
 
-from typing import Annotated
+from dataclasses import fields
+from typing import Annotated, Any
 
 from pydantic import Field as Range
 
@@ -17,3 +18,8 @@ def rows_of(counts: Array, classes: int) -> int:
     if counts.ndim != 2 or counts.shape[1] != classes:
         raise LimbeckError(f"a value needs one row per query and {classes} columns, not the shape {counts.shape}")
     return len(counts)
+
+
+def scale_of(kind: Any) -> str:
+    """Name of the field of a mechanism that sets the amount of noise: `gamma` or `sigma`."""
+    return "sigma" if "sigma" in {field.name for field in fields(kind)} else "gamma"

@@ -16,8 +16,8 @@ from limbeck.protocol.rows import Array
 from limbeck.tables import Above0, Positive
 
 
-class _Scores(Mechanism):
-    """Scores of C classes, clipped to [-bound, bound]; NaN counts as 0.
+class ClippedScores(Mechanism):
+    """Base class: scores of C classes, clipped to [-bound, bound]; NaN counts as 0.
 
     One row can already change all scores by 2 bound, so more rows of a person change nothing. In a mean of many scores
     a neighbour can change only its own `share`.
@@ -40,7 +40,7 @@ class _Scores(Mechanism):
 
 
 @dataclass(frozen=True, slots=True)
-class ClippedGaussian(_Scores):
+class ClippedGaussian(ClippedScores):
     """Clipped scores with Gaussian noise on each.
 
     Parameters
@@ -88,7 +88,7 @@ class ClippedGaussian(_Scores):
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceLogits(_Scores):
+class LaplaceLogits(ClippedScores):
     """Clipped scores, or a mean of them, with Laplace noise on each (FedKD, Equation 2).
 
     Parameters

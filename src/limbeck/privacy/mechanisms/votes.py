@@ -1,20 +1,24 @@
 """Noisy maxima: the class with the largest vote count after noise. The noisy median of voters' numbers."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field as Range
 from scipy import special
 
-from limbeck.privacy.events import DpEvent, Mechanism, UnknownEventError
+from limbeck.privacy.events import MECHANISMS, DpEvent, Mechanism, UnknownEventError
 from limbeck.privacy.losses import BoundedRange, GaussianLoss, LaplaceShift, Loss, Pure, mu_squared
 from limbeck.privacy.mechanisms.parameters import Gamma, Sigma, rows_of
 from limbeck.privacy.sampling import sampler_for
 from limbeck.protocol.release import Noise, NoiseSource, Unit
 from limbeck.protocol.rows import UNANSWERED, Array
 from limbeck.tables import Positive
+
+CHECK = 2.0  # of Confident-GNMax: default noise of the check, as a multiple of the noise of the answer
+AGREEMENT = 0.6  # of Confident-GNMax: default share of all votes that the leading class needs
 
 
 class _Votes(Mechanism):
@@ -33,8 +37,46 @@ class _Votes(Mechanism):
         return rows_of(votes, classes)
 
 
+class NoisyMax(_Votes):
+    """Base class of noisy maxima, which release one class for each query. The table `[algorithm.privacy]` can name all.
+
+    A subclass is a frozen dataclass with the fields `gamma` (the inverse of the noise's scale) or `sigma` (its standard
+    deviation), `unit`, `weight` and `adjacency`.
+
+    Examples
+    --------
+    >>> sorted(noisy_maxima())
+    ['confident-gaussian', 'gaussian', 'gumbel', 'laplace']
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def options(cls, scale: float, votes: int) -> Mapping[str, Any]:
+        """Values of further fields that a privacy table leaves out.
+
+        Parameters
+        ----------
+        scale : float
+            The value of `gamma` or `sigma`.
+        votes : int
+            Largest number of votes for one class.
+
+        Returns
+        -------
+        mapping of str to object
+            The values by field.
+        """
+        return {}
+
+
+def noisy_maxima() -> dict[str, type[NoisyMax]]:
+    """All noisy maxima by name, those of imported modules of the user among them."""
+    return {name: kind for name, kind in MECHANISMS.items() if issubclass(kind, NoisyMax)}
+
+
 @dataclass(frozen=True, slots=True)
-class Laplace(_Votes):
+class Laplace(NoisyMax):
     """Noisy max with Laplace noise on each vote count: the mechanism of the papers.
 
     Parameters
@@ -112,7 +154,7 @@ class Laplace(_Votes):
 
 
 @dataclass(frozen=True, slots=True)
-class Gumbel(_Votes):
+class Gumbel(NoisyMax):
     """Noisy max with Gumbel noise on each vote count: the exponential mechanism.
 
     Parameters
@@ -160,7 +202,7 @@ class Gumbel(_Votes):
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian(_Votes):
+class Gaussian(NoisyMax):
     """Noisy max with Gaussian noise on each vote count: GNMax (Scalable PATE 2018).
 
     Parameters
@@ -215,7 +257,7 @@ class Gaussian(_Votes):
 
 
 @dataclass(frozen=True, slots=True)
-class ConfidentGaussian(_Votes):
+class ConfidentGaussian(NoisyMax):
     """Noisy max with Gaussian noise, released only if the voters agree: Confident-GNMax (Scalable PATE 2018).
 
     Parameters
@@ -262,6 +304,11 @@ class ConfidentGaussian(_Votes):
         reached = sampler.gaussian(votes.max(axis=1), self.check) >= self.threshold
         labels = sampler.gaussian_max(votes, self.sigma)
         return np.where(reached, labels, UNANSWERED)
+
+    @classmethod
+    def options(cls, scale: float, votes: int) -> Mapping[str, Any]:
+        """Twice the noise for the check, and a threshold of 60 % of all votes."""
+        return {"check": CHECK * scale, "threshold": AGREEMENT * votes}
 
     def loss(self, event: DpEvent) -> Loss:
         answer = event.affected_counts * mu_squared(event.weight, self.sigma)
