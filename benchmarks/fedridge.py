@@ -66,8 +66,8 @@ def main() -> None:
     print("|---" * (3 + len(EPSILONS)) + "|", flush=True)
     for name in args.sets:
         for title, settings, methods in _lines(name, args.models, args.votes):
-            cells = [_accuracy(settings, m, args.seeds, Results(Path(args.results))) if m else "" for m in methods]
-            print(f"| {name}, {_set(name)[1]} | {title} | {' | '.join(cells)} |", flush=True)
+            found = [_accuracy(settings, m, args.seeds, Results(Path(args.results))) if m else "" for m in methods]
+            print(f"| {name}, {_set(name)[1]} | {title} | {' | '.join(found)} |", flush=True)
     return None
 
 
