@@ -12,7 +12,7 @@ import numpy as np
 from limbeck.data.draw import Draw
 from limbeck.data.own import PartitionedRows
 from limbeck.data.sets import as_float, check_finite
-from limbeck.errors import LimbeckError, LimbeckWarning
+from limbeck.errors import LimbeckError, LimbeckWarning, located
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
@@ -238,7 +238,8 @@ def run_file(
     table, _ = override(read_toml(Path(file)), settings)
     experiment = check_table(Experiment, table, str(file))
     base = Path(file).parent
-    return run_experiment(experiment, table, processes, watch, base, ledger_of(experiment, base))
+    with located(Path(file)):
+        return run_experiment(experiment, table, processes, watch, base, ledger_of(experiment, base))
 
 
 def run(
