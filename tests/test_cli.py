@@ -112,19 +112,22 @@ def test_every_argument_has_a_help_text() -> None:
         (["run", "nope.toml"], ["nope.toml", "No such file"]),
         (["run", "e.toml", "--set", "data.partis=3"], ["e.toml", "'partis'", "'parties'"]),
         (["run", "e.toml", "--set", "model.name=random-forst"], ["'random-forst'", "'random-forest'"]),
-        (["run", "e.toml", "--set", "model.max_dept=3"], ["'max_dept'", "'max_depth'"]),
-        (["run", "e.toml", "--set", "data.name=irys"], ["'irys'", "'iris'"]),
+        (["run", "e.toml", "--set", "model.max_dept=3"], ["e.toml: ", "'max_dept'", "'max_depth'"]),
+        (["run", "e.toml", "--set", "data.name=irys"], ["e.toml: ", "'irys'", "'iris'"]),
         (["run", "e.toml", "--set", "algorithm.name=fedk"], ["'fedk'", "'fedkt'"]),
         (
             ["run", "e.toml", "--set", "algorithm.subsets=99"],
-            ["a party has 25 rows, fewer than 99 subsets", "use at most 25"],
+            ["e.toml: ", "a party has 25 rows, fewer than 99 subsets", "use at most 25"],
         ),
         (
             ["run", "e.toml", "--set", 'data.split={kind="dirichlet", min_rows=99}'],
-            ["75 private rows", "min_rows = 25"],
+            ["e.toml: ", "75 private rows", "min_rows = 25"],
         ),
-        (["run", "e.toml", "--set", "data.public=5000"], ["data.public = 5000", "150"]),
-        (["run", "e.toml", "--set", 'data.public={name="digits", rows=9}'], ["data.public", "(8, 8)", "(4,)"]),
+        (["run", "e.toml", "--set", "data.public=5000"], ["e.toml: ", "data.public = 5000", "150"]),
+        (
+            ["run", "e.toml", "--set", 'data.public={name="digits", rows=9}'],
+            ["e.toml: ", "data.public", "(8, 8)", "(4,)"],
+        ),
         (["run", "e.toml", "--out", "e.toml/x"], ["cannot write to e.toml/x"]),
         (["run", "e.toml", "--out", "."], ["exists already"]),
         (["run", "e.toml", "--nonsense"], ["--nonsense"]),
@@ -406,6 +409,12 @@ def test_epsilon_by_every_accountant(here: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_tiny_epsilon_is_not_printed_as_0(here: Path) -> None:
+    arguments = ["privacy", "epsilon", "--mechanism", "laplace", "--gamma", "5e-10", "--queries", "1"]
+    done = limbeck(here, *arguments, "--accountant", "basic")
+    assert "1e-09 at delta 1e-05" in " ".join(done.stdout.split())
+
+
 def test_epsilon_from_votes_is_marked_as_private(here: Path) -> None:
     np.save(here / "votes.npy", np.array([[50, 0]] * 30 + [[45, 5]] * 40 + [[35, 15]] * 30))
     arguments = ["privacy", "epsilon", "--mechanism", "laplace", "--gamma", "0.1", "--votes", "votes.npy"]

@@ -5,6 +5,7 @@ import pytest
 
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedkt_prox import FedKTProx
+from limbeck.algorithms.pate import Pate
 from limbeck.algorithms.scaffold import Scaffold
 from limbeck.consortium.agreement import read_parameters
 from limbeck.consortium.party import Agreed, budget_in
@@ -91,3 +92,38 @@ def test_a_former_name_is_answered_with_the_new_one(read: Callable[[], object], 
     with pytest.raises(LimbeckError) as error:
         read()
     assert line in str(error.value)
+
+
+FORMER = [
+    ({"name": "fedkt", "voting": "paper"}, "leave voting out: fedkt is the paper's algorithm now"),
+    ({"name": "fedkt", "voting": {"prior": "uniform"}}, 'voting is now weights, labels, prior of name = "fedvote"'),
+    ({"name": "fedkt", "prior": "uniform", "queries": 5}, 'prior belongs to name = "fedvote" now'),
+    ({"name": "fedkt-prox", "start": {"voting": "paper"}}, "start: leave voting out: fedkt is the paper's"),
+    ({"name": "fedkt-prox", "start": {"consensus": "mean"}}, 'start: consensus belongs to name = "fedvote" now'),
+    ({"name": "fedkt-avg", "start": {"cap": 3}}, "start: cap was removed; see CHANGELOG.md"),
+    ({"name": "pate", "voting": "paper"}, "voting was removed; see CHANGELOG.md"),
+    ({"name": "fedkd", "voting": {}}, "voting was removed; see CHANGELOG.md"),
+    ({"name": "fedvote", "groups": 3}, "groups was removed; see CHANGELOG.md"),
+    ({"name": "fedkt", "teachers": "prior-corrected"}, "teachers was removed; see CHANGELOG.md"),
+    *(
+        ({"name": name, key: 3}, f"{key} was removed; see CHANGELOG.md")
+        for key in ("directions", "teachers", "ask", "cap", "votes", "unanswered", "groups")
+        for name in ("fedkt", "fedvote")
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "line"), FORMER)
+def test_a_key_that_was_removed_is_answered_with_what_to_do(table: dict[str, object], line: str) -> None:
+    with pytest.raises(LimbeckError) as error:
+        algorithm_in(table)
+    assert str(error.value).startswith(line)
+
+
+def test_so_it_is_where_parties_agree_to_parameters() -> None:
+    with pytest.raises(LimbeckError, match="start: leave voting out"):
+        read_parameters(FedKTProx, {"start": {"voting": "paper"}})
+
+
+def test_pate_still_has_teachers() -> None:
+    assert algorithm_in({"name": "pate", "teachers": 3}) == Pate(teachers=3)

@@ -87,6 +87,35 @@ def missing_extra(what: str, extra: str) -> LimbeckError:
     return LimbeckError(f"{what} needs the extra `{extra}`: in Limbeck's folder, {command}")
 
 
+@contextmanager
+def located(file: Path) -> Iterator[None]:
+    """Name a file in errors about what it describes, unless they name it already.
+
+    Parameters
+    ----------
+    file : Path
+        For example an experiment file.
+
+    Raises
+    ------
+    LimbeckError
+        The error, with the file before its message.
+
+    Examples
+    --------
+    >>> with located(Path("a.toml")):
+    ...     raise LimbeckError("algorithm.queries = 50, but there are 40 public rows; use at most 40")
+    Traceback (most recent call last):
+    limbeck.errors.LimbeckError: a.toml: algorithm.queries = 50, but there are 40 public rows; use at most 40
+    """
+    try:
+        yield
+    except LimbeckError as error:
+        if str(file) in str(error):
+            raise
+        raise LimbeckError(f"{file}: {error}") from error
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Suggest a known name for an unknown one.
 

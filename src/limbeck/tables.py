@@ -33,7 +33,7 @@ RENAMED_KEYS = {
 RENAMED_VALUES = {("unit", "row"): "example", ("consensus", "count"): "mean"}
 
 
-def check_keys(table: Mapping[str, Any], known: Collection[str]) -> None:
+def check_keys(table: Mapping[str, Any], known: Collection[str], former: Mapping[str, str] | None = None) -> None:
     """Raise if a table has an unknown key, or the former name of a key or of a value.
 
     Parameters
@@ -42,6 +42,8 @@ def check_keys(table: Mapping[str, Any], known: Collection[str]) -> None:
         A TOML table.
     known : collection of str
         The valid keys.
+    former : mapping of str to str, optional
+        What to do about keys of earlier versions, by `key` or by `key = "value"`.
 
     Raises
     ------
@@ -60,6 +62,8 @@ def check_keys(table: Mapping[str, Any], known: Collection[str]) -> None:
             new = RENAMED_KEYS.get(key, ())
             if new and set(new) <= set(known):
                 raise LimbeckError(f"{key} is now {', '.join(new)}")
+            if advice := (former or {}).get(f'{key} = "{value}"', (former or {}).get(key)):
+                raise LimbeckError(advice)
             raise LimbeckError(f"unknown key {key!r}; {did_you_mean(key, known)}")
         if isinstance(value, str) and (key, value) in RENAMED_VALUES:
             raise LimbeckError(f'{key} = "{value}" is now {key} = "{RENAMED_VALUES[key, value]}"')
@@ -98,7 +102,7 @@ def from_table(kind: type[T], table: Mapping[str, Any], default: T | None = None
     if not is_dataclass(kind):
         raise LimbeckError(f"{kind!r} is not a dataclass of parameters")
     known = {field.name: field for field in fields(kind)}
-    check_keys(table, known)
+    check_keys(table, known, former_keys(kind))
     for key, field in known.items():
         if default is None and key not in table and default_of(field) is MISSING:
             raise LimbeckError(f"{key} is missing")
@@ -114,6 +118,11 @@ def from_table(kind: type[T], table: Mapping[str, Any], default: T | None = None
         except LimbeckError as error:
             raise LimbeckError(f"{key}: {error}") from error
     return kind(**found) if default is None else cast(T, replace(cast(Any, default), **found))
+
+
+def former_keys(kind: type) -> Mapping[str, str]:
+    """What to do about keys of earlier versions in the table of a dataclass, which may state it as `former_keys`."""
+    return getattr(kind, "former_keys", {})
 
 
 def default_of(field: Field[Any]) -> Any:

@@ -248,6 +248,8 @@ def test_without_labels_no_public_start() -> None:
         ({"weights": [0.0, 0.0]}, "weights must be finite, not negative"),
         ({"weights": [1.0, -1.0]}, "weights must be finite, not negative"),
         ({"weights": [1.0, float("inf")]}, "weights must be finite, not negative"),
+        ({"trimmed": 0.3}, 'trimmed is for consensus = "trimmed"'),
+        ({"trimmed": 0.3, "consensus": "median"}, 'trimmed is for consensus = "trimmed"'),
     ],
 )
 def test_wrong_settings(settings: dict[str, Any], record: str) -> None:
@@ -274,6 +276,18 @@ def test_wrong_privacy_settings() -> None:
         FedMDLDP(delta=1.0)
     with pytest.raises(LimbeckError, match=r"algorithm\.weights has 2 entries for 3 parties"):
         engine(FedMD(weights=[1.0, 2.0], **QUICK)).run()
+
+
+@pytest.mark.parametrize(("population", "replacement"), [(None, True), (None, False), (30, True)])
+def test_more_draws_than_make_sense_are_refused(population: int | None, replacement: bool) -> None:
+    """They took all memory, or all time."""
+    algorithm = FedMDNFDP(sampled=10**6, population=population, replacement=replacement, **QUICK)
+    line = r"^algorithm\.sampled: 1000000 draws from \d+ rows are too many; use at most 10000$"
+    with pytest.raises(LimbeckError, match=line):
+        federation(algorithm).run(PoolTrainer(1))
+    for wrong in ({"sampled": 10**11}, {"population": 10**11}):
+        with pytest.raises(LimbeckError, match="= 100000000000: Input should be less than or equal to 100000000"):
+            FedMDNFDP(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("sampled", "population", "replacement"), [(5, 100, True), (40, None, False), (40, 50, False)])

@@ -18,6 +18,7 @@ from limbeck.data.splits import Dirichlet, Iid
 from limbeck.engines.respond import respond
 from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
+from limbeck.knowledge.matching import shares_of
 from limbeck.models.jobs import FitAndScore
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
@@ -335,3 +336,10 @@ def test_wrong_parameters_are_reported(wrong: Any, keys: str) -> None:
 def test_the_prior_is_checked_before_anyone_trains() -> None:
     with pytest.raises(LimbeckError, match="prior has 1 shares"):
         FedVote(prior=[1.0]).disclosures(Facts(120, 2, 6))
+
+
+def test_a_prior_may_be_a_tuple() -> None:
+    given = (FedVote(prior=(3.0, 1.0)), FedVote(prior=[3.0, 1.0]))
+    assert [shares_of(each.prior, 2).tolist() for each in given] == [[0.75, 0.25]] * 2
+    with pytest.raises(LimbeckError, match="prior must be finite"):
+        FedVote(prior=(-3.0, 1.0))

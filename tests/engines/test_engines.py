@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from limbeck.algorithms.centralized import Centralized
+from limbeck.algorithms.centralized import Centralized, PrivateRows
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
@@ -69,6 +69,21 @@ def test_an_invalid_reply_counts_as_silence(make: Make, tests_on_path: None) -> 
     assert engine.run().model is not None
     assert engine.rejections == ["request 0: party 1: values from 99 to 99, outside of 0 to 2"]
     assert engine.traffic.missing == (1,)
+
+
+def test_an_error_in_the_checks_of_a_reply_is_the_partys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would end the run of all parties otherwise."""
+    algorithm = Centralized()
+    server, silos = sites(algorithm)
+
+    def check(reply: PrivateRows, *_: object) -> None:
+        if np.array_equal(reply.x, silos[1].private.x):
+            raise ZeroDivisionError("of\nthis reply")
+
+    monkeypatch.setattr(PrivateRows, "check", check)
+    engine = InProcess(algorithm, server, silos, PoolTrainer(1))
+    engine.run()
+    assert engine.rejections == ["request 0: party 1: ZeroDivisionError: of this reply"]
 
 
 @pytest.mark.parametrize("sent", ["none", "list", "text", "objects"])

@@ -197,3 +197,17 @@ def test_a_refusal_cannot_steer_the_coordinators_terminal(engine: Flower) -> Non
     assert accepted(engine, refusal="no\x1b[2J\nway") is None
     [event] = engine.journal.events()
     assert event.what == "refused: no [2J way"
+
+
+def test_an_error_in_the_checks_of_a_reply_is_the_partys(engine: Flower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would end the run of all parties otherwise."""
+
+    def check(*_: Any) -> None:
+        raise ZeroDivisionError("of\nthis reply")
+
+    monkeypatch.setattr(Acknowledgement, "check", check)
+    assert accepted(engine) is None
+    assert engine.rejected == {0: "ZeroDivisionError: of this reply"}
+    assert engine.journal.answers(0) == {}
+    [event] = engine.journal.events()
+    assert (event.party, event.what) == (0, "bad reply: ZeroDivisionError: of this reply")

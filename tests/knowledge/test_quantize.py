@@ -1,4 +1,4 @@
-"""Quantised scores: the printed function, packed and read back without loss, never far above the floor."""
+"""Quantized scores: the printed function, packed and read back without loss, never far above the floor."""
 
 import math
 from fractions import Fraction

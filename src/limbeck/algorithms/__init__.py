@@ -3,7 +3,6 @@
 Every concrete subclass of `Algorithm` in a module of this package is found by its `name`.
 """
 
-from collections.abc import Collection
 from functools import cache
 from importlib import import_module
 from inspect import isabstract
@@ -12,8 +11,6 @@ from pkgutil import iter_modules
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.imports import is_own, own
 from limbeck.protocol.algorithm import Algorithm
-
-MOVED = ("voting", "weights", "labels", "prior", "consensus")  # keys of fedkt in version 0.1, of fedvote now
 
 
 @cache
@@ -40,15 +37,13 @@ def algorithms() -> dict[str, type[Algorithm]]:
     return {algorithm.name: algorithm for algorithm in found if not isabstract(algorithm)}
 
 
-def algorithm_named(name: str, keys: Collection[str] = ()) -> type[Algorithm]:
+def algorithm_named(name: str) -> type[Algorithm]:
     """Find an algorithm by its name.
 
     Parameters
     ----------
     name : str
         The `name` of an algorithm of this package, or `python:package.module:Class` for a user's own class.
-    keys : collection of str
-        The keys of its table.
 
     Returns
     -------
@@ -58,7 +53,7 @@ def algorithm_named(name: str, keys: Collection[str] = ()) -> type[Algorithm]:
     Raises
     ------
     LimbeckError
-        If the name is unknown, the user's object is not a concrete subclass of `Algorithm`, or a key has moved.
+        If the name is unknown, the user's object is not a concrete subclass of `Algorithm`.
 
     Examples
     --------
@@ -72,6 +67,4 @@ def algorithm_named(name: str, keys: Collection[str] = ()) -> type[Algorithm]:
         return found
     if name not in algorithms():
         raise LimbeckError(f"unknown algorithm {name!r}; {did_you_mean(name, algorithms())}")
-    if name == "fedkt" and any(key in MOVED for key in keys):
-        raise LimbeckError(f'{", ".join(MOVED)} belong to name = "fedvote" now')
     return algorithms()[name]

@@ -1,6 +1,7 @@
 """FedKD (Gong et al. 2022, Algorithm 1): one round of logits on public rows, distilled into one central model."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from limbeck.protocol.disclosures import Disclosure, Facts
 from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.parties import Parties, Replies
 from limbeck.protocol.recipe import Loss, Recipe
-from limbeck.protocol.release import Observer
+from limbeck.protocol.release import Asked, Observer
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 from limbeck.tables import Delta, Positive
@@ -166,27 +167,27 @@ class FedKD(QueryingAlgorithm):
             how = Unprotected() if self.sends_counts else LaplaceCounts(self.weights_gamma)
             found.append(Disclosure("party", "class counts", how, observer))
         if self.adds_noise("party"):
-            found.append(Disclosure("party", "noisy scores", self._noise(1.0, run, k), "public", k))
+            found.append(run.calibrated("party", "noisy scores", partial(self._noise, 1.0), "public", k))
             found.append(Disclosure("party", "predictions", PostProcessing(), observer))
         else:
             found.append(Disclosure("party", "predictions", Unprotected(), "server", k))
         if self.adds_noise("server"):  # weights depend on private counts: one party may change the whole sum
             share = 1.0 if self.uses_counts else 1 / run.parties
-            found.append(Disclosure("server", "scores", self._noise(share, run, k), "public", k))
+            found.append(run.calibrated("server", "scores", partial(self._noise, share), "public", k))
         if self.transfer == "labels" and self.level == "L1":
-            noise = self.privacy.noisy_max("party", 1, run.asked(k, run.parties, abstentions=True))
-            found.append(Disclosure("server", "labels", noise, "public", k, run.parties, abstentions=True))
+            noise = partial(self.privacy.noisy_max, "party", 1)
+            found.append(run.calibrated("server", "labels", noise, "public", k, run.parties, abstentions=True))
         by_noise = self.adds_noise("server") or (self.adds_noise("party") and not self.sends_counts)
         if by_noise or self.level == "L1":  # then the central model depends on noisy values alone
             return [*found, Disclosure("server", "model", PostProcessing(), "public")]
         return [*found, Disclosure("server", "model", Unprotected(), "parties")]
 
-    def _noise(self, share: float, run: Facts, queries: int) -> Any:
+    def _noise(self, share: float, asked: Asked) -> Any:
         """Noise for any scores in the range of the quantizer Q, which exceeds B if S is odd."""
         reach = self.bound * (1 + 1 / self.scale) if self.scale and self.scale % 2 else self.bound
         if self.mechanism == "laplace":
-            return LaplaceLogits(reach, self.gamma, run.classes, "party", "replace", share)
-        counts, asked = DpEvent(LaplaceCounts(self.weights_gamma), 1, noise=run.noise), run.asked(queries)
+            return LaplaceLogits(reach, self.gamma, asked.classes, "party", "replace", share)
+        counts = DpEvent(LaplaceCounts(self.weights_gamma), 1, noise=asked.noise)
         others = (counts,) * (self.weights_release == "noisy")
         found = clipped_gaussian(reach * share, self.sigma, self.epsilon, self.delta, asked, others)
         return replace(found, bound=reach, unit="party", adjacency="replace", share=share)

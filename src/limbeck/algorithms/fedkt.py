@@ -1,9 +1,10 @@
 """FedKT (Li, He & Song 2021, Algorithm 1): one round with two tiers of voting, at privacy levels L0, L1 and L2.
 
-Numbers in comments are the lines of Algorithm 1.
+Numbers in comments are the lines of Algorithm 1. Its noise (lines 10 and 21) is Laplace; the default here is Gumbel.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,7 +64,7 @@ class FedKT(QueryingAlgorithm):
     subsets : int
         Number of subsets in each partition, t in the paper; one teacher is trained on each.
     consistent : bool
-        Whether a party counts for a row only where all its students agree (section 3, compared in Table 11).
+        Whether a party counts for a row only where all its students agree (line 19, compared in Table 11).
     queries : int or float
         Public rows that are voted on, a number or a share; the first ones, the same for all sites.
     privacy : Privacy
@@ -94,6 +95,11 @@ class FedKT(QueryingAlgorithm):
     """
 
     name: ClassVar[str] = "fedkt"
+    former_keys: ClassVar[dict[str, str]] = QueryingAlgorithm.former_keys | {
+        'voting = "paper"': "leave voting out: fedkt is the paper's algorithm now",
+        "voting": 'voting is now weights, labels, prior of name = "fedvote"',
+        **{key: f'{key} belongs to name = "fedvote" now' for key in ("weights", "labels", "prior", "consensus")},
+    }
 
     partitions: Positive = 2
     subsets: Positive = 5
@@ -113,12 +119,27 @@ class FedKT(QueryingAlgorithm):
         if self.level == "L0":
             return [students, Disclosure("server", "model", Unprotected(), "parties")]
         if self.level == "L1":  # silent parties, and parties whose students disagree, abstain
-            noise = self.privacy.noisy_max("party", s, run.asked(q, run.parties, abstentions=True))
-            labels = Disclosure("server", "labels", noise, "public", queries=q, voters=run.parties, abstentions=True)
+            noise = partial(self.privacy.noisy_max, "party", s)
+            labels = run.calibrated("server", "labels", noise, "public", q, voters=run.parties, abstentions=True)
             return [students, labels, model]
-        noise = self.privacy.noisy_max("example", 1, run.asked(s * q, t))
-        labels = Disclosure("party", "labels", noise, "public", queries=s * q, voters=t)
+        noise = partial(self.privacy.noisy_max, "example", 1)  # a row is in one subset of each of the s partitions
+        labels = run.calibrated("party", "labels", noise, "public", queries=s * q, voters=t)
         return [labels, Disclosure("party", "students", PostProcessing(), "server", queries=q), model]
+
+    def answer(self, request: Request[Any], silo: Silo) -> Reply:
+        match request:
+            case TrainStudents():
+                x, s, t = self.queried(silo), self.partitions, self.subsets
+                # 2: s partitions of all rows, each into t disjoint subsets
+                subsets = [rows for j in range(s) for rows in cut(silo, t, self.privacy, j)]
+                teachers = [FitAndVote(silo.model, silo.private.x[rows], silo.private.y[rows], x) for rows in subsets]
+                predictions = np.stack(silo.train(teachers)).reshape(s, t, len(x))  # 3-5, and T(x) in 8
+                votes = np.concatenate([tally(each, silo.classes) for each in predictions])  # 6-8
+                # 9-11: at L2 `disclose` adds the declared noise and takes the class with the largest count
+                labels = silo.disclose("labels", votes) if self.level == "L2" else winners(votes)
+                models = silo.train([Fit(silo.model, *answered(x, each)) for each in labels.reshape(s, len(x))])  # 12
+                return silo.disclose("students", Students(tuple(models)))  # 13
+        return QueryingAlgorithm.answer(self, request, silo)
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         [final] = site.train([Fit(site.model, *self.labelled_rows(parties, site))])  # 23
@@ -141,23 +162,10 @@ class FedKT(QueryingAlgorithm):
         labels : integer array of shape (queries,)
             Their labels.
         """
-        x, replies = self.queried(site), parties.ask(TrainStudents()).at_least(1)  # 1; silent parties are left out
+        x, replies = self.queried(site), parties.ask(TrainStudents()).at_least(1)  # 1-13; silent parties are left out
         predictions = np.stack([[predict(model, x, site)[0] for model in reply.models] for reply in replies])  # 17
-        count = consistent_votes if self.consistent else tally
-        votes = count(predictions, site.classes)  # 14-19: students that agree count s votes
-        # 20-22: at L1 `disclose` adds the declared noise to the votes and returns the winning classes
+        count = consistent_votes if self.consistent else tally  # 19 is consistent voting
+        votes = count(predictions, site.classes)  # 14-19: s votes of a party whose students all agree, else none
+        # 20-22: at L1 `disclose` adds the declared noise and takes the class with the largest count
         labels = site.disclose("labels", votes) if self.level == "L1" else winners(votes)
         return answered(x, labels)  # confident-gaussian noise leaves some rows unanswered
-
-    def answer(self, request: Request[Any], silo: Silo) -> Reply:
-        match request:
-            case TrainStudents():
-                x, s, t = self.queried(silo), self.partitions, self.subsets
-                subsets = [rows for j in range(s) for rows in cut(silo, t, self.privacy, j)]  # 2: each time all rows
-                teachers = [FitAndVote(silo.model, silo.private.x[rows], silo.private.y[rows], x) for rows in subsets]
-                predictions = np.stack(silo.train(teachers)).reshape(s, t, len(x))  # 3-5, and T(x) of 8
-                votes = np.concatenate([tally(each, silo.classes) for each in predictions])  # 6-8
-                labels = silo.disclose("labels", votes) if self.level == "L2" else winners(votes)  # 9-11
-                models = silo.train([Fit(silo.model, *answered(x, each)) for each in labels.reshape(s, len(x))])  # 12
-                return silo.disclose("students", Students(tuple(models)))  # 13
-        return QueryingAlgorithm.answer(self, request, silo)

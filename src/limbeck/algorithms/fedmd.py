@@ -13,10 +13,10 @@ from limbeck.algorithms.pooled import Pooled
 from limbeck.algorithms.scoring import Accuracy, DigestConsensus, EvaluateRequest, Initialize, ScoreRequest, Scores
 from limbeck.algorithms.scoring import TrainLocally as TrainLocally
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.robust import Rule, Trimmed, robust_mean
+from limbeck.knowledge.robust import DEFAULT_TRIMMED, Rule, Trimmed, robust_mean, trimmed_rule
 from limbeck.knowledge.scores import MAX_SCORE, ScoreFormat, alignment_rows, consensus_of, in_format
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
-from limbeck.protocol.algorithm import Algorithm, Outcome, unknown_request
+from limbeck.protocol.algorithm import Algorithm, Outcome, check_rules, unknown_request
 from limbeck.protocol.disclosures import Disclosure, Facts
 from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.parties import Parties, Replies
@@ -94,7 +94,7 @@ class FedMD(Algorithm):
     score_format: ScoreFormat | Literal["none"] = "logits"
     weights: Literal["equal", "accuracy"] | list[float] = "equal"
     consensus: Rule = "mean"
-    trimmed: Trimmed = 0.2
+    trimmed: Trimmed = DEFAULT_TRIMMED
     start: Literal["public", "pretrained", "none"] = "public"
     pretrain: Recipe = Recipe(epochs=20, batch=128, patience=3)
     fine_tune: Recipe = Recipe(epochs=25, batch=32)
@@ -102,6 +102,7 @@ class FedMD(Algorithm):
     revisit: Recipe = Recipe(epochs=2, batch=5)
 
     def check(self) -> None:
+        check_rules(trimmed_rule(self.consensus, self.trimmed))
         if isinstance(self.weights, list) and not (min(self.weights, default=0) >= 0 < sum(self.weights) < math.inf):
             raise LimbeckError(f"weights must be finite, not negative, and not all be 0: {self.weights}")
         if self.consensus != "mean" and (self.weights != "equal" or self.score_format == "argmax"):

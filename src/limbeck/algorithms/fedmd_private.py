@@ -1,13 +1,14 @@
 """FedMD-NP, FedMD-NFDP and FedMD-LDP (Sun & Lyu 2021, Algorithm 1): FedMD without and with differential privacy."""
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from functools import partial
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
+from pydantic import Field
 
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.scoring import Scores
-from limbeck.algorithms.subsets import Queries
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.scores import bounded, in_format
 from limbeck.privacy.calibration import clipped_gaussian
@@ -17,9 +18,14 @@ from limbeck.protocol.messages import Reply
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo
-from limbeck.tables import Above0, Delta, NotNegative, Positive, RowsPerPerson
+from limbeck.tables import Above0, Delta, NotNegative, RowsPerPerson
 
 SUBSET = "fedmd.subset"
+MAX_ROWS = 10**8  # rows that a party draws from, in memory
+MAX_DRAWS = 10  # draws per row with replacement: beyond it every row is drawn, with probability 0.99995
+ALWAYS = 10_000  # draws that even a small party can make
+
+Sampled = Annotated[int, Field(ge=1, le=MAX_ROWS)] | Annotated[float, Field(gt=0, le=1)]  # a number or a share of rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +131,9 @@ class FedMDNFDP(FedMDNP):
 
     name: ClassVar[str] = "fedmd-nfdp"
     subsamples: ClassVar[bool] = True
-    sampled: Queries = 60
+    sampled: Sampled = 60
     replacement: bool = True
-    population: Positive | None = None
+    population: Annotated[int, Field(ge=1, le=MAX_ROWS)] | None = None
     rows_per_person: RowsPerPerson = 1
 
     def check(self) -> None:
@@ -142,7 +148,16 @@ class FedMDNFDP(FedMDNP):
     def disclosures(self, run: Facts) -> list[Disclosure]:
         if run.noise == "secure" and self.population is None:  # row counts are private
             raise LimbeckError("algorithm.population is missing: delta needs a number of rows that every party has")
+        if of := self.population or run.rows:
+            self._check_draws(of)
         return [Disclosure("party", "rows", self._subset(run.rows), "public"), *self.disclosed(run, PostProcessing())]
+
+    def _check_draws(self, of: int) -> None:
+        """Raise if more rows are drawn than make sense for a population; otherwise memory or time would run out."""
+        if self.sampled > (most := max(MAX_DRAWS * of, ALWAYS)):
+            raise LimbeckError(
+                f"algorithm.sampled: {self.sampled} draws from {of} rows are too many; use at most {most}"
+            )
 
     def training_rows(self, silo: Silo) -> Array:
         """Draw from at least `population` row numbers; those beyond the party's rows are left out."""
@@ -238,8 +253,8 @@ class FedMDLDP(FedMDNP):
         if not self.is_private or not self.has_messages:
             return self.disclosed(run, Unprotected())
         rows, bound = min(self.alignment, run.public), self._middle or self.bound
-        noise = clipped_gaussian(bound, self.sigma, self.epsilon or 100.0, self.delta, run.asked(self.rounds * rows))
-        noisy = Disclosure("party", "noisy scores", noise, "public", rows, times=self.rounds)
+        noise = partial(clipped_gaussian, bound, self.sigma, self.epsilon or 100.0, self.delta)
+        noisy = run.calibrated("party", "noisy scores", noise, "public", rows, times=self.rounds)
         return [noisy, *self.disclosed(run, PostProcessing(), "public")]
 
     def send_scores(self, logits: Array, silo: Silo) -> Reply:

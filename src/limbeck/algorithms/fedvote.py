@@ -9,7 +9,7 @@ from limbeck.algorithms.noise_plan import NoisePlan, noise_plan
 from limbeck.algorithms.subsets import Queries, QueryingAlgorithm, cut, number_of_queries
 from limbeck.knowledge.encodings import BasisEncoding, PerRow, PrincipalComponents
 from limbeck.knowledge.matching import Prior, check_prior, estimated_shares, shares_of
-from limbeck.knowledge.robust import Rule, Trimmed, combined, plausible_counts
+from limbeck.knowledge.robust import DEFAULT_TRIMMED, Rule, Trimmed, combined, plausible_counts, trimmed_rule
 from limbeck.knowledge.scores import contrast_weights
 from limbeck.knowledge.spreading import label_rows
 from limbeck.knowledge.votes import soft_vote
@@ -132,7 +132,7 @@ class FedVote(QueryingAlgorithm):
     labels: Literal["matched", "leader"] = "matched"
     prior: Prior = "estimated"
     consensus: Rule | Literal["filtered"] = "mean"
-    trimmed: Trimmed = 0.2
+    trimmed: Trimmed = DEFAULT_TRIMMED
     privacy: Privacy = L0
 
     def check(self) -> None:
@@ -141,7 +141,7 @@ class FedVote(QueryingAlgorithm):
         check_prior(self.prior)
         check_rules(
             (self.consensus == "mean" or not noisy, f'consensus = "{self.consensus}" is for level L0'),
-            (self.consensus == "trimmed" or self.trimmed == 0.2, 'trimmed is for consensus = "trimmed"'),
+            trimmed_rule(self.consensus, self.trimmed),
             (self.is_weighted or not contrast, 'weights = "contrast" is for consensus = "mean" at levels L0 and L2'),
             (self.labels == "matched" or self.prior == "estimated", 'prior is for labels = "matched"'),
             (noisy or (self.partitions, self.subsets) == (2, 5), "partitions and subsets are for levels L1 and L2"),

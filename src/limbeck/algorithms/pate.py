@@ -5,6 +5,7 @@ student equals PATE's to the bit.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,8 +72,7 @@ class Pate(QueryingAlgorithm):
         rows = Disclosure("party", "rows", Unprotected(), "server")
         if self.privacy.level == "L0":
             return [rows, Disclosure("server", "model", Unprotected(), "parties")]
-        noise = self.privacy.noisy_max("example", 1, run.asked(k, t))
-        labels = Disclosure("server", "labels", noise, "public", k, t)
+        labels = run.calibrated("server", "labels", partial(self.privacy.noisy_max, "example", 1), "public", k, t)
         return [rows, labels, Disclosure("server", "model", PostProcessing(), "public")]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:

@@ -74,10 +74,11 @@ def epsilon(
 
         typer.echo(json.dumps(finite(asdict(answer)), allow_nan=False))
         return
-    from limbeck.report.privacy import epsilon_table
+    from limbeck.report.privacy import FORM, epsilon_table
+    from limbeck.report.tables import number
 
     people = f" for a person with {rows_per_person} rows" if rows_per_person > 1 else ""
-    title = f"{answer.epsilon:.4f} at delta {delta:g}{people}, by {answer.accountant}"
+    title = f"{number(answer.epsilon, FORM)} at delta {delta:g}{people}, by {answer.accountant}"
     dependent = [name for name in WITH_VOTES if votes is not None]
     console().print(epsilon_table(title, answer.all, answer.accountant, dependent))
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from limbeck.cli.shared import AsJson, Processes, Settings, console, experiment_in, private_stdout
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, located
 
 
 def demo(processes: Processes = None) -> None:
@@ -53,7 +53,8 @@ def run(
     protected = experiment.algorithm.is_private
     own_ledger = ledger_beside(where, named_ledger) if named_ledger or protected else nullcontext()
     with RunFolder(where, protected and experiment.noise_source == "secure") as folder, own_ledger as ledger:
-        result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
+        with located(file):
+            result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
         together, delta, head = _all_together(ledger, result.record) if ledger else ([], None, None)
         text = statement(result.record, together, delta, bool(result.models), head=head)
         own = {} if named_ledger or ledger is None else ledger_files(ledger)

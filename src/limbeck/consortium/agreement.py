@@ -12,7 +12,7 @@ from typing import Any, Protocol, get_type_hints
 from pydantic import TypeAdapter
 
 from limbeck.errors import LimbeckError
-from limbeck.tables import SERVER_ONLY, check_keys, checked, dataclass_in, default_of
+from limbeck.tables import SERVER_ONLY, check_keys, checked, dataclass_in, default_of, former_keys
 
 RANGE = ("min", "max")
 CHOICE = "one_of"
@@ -162,7 +162,7 @@ def read_parameters(kind: type, table: Mapping[str, Any], within: str = "", usua
     """
     defaults = _defaults(kind, usual)
     try:
-        check_keys(table, defaults)
+        check_keys(table, defaults, former_keys(kind))
     except LimbeckError as error:
         raise LimbeckError(f"{within.removesuffix('.')}: {error}" if within else str(error)) from error
     hints = get_type_hints(kind, include_extras=True)

@@ -33,7 +33,7 @@ def check(folder: PartyFolder) -> None:
     if not settings.is_decided:
         raise LimbeckError(f"{folder.path / 'party.toml'}: {NO_LIMIT}")
     for each in settings.agree:
-        each.bounds(algorithm_named(each.algorithm, each.parameters or ()))
+        each.bounds(algorithm_named(each.algorithm))
     facts = _facts(folder)
     folder.read_features(tried=False)
     rows, public = folder.raw_private(), folder.raw_public

@@ -171,7 +171,7 @@ def _parameters(algorithm: Mapping[str, Any]) -> dict[str, Any]:
 def _algorithm(table: Mapping[str, Any]) -> Any:
     try:
         parameters = {key: value for key, value in table.items() if key != "name"}
-        return from_table(algorithm_named(str(table.get("name")), parameters), parameters)
+        return from_table(algorithm_named(str(table.get("name"))), parameters)
     except LimbeckError as error:
         raise LimbeckError(f"this version of Limbeck cannot run the invitation's algorithm: {error}") from error
 

@@ -4,10 +4,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeVar, cast
 
 from limbeck.engines.traffic import RequestTraffic, Traffic
-from limbeck.engines.validation import check_reply
+from limbeck.engines.validation import check_reply, result_or_problem
 from limbeck.errors import LimbeckError
 from limbeck.protocol.algorithm import Algorithm, Outcome
 from limbeck.protocol.codec import Header, encode
@@ -140,15 +141,17 @@ class Engine(ABC):
         """Replies that pass every check; `rejected` gets the problems of the others."""
         found = {}
         for party, arrived in delivered.items():
-            try:
-                if arrived.problem:
-                    raise LimbeckError(arrived.problem)
-                check_reply(arrived.reply, arrived.bytes, request, self.server, self.algorithm)
+            _, problem = result_or_problem(partial(self._check, arrived, request))
+            if problem:
+                self.rejected[party] = problem
+            else:
                 found[party] = arrived
-            except Exception as error:  # a malformed reply may cause any exception
-                name = "" if isinstance(error, LimbeckError) else f"{type(error).__name__}: "
-                self.rejected[party] = name + " ".join(str(error).split())
         return found
+
+    def _check(self, arrived: Delivered, request: Request[Any]) -> None:
+        if arrived.problem:
+            raise LimbeckError(arrived.problem)
+        check_reply(arrived.reply, arrived.bytes, request, self.server, self.algorithm)
 
 
 def raise_refusal(refusals: Sequence[tuple[Silo, Exception]]) -> None:

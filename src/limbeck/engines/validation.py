@@ -1,6 +1,7 @@
 """Checks of replies before an algorithm gets them; an invalid reply counts as silence."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from limbeck.errors import LimbeckError
 from limbeck.models.inspection import Limits, try_out
@@ -8,6 +9,38 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode
 from limbeck.protocol.messages import Reply, Request, check_values
 from limbeck.protocol.site import Site
+
+T = TypeVar("T")
+MAX_PROBLEM = 500  # characters of a problem that are kept
+
+
+def result_or_problem(check: Callable[[], T]) -> tuple[T | None, str]:
+    """Run the checks of one party's reply. Every error in them is a problem of this reply and does not end the run.
+
+    Parameters
+    ----------
+    check : callable
+        Reads or checks the reply of one party.
+
+    Returns
+    -------
+    result : object or None
+        What `check` returned; None if it raised.
+    problem : str
+        What is wrong with the reply, on one line; empty if it is valid.
+
+    Examples
+    --------
+    >>> result_or_problem(lambda: 7)
+    (7, '')
+    >>> result_or_problem(lambda: [][3])
+    (None, 'IndexError: list index out of range')
+    """
+    try:
+        return check(), ""
+    except Exception as error:  # a malformed reply may cause any exception
+        name = "" if isinstance(error, LimbeckError) else f"{type(error).__name__}: "
+        return None, (name + " ".join(str(error).split()))[:MAX_PROBLEM] or "invalid"
 
 
 def check_reply(reply: Any, size: int, request: Request[Any], site: Site, algorithm: Algorithm) -> None:

@@ -169,7 +169,7 @@ def algorithm_in(value: Any) -> Algorithm:
     1
     """
     name, parameters = _name_and_parameters(value, "name", 'name = "fedkt"')
-    return from_table(algorithm_named(name, parameters), parameters)
+    return from_table(algorithm_named(name), parameters)
 
 
 def budget_in(value: Any) -> Budget:

@@ -12,7 +12,7 @@ import numpy as np
 from limbeck.data.draw import Draw
 from limbeck.data.own import SplitRows
 from limbeck.data.sets import as_float, check_finite
-from limbeck.errors import LimbeckError, LimbeckWarning
+from limbeck.errors import LimbeckError, LimbeckWarning, located
 from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
@@ -247,7 +247,8 @@ def run_file(
     table, _ = with_algorithm(table)
     experiment = check_table(Experiment, table, str(file))
     base = Path(file).parent
-    return run_experiment(experiment, table, processes, watch, base, ledger_of(experiment, base))
+    with located(Path(file)):
+        return run_experiment(experiment, table, processes, watch, base, ledger_of(experiment, base))
 
 
 def run(

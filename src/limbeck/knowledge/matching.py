@@ -12,7 +12,7 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
-Prior = Literal["estimated", "uniform"] | list[float]
+Prior = Literal["estimated", "uniform"] | list[float] | tuple[float, ...]
 
 SWEEPS = 50
 BAND = 2.0  # standard errors

@@ -1,4 +1,4 @@
-"""Quantised scores: levels within a public bound (FedKD, Equations 3 and 4), packed into as few bits as they need."""
+"""Quantized scores: levels within a public bound (FedKD, Equations 3 and 4), packed into as few bits as they need."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ MAX_LEVELS = 2**30
 
 
 def quantized(scores: Array, bound: float, scale: int) -> Array:
-    """Quantise scores that are clipped to (-B, B].
+    """Quantize scores that are clipped to (-B, B].
 
     Parameters
     ----------

@@ -10,7 +10,31 @@ from limbeck.protocol.rows import Array
 
 Rule = Literal["mean", "median", "trimmed"]
 Trimmed = Annotated[float, Field(ge=0, lt=0.5)]  # share of parties that are left out at either end
+DEFAULT_TRIMMED = 0.2
 FAR, MIN_SPREAD = 6.0, 0.02  # of the parties' agreement rates
+
+
+def trimmed_rule(rule: str, trimmed: float) -> tuple[bool, str]:
+    """Rule that a share to leave out is given for the trimmed mean only; see `check_rules`.
+
+    Parameters
+    ----------
+    rule : str
+        Which mean.
+    trimmed : float
+        The share.
+
+    Returns
+    -------
+    bool, str
+        Whether the rule holds, and the message otherwise.
+
+    Examples
+    --------
+    >>> trimmed_rule("mean", 0.3)
+    (False, 'trimmed is for consensus = "trimmed"')
+    """
+    return rule == "trimmed" or trimmed == DEFAULT_TRIMMED, 'trimmed is for consensus = "trimmed"'
 
 
 def robust_mean(values: Array, rule: Rule, trimmed: float) -> Array:

@@ -9,19 +9,25 @@ from typing import Literal, ParamSpec, TypeVar, cast
 
 from scipy import optimize
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.privacy.accountants import best_epsilon
 from limbeck.privacy.events import Adjacency, DpEvent
-from limbeck.privacy.mechanisms import ClippedGaussian, ConfidentGaussian, Gamma, GaussianSum, Mechanism, mechanism_from
+from limbeck.privacy.mechanisms import (
+    ClippedGaussian,
+    ConfidentGaussian,
+    Gamma,
+    GaussianSum,
+    Mechanism,
+    mechanism_from,
+    noisy_maxima,
+    scale_of,
+)
 from limbeck.protocol.release import Asked, Noise, Unit
 from limbeck.tables import Above0, Delta, RowsPerPerson, check_fields
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Level = Literal["L0", "L1", "L2"]
-NoisyMaxName = Literal["gumbel", "laplace", "gaussian", "confident-gaussian"]
-CHECK = 2.0  # of Confident-GNMax: default noise of the check, as a multiple of the noise of the answer
-AGREEMENT = 0.6  # of Confident-GNMax: default share of all votes that the leading class needs
 MAX_NOISE = 30.0  # largest logarithm of noise above the first guess; beyond it no signal is left
 CLOSE = 1e-3  # relative distance of calibrated noise from the least noise
 
@@ -34,8 +40,9 @@ class Privacy:
     ----------
     level : {"L0", "L1", "L2"}
         L0: no noise. L1: the server adds noise and protects a party. L2: each party adds noise and protects a row.
-    mechanism : {"gumbel", "laplace", "gaussian", "confident-gaussian"}
-        Noise on the vote counts; `laplace` is that of the papers.
+    mechanism : str
+        Noise on the vote counts: `gumbel`, `laplace`, `gaussian`, `confident-gaussian`, or the name of another
+        imported `NoisyMax`. `laplace` is that of the papers.
     gamma : float, optional
         Inverse noise scale of `laplace` and `gumbel`.
     sigma : float, optional
@@ -72,7 +79,7 @@ class Privacy:
     """
 
     level: Level = "L0"
-    mechanism: NoisyMaxName = "gumbel"
+    mechanism: str = "gumbel"
     gamma: Gamma | None = None
     sigma: Above0 | None = None
     epsilon: Above0 | None = None
@@ -84,6 +91,8 @@ class Privacy:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.mechanism not in noisy_maxima():
+            raise LimbeckError(f"mechanism = {self.mechanism!r}: {did_you_mean(self.mechanism, noisy_maxima())}")
         if self.rows_per_person > 1 and self.level != "L2":
             why = "L1 protects a party with all its rows" if self.level == "L1" else "L0 protects nothing"
             raise LimbeckError(f"rows_per_person = {self.rows_per_person} is for level L2: {why}")
@@ -94,7 +103,7 @@ class Privacy:
             raise LimbeckError('level L0 adds no noise: with gamma, sigma or epsilon use level = "L1" or "L2"')
         if self.level != "L0" and (getattr(self, wanted) is None) == (self.epsilon is None):
             raise LimbeckError(f"level {self.level} with {self.mechanism} needs one of {wanted} and epsilon")
-        if self.mechanism != "confident-gaussian" and (self.check or self.threshold) is not None:
+        if self._given and self.mechanism != ConfidentGaussian.name:
             raise LimbeckError(f"check and threshold are for confident-gaussian, not for {self.mechanism}")
 
     @property
@@ -105,7 +114,12 @@ class Privacy:
     @property
     def _scale(self) -> str:
         """Name of the parameter that sets the amount of noise."""
-        return "sigma" if self.mechanism in ("gaussian", "confident-gaussian") else "gamma"
+        return scale_of(noisy_maxima()[self.mechanism])
+
+    @property
+    def _given(self) -> dict[str, float]:
+        """Further parameters of the mechanism that are given."""
+        return {k: v for k, v in (("check", self.check), ("threshold", self.threshold)) if v is not None}
 
     def noisy_max(self, unit: Unit, weight: int, asked: Asked) -> Mechanism:
         """Mechanism for some queries.
@@ -130,11 +144,9 @@ class Privacy:
 
     def _mechanism(self, scale: float, unit: Unit, weight: int, asked: Asked) -> Mechanism:
         adjacency = "any" if unit == "party" else self.adjacency
-        if self.mechanism != ConfidentGaussian.name:
-            parameters = {self._scale: scale, "unit": unit, "weight": weight, "adjacency": adjacency}
-            return mechanism_from(self.mechanism, parameters)
-        threshold = AGREEMENT * (asked.voters or 0) * weight if self.threshold is None else self.threshold
-        return ConfidentGaussian(scale, self.check or CHECK * scale, threshold, unit, weight, adjacency)
+        options = {**noisy_maxima()[self.mechanism].options(scale, (asked.voters or 0) * weight), **self._given}
+        parameters = {self._scale: scale, "unit": unit, "weight": weight, "adjacency": adjacency, **options}
+        return mechanism_from(self.mechanism, parameters)
 
 
 L0 = Privacy()

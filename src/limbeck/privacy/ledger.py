@@ -17,8 +17,8 @@ from limbeck.privacy.budget import Budget as Budget
 from limbeck.privacy.budget import check_tightens, in_force
 from limbeck.privacy.chain import Entry, Head
 from limbeck.privacy.mechanisms import MECHANISMS
-from limbeck.privacy.sites import check_site_names as check_site_names
-from limbeck.privacy.sites import over_runs as over_runs
+from limbeck.privacy.over_runs import check_site_names as check_site_names
+from limbeck.privacy.over_runs import over_runs as over_runs
 from limbeck.privacy.store import LedgerFile
 from limbeck.privacy.store import files_of as files_of
 from limbeck.privacy.store import read_contents as read_contents

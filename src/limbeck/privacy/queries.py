@@ -10,17 +10,14 @@ import numpy as np
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.privacy.accountants import epsilon_by, every_epsilon, least
 from limbeck.privacy.accountants.votes import check_votes
-from limbeck.privacy.calibration import CHECK
 from limbeck.privacy.events import Adjacency, DpEvent
-from limbeck.privacy.mechanisms import ConfidentGaussian, Mechanism, mechanism_from
+from limbeck.privacy.mechanisms import MECHANISMS, ClippedScores, Mechanism, mechanism_from, noisy_maxima, scale_of
 from limbeck.protocol.release import Noise, Unit
 from limbeck.protocol.rows import Array
 from limbeck.tables import Delta, Positive, RowsPerPerson, check_fields
 
 BEST = "best"
 WITH_VOTES = ("moments", "rdp")
-SCORES = ("laplace-logits", "clipped-gaussian")
-NAMES = ("laplace", "gumbel", "gaussian", "confident-gaussian", *SCORES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,25 +172,31 @@ def _repeated(query: AccountingQuery) -> int:
 
 
 def _mechanism(query: AccountingQuery) -> Mechanism:
-    if query.mechanism not in NAMES:
-        raise LimbeckError(f"unknown mechanism {query.mechanism!r}; {did_you_mean(query.mechanism, NAMES)}")
-    wanted, other = ("sigma", "gamma") if "gaussian" in query.mechanism else ("gamma", "sigma")
+    scores = {name: kind for name, kind in MECHANISMS.items() if issubclass(kind, ClippedScores)}
+    maxima = noisy_maxima()
+    known = [*maxima, *scores]
+    if query.mechanism not in known:
+        raise LimbeckError(f"unknown mechanism {query.mechanism!r}; {did_you_mean(query.mechanism, known)}")
+    wanted = scale_of(MECHANISMS[query.mechanism])
+    other = "gamma" if wanted == "sigma" else "sigma"
     scale = getattr(query, wanted)
     if scale is None or getattr(query, other) is not None:
         raise LimbeckError(f"{query.mechanism} takes --{wanted}")
     if not 0 < scale < math.inf:
         raise LimbeckError(f"{wanted} must be above 0 and finite, not {scale:g}")
     parameters: dict[str, Any] = {wanted: scale, "unit": query.unit}
-    if query.mechanism in SCORES:
+    if query.mechanism in scores:
         _check_scores(query)
         parameters |= {"bound": query.bound, "classes": query.classes, "share": query.share}
     elif query.bound is not None or query.share != 1:
-        raise LimbeckError(f"--bound and --share are for {' and '.join(SCORES)}, not for {query.mechanism}")
+        names = " and ".join(sorted(scores, reverse=True))
+        raise LimbeckError(f"--bound and --share are for {names}, not for {query.mechanism}")
     else:
         parameters["weight"] = query.partitions if query.unit == "party" else 1
-    if query.mechanism == ConfidentGaussian.name:
-        check = CHECK * scale if query.check is None else query.check
-        parameters |= {"check": check, "threshold": query.threshold or 0.0}
+    if query.mechanism in maxima:
+        given = {"check": query.check, "threshold": query.threshold}
+        options = maxima[query.mechanism].options(scale, 0)
+        parameters |= {key: value if given.get(key) is None else given[key] for key, value in options.items()}
     return mechanism_from(query.mechanism, parameters)
 
 

@@ -12,6 +12,8 @@ from limbeck.protocol.parties import Parties
 from limbeck.protocol.site import Silo, Site
 from limbeck.tables import check_fields
 
+REMOVED = ("ask", "cap", "directions", "groups", "teachers", "unanswered", "votes", "voting")
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -58,6 +60,8 @@ class Algorithm(ABC):
         Whether parties learn from a secret random subset of their rows, which is a mechanism of its own.
     applies_features : bool
         Whether the algorithm has a field `features` and maps rows itself. For other algorithms, rows are mapped first.
+    former_keys : mapping of str to str
+        What to do about keys of earlier versions, by key, or by key and value.
 
     Examples
     --------
@@ -91,6 +95,7 @@ class Algorithm(ABC):
     is_one_shot: ClassVar[bool] = False
     subsamples: ClassVar[bool] = False
     applies_features: ClassVar[bool] = False
+    former_keys: ClassVar[dict[str, str]] = {key: f"{key} was removed; see CHANGELOG.md" for key in REMOVED}
 
     def __post_init__(self) -> None:
         check_fields(self)

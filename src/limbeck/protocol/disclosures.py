@@ -67,6 +67,55 @@ class Facts:
         """
         return Asked(queries, self.classes, voters, abstentions, self.noise)
 
+    def calibrated(
+        self,
+        origin: "Origin",
+        what: str,
+        mechanism: Callable[[Asked], Mechanism],
+        observer: Observer,
+        queries: int,
+        voters: int | None = None,
+        abstentions: bool = False,
+        times: int = 1,
+    ) -> "Disclosure":
+        """Declare a value whose noise is calibrated to these very facts, so that they are stated once.
+
+        Parameters
+        ----------
+        origin : {"party", "server"}
+            Which sites release it.
+        what : str
+            Name of the value.
+        mechanism : callable
+            Returns the mechanism for the facts of all releases of one site together.
+        observer : {"server", "parties", "public"}
+            Who can see it.
+        queries : int
+            Number of queries that one release answers.
+        voters : int or None
+            Largest number of voters behind each answer; None where it does not count votes.
+        abstentions : bool
+            Whether voters may abstain.
+        times : int
+            Largest number of releases by one site in a run.
+
+        Returns
+        -------
+        Disclosure
+            The declaration.
+
+        Examples
+        --------
+        >>> from functools import partial
+        >>> from limbeck.privacy.calibration import Privacy
+        >>> facts, privacy = Facts(public=40, classes=10, parties=5), Privacy(level="L2", gamma=0.05)
+        >>> labels = facts.calibrated("party", "labels", partial(privacy.noisy_max, "example", 1), "public", queries=40)
+        >>> labels.mechanism, labels.queries
+        (Gumbel(gamma=0.05, unit='example', weight=1, adjacency='replace'), 40)
+        """
+        how = mechanism(self.asked(times * queries, voters, abstentions))
+        return Disclosure(origin, what, how, observer, queries, voters, abstentions, times)
+
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:

@@ -7,7 +7,7 @@ from rich.table import Column, Table
 from limbeck.privacy.budget import in_force
 from limbeck.privacy.chain import Contents
 from limbeck.privacy.guarantees import PrivacyGuarantee, delta_of_subsets
-from limbeck.privacy.sites import numbered_parties, over_runs
+from limbeck.privacy.over_runs import numbered_parties, over_runs
 from limbeck.protocol.release import Release
 from limbeck.report.tables import framed, number
 

@@ -13,6 +13,8 @@ BYTE_UNITS = ("B", "kB", "MB", "GB")
 WITHHELD = "withheld"  # from the record of a real run; owner.json contains it
 MAX_REMARKS = 3
 
+SMALL = 1e-3  # an epsilon below is printed in full: rounded to decimals it would be 0
+
 
 def run_table(record: RunRecord) -> Table:
     """Table of one run: accuracy, constant predictor, rounds, bytes, epsilon and seconds."""
@@ -143,10 +145,12 @@ def number(epsilon: float, form: str = ".3g") -> str:
 
     Examples
     --------
-    >>> number(1.9142), number(float("inf"))
-    ('1.91', '∞')
+    >>> number(1.9142), number(float("inf")), number(1e-9, ".4f")
+    ('1.91', '∞', '1e-09')
     """
-    return "∞" if math.isinf(epsilon) else f"{epsilon:{form}}"
+    if math.isinf(epsilon):
+        return "∞"
+    return f"{epsilon:.3g}" if 0 < epsilon < SMALL else f"{epsilon:{form}}"
 
 
 def framed(title: str, *headings: str | Column) -> Table:

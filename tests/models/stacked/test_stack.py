@@ -15,7 +15,7 @@ from limbeck.models.device import Device
 from limbeck.models.jobs import Fit
 from limbeck.models.networks import NormByRows, cnn, resnet_8, torch_mlp
 from limbeck.models.schedule import BatchSchedule
-from limbeck.models.stacked.deduplication import piled
+from limbeck.models.stacked.deduplication import deduplicated
 from limbeck.models.stacked.stack import Stack, State
 from limbeck.models.stacked.training_run import TrainingRun, take
 from limbeck.models.torch import TorchModel, alone, on
@@ -84,7 +84,7 @@ def alone_at(device: Device, fits: list[Fit]) -> list[State]:
 
 
 def stacked_at(device: Device, fits: list[Fit], depth: int) -> list[State]:
-    model, data, row = fits[0].model, piled(fits, device), fits[0].rows.shape[1:]
+    model, data, row = fits[0].model, deduplicated(fits, device), fits[0].rows.shape[1:]
     assert isinstance(model, TorchModel)
     trainings = [
         TrainingRun(seed, seed, BatchSchedule(len(fit.rows), model.recipe, seed), at)

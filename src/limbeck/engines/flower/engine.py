@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -15,7 +15,7 @@ from limbeck.engines.engine import Delivered, Engine, PendingRequest
 from limbeck.engines.flower.chunks import ConnectionLostError
 from limbeck.engines.flower.coordinator import Connection, Control, Presence
 from limbeck.engines.journal import Journal
-from limbeck.engines.validation import read_reply
+from limbeck.engines.validation import read_reply, result_or_problem
 from limbeck.errors import LimbeckError
 from limbeck.privacy.mechanisms import Subsample, mechanism_from
 from limbeck.protocol.algorithm import Algorithm
@@ -256,23 +256,32 @@ class Flower(Engine):
         self, pending: PendingRequest, question: RequestEnvelope, data: bytes | None, why: str
     ) -> Delivered | None:
         """Reply that passed every check and is in the journal; None for anything else, which becomes an event."""
-        try:
-            if data is None:
-                raise LimbeckError(why)
-            answer = ReplyEnvelope.decode(data)
-            answer.check_belongs_to(question)
-            if answer.refusal is not None:
-                self._note(pending, question.party, f"refused: {answer.refusal[:500]}")
-                return None
-            reply = read_reply(answer.reply, pending.request, pending.header, self.server, self.algorithm)
-            self._check_releases(answer)
-        except LimbeckError as error:
-            self.rejected[question.party] = " ".join(str(error).split())[:500]
-            self._note(pending, question.party, f"bad reply: {self.rejected[question.party]}")
+        found, problem = result_or_problem(partial(self._read, pending, question, data, why))
+        if found is None or data is None:
+            self.rejected[question.party] = problem
+            self._note(pending, question.party, f"bad reply: {problem}")
+            return None
+        answer, reply = found
+        if answer.refusal is not None:
+            self._note(pending, question.party, f"refused: {answer.refusal[:500]}")
             return None
         self.journal.answer(pending.header.turn, question.party, data)
         self.releases += [dict(row) for row in answer.releases]
         return Delivered(reply, len(answer.reply))
+
+    def _read(
+        self, pending: PendingRequest, question: RequestEnvelope, data: bytes | None, why: str
+    ) -> tuple[ReplyEnvelope, Reply | None]:
+        """Valid answer and the reply in it; None in place of the reply if the party refused."""
+        if data is None:
+            raise LimbeckError(why)
+        answer = ReplyEnvelope.decode(data)
+        answer.check_belongs_to(question)
+        if answer.refusal is not None:
+            return answer, None
+        reply = read_reply(answer.reply, pending.request, pending.header, self.server, self.algorithm)
+        self._check_releases(answer)
+        return answer, reply
 
     def _recorded(self, party: int, data: bytes, pending: PendingRequest) -> Delivered:
         answer = ReplyEnvelope.decode(data)

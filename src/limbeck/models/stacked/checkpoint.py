@@ -61,7 +61,7 @@ class Checkpoints:
             for training in begun
         }
         with AtomicFile(self._file(key)) as file:
-            file.write(save(tensors, {"courses": json.dumps(saved)}))
+            file.write(save(tensors, {"trainings": json.dumps(saved)}))
         self._last = time.monotonic()
 
     def restore(self, key: str, trainings: Sequence[TrainingRun]) -> None:
@@ -70,7 +70,7 @@ class Checkpoints:
             return
         try:
             with safe_open(file, "pt") as file_content:
-                saved = json.loads(file_content.metadata()["courses"])
+                saved = json.loads(file_content.metadata()["trainings"])
                 names = [name.split("/", 2) for name in file_content.keys()]  # noqa: SIM118
                 for training in trainings:
                     if (entry := saved.get(training.name)) is None:

@@ -16,7 +16,7 @@ from limbeck.protocol.rows import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Piled:
+class DeduplicatedRows:
     """Rows and targets of several jobs, one after the other.
 
     Parameters
@@ -34,14 +34,14 @@ class Piled:
     offsets: list[tuple[int, int]]
 
 
-def piled(jobs: Sequence[FitJob[Any]], device: Device) -> Piled:
+def deduplicated(jobs: Sequence[FitJob[Any]], device: Device) -> DeduplicatedRows:
     """Put the rows and targets of jobs on a device; an array that several jobs share is stored once."""
-    rows, rows_at = _deduplicated([job.rows for job in jobs])
-    targets, targets_at = _deduplicated([job.targets for job in jobs])
-    return Piled(*on(device, rows, targets), list(zip(rows_at, targets_at, strict=True)))
+    rows, rows_at = _joined([job.rows for job in jobs])
+    targets, targets_at = _joined([job.targets for job in jobs])
+    return DeduplicatedRows(*on(device, rows, targets), list(zip(rows_at, targets_at, strict=True)))
 
 
-def _deduplicated(arrays: Sequence[Array]) -> tuple[Array, list[int]]:
+def _joined(arrays: Sequence[Array]) -> tuple[Array, list[int]]:
     """All different arrays, one after the other, and the position at which each of the given arrays begins."""
     different = {address(array): array for array in arrays}
     begins = dict(zip(different, accumulate(map(len, different.values()), initial=0), strict=False))

@@ -71,7 +71,7 @@ class Stack:
         Data of all networks, on the device.
     compiled : bool
         Whether the step is compiled.
-    drifting : bool
+    has_correction : bool
         Whether each network has a correction that is added to its gradients.
 
     Notes
@@ -88,7 +88,7 @@ class Stack:
         rows: Tensor,
         targets: Tensor,
         compiled: bool,
-        drifting: bool = False,
+        has_correction: bool = False,
     ) -> None:
         self.depth, self.recipe, self.device = depth, recipe, device
         self.rows, self.targets = rows, targets
@@ -116,7 +116,7 @@ class Stack:
             for name, weight in self.weights.items()
         }
         self.anchors = self._like_weights() if recipe.proximal else {}
-        self.correction = self._like_weights() if drifting else {}
+        self.correction = self._like_weights() if has_correction else {}
         self._losses, self._move = self._losses_of_all, _move
         if compiled:
             self._losses, self._move = _compiled(self._losses), _compiled(self._move)

@@ -23,7 +23,7 @@ from limbeck.models.pool import Watch, completed, failed, unwatched
 from limbeck.models.schedule import BatchSchedule
 from limbeck.models.sequential import fits_network, plain
 from limbeck.models.stacked.checkpoint import Checkpoints
-from limbeck.models.stacked.deduplication import Piled, piled
+from limbeck.models.stacked.deduplication import DeduplicatedRows, deduplicated
 from limbeck.models.stacked.layers import check_own_buffers
 from limbeck.models.stacked.stack import Stack, State
 from limbeck.models.stacked.training_run import TrainingRun, take
@@ -147,7 +147,7 @@ class StackedTrainer:
         note: dict[str, Any] = {"model": group.model.name, "networks": len(group.members)}
         self.stacks.append(note)
         moments = [time.perf_counter()]
-        trainings, data = self._courses(group)
+        trainings, data = self._training_runs(group)
         stack = self._stack(group, trainings, data, note)
         if stack is None:
             return {}
@@ -165,11 +165,11 @@ class StackedTrainer:
                 results[member.index] = (results[member.index], phases[1] * training.schedule.total / total)
         return results
 
-    def _courses(self, group: StackGroup) -> tuple[list[TrainingRun], Piled]:
+    def _training_runs(self, group: StackGroup) -> tuple[list[TrainingRun], DeduplicatedRows]:
         first = group.members[0].job
         try:
             recipe = group.model.checked(first.targets, first.recipe)
-            data = piled([member.job for member in group.members], self.device)
+            data = deduplicated([member.job for member in group.members], self.device)
         except (LimbeckError, torch.OutOfMemoryError) as error:
             raise group.blame(error) from error
         trainings = [
@@ -186,7 +186,7 @@ class StackedTrainer:
         return trainings, data
 
     def _stack(
-        self, group: StackGroup, trainings: list[TrainingRun], data: Piled, note: dict[str, Any]
+        self, group: StackGroup, trainings: list[TrainingRun], data: DeduplicatedRows, note: dict[str, Any]
     ) -> Stack | None:
         """Stack as deep as the work needs and memory allows; None if the network cannot be stacked."""
         lengths = [training.schedule.total for training in trainings]
@@ -211,7 +211,13 @@ class StackedTrainer:
         return stack
 
     def _try(
-        self, group: StackGroup, depth: int, compiled: bool, recipe: Recipe, data: Piled, note: dict[str, Any]
+        self,
+        group: StackGroup,
+        depth: int,
+        compiled: bool,
+        recipe: Recipe,
+        data: DeduplicatedRows,
+        note: dict[str, Any],
     ) -> Stack | None:
         """Stack of this depth; None if memory does not suffice, or if the network cannot be stacked."""
         try:
@@ -226,7 +232,7 @@ class StackedTrainer:
             warnings.warn(message, LimbeckWarning, stacklevel=2)
             return None
 
-    def _made(self, group: StackGroup, depth: int, compiled: bool, recipe: Recipe, data: Piled) -> Stack:
+    def _made(self, group: StackGroup, depth: int, compiled: bool, recipe: Recipe, data: DeduplicatedRows) -> Stack:
         """Stack that an earlier group of the same kind used, or a new one."""
         name = (group.kind, group.classes, depth, compiled)
         stack = self._cached_stacks.pop(name, None)
@@ -237,8 +243,8 @@ class StackedTrainer:
             with alone(0):
                 network = group.model.tried(group.row, group.classes)
                 check_own_buffers(network, channels_first(torch.rand(2, *group.row)))
-            drifting = group.members[0].job.correction is not None
-            stack = Stack(network, depth, recipe, self.device, data.rows, data.targets, compiled, drifting)
+            has_correction = group.members[0].job.correction is not None
+            stack = Stack(network, depth, recipe, self.device, data.rows, data.targets, compiled, has_correction)
         self._cached_stacks[name] = stack
         if len(self._cached_stacks) > MAX_CACHED_STACKS:
             self._cached_stacks.pop(next(iter(self._cached_stacks)))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limbeck.experiments.record import SERVER, RunRecord
+from limbeck.privacy.mechanisms import MECHANISMS as REGISTERED
 from limbeck.privacy.mechanisms import Subsample
 from limbeck.report.statement.words import NETWORK, WHO, WITHOUT_NOISE, bullets, count, listed, table
 
@@ -99,12 +100,18 @@ def mechanisms(record: RunRecord) -> str:
         (f"`{row['what']}`", _origin(row), f"`{row['mechanism']}`", _parameters(row["parameters"]), _sensitivity(row))
         for row in rows
     )
-    sentences = [f"`{name}`: {MECHANISMS.get(name, 'see its own description.')}" for name in _names(rows)]
+    sentences = [f"`{name}`: {_description(name)}" for name in _names(rows)]
     heading = ["Message", "Protected by", "Mechanism", "Parameters", "Sensitivity"]
     return (
         f"{bullets(sentences)}\n\n{table(heading, [list(line) for line in lines])}\n\n"
         "*Sensitivity* is the most that a neighbouring data set can change the answer to one query before noise."
     )
+
+
+def _description(name: str) -> str:
+    """What a mechanism does: in plain words here, or else the first line of its own description."""
+    own = (getattr(REGISTERED.get(name), "__doc__", None) or "see its own description.").strip()
+    return MECHANISMS.get(name, own.splitlines()[0])
 
 
 def _one_program(record: RunRecord) -> list[str]:
