@@ -24,7 +24,7 @@ from limbeck.experiments.result import Result
 from limbeck.privacy.ledger import over_runs, read_contents, read_ledger
 from program import limbeck
 
-DIGEST = re.compile(r"`[0-9a-f]{32}`|last entry is `[0-9a-f]{64}`")  # and the random identifier of a run
+DIGEST = re.compile(r"`[0-9a-f]{32}`|entry\s+is\s+`[0-9a-f]{64}`")  # and the random identifier of a run
 FILE = """
 noise = "secure"
 [data]

@@ -31,11 +31,7 @@ def sums_of(features: FeatureMap, rows: Rows, classes: int) -> Array:
     array of shape (1 + width, classes)
         The sum in float64. It is a sum of whole steps of the grid, so that the order of the rows changes no bit of it.
     """
-    total = np.zeros((1 + features.width, classes), np.int64)
-    for start in range(0, len(rows), BLOCK):
-        steps, labels = features.steps(rows.x[start : start + BLOCK]), rows.y[start : start + BLOCK]
-        total += (steps.T.astype(np.float64) @ np.eye(classes)[labels]).astype(np.int64)
-    return np.asarray(total / STEPS)
+    return _totals(features, rows, classes, with_gram=False)[0]
 
 
 def gram_of(features: FeatureMap, x: Array) -> Array:
@@ -53,11 +49,19 @@ def gram_of(features: FeatureMap, x: Array) -> Array:
     array of shape (1 + width, 1 + width)
         The sum in float64. No rounding depends on the order of the rows while the sum is below 2^21.
     """
-    total = np.zeros((1 + features.width, 1 + features.width), np.int64)
-    for start in range(0, len(x), BLOCK):
-        steps = features.steps(x[start : start + BLOCK]).astype(np.float64)
-        total += (steps.T @ steps).astype(np.int64)
-    return np.asarray(total / STEPS**2)
+    return _totals(features, Rows(x, np.zeros(len(x), np.int64)), 1, with_gram=True)[1]
+
+
+def _totals(features: FeatureMap, rows: Rows, classes: int, with_gram: bool) -> tuple[Array, Array]:
+    """Sum by class and Gram matrix, or an empty one; every row is mapped once."""
+    width = 1 + features.width
+    sums, gram = np.zeros((width, classes), np.int64), np.zeros((width, width) if with_gram else (0, 0), np.int64)
+    for start in range(0, len(rows), BLOCK):
+        steps = features.steps(rows.x[start : start + BLOCK]).astype(np.float64)
+        sums += (steps.T @ np.eye(classes)[rows.y[start : start + BLOCK]]).astype(np.int64)
+        if with_gram:
+            gram += (steps.T @ steps).astype(np.int64)
+    return np.asarray(sums / STEPS), np.asarray(gram / STEPS**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,7 @@ class SumFeatures:
     def run(self, classes: int, seed: int) -> tuple[Array, Array]:
         """Return the sum and the Gram matrix, which is empty where it is not used."""
         features = unpack(self.kind, self.features, self.rows.x.shape[1:], tried=True)
-        gram = gram_of(features, self.rows.x) if self.with_gram else np.empty((0, 0))
-        return sums_of(features, self.rows, classes), gram
+        return _totals(features, self.rows, classes, self.with_gram)
 
     def substitute(self, classes: int, seed: int, number: int) -> tuple[Array, Array]:
         """Return sums over no rows."""
