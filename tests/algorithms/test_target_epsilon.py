@@ -18,8 +18,8 @@ LEVELS = {"fedkd": ("L1",), "pate": ("L2",)}  # of the others both
 GAUSSIAN = ("fedvote", "fedridge")  # their votes and sums take no other noise
 SCORES: dict[str, list[dict[str, Any]]] = {
     "fedkd": [
-        {"noise": "gaussian", "noised_by": "server", "weights": "equal"},
-        {"noise": "gaussian", "noised_by": "party", "weights": "class-share", "weights_release": "noisy"},
+        {"mechanism": "gaussian", "noised_by": "server", "weights": "equal"},
+        {"mechanism": "gaussian", "noised_by": "party", "weights": "class-share", "weights_release": "noisy"},
     ],
     "fedmd-ldp": [{"rounds": 3, "alignment": 7}, {"rounds": 1, "alignment": 50}],
 }
