@@ -23,7 +23,7 @@ def demo(processes: Processes = None) -> None:
     solo = next(record for record in records if record.algorithm == "solo")
     out.print(party_table(solo))
     out.print(comparison_table(records))
-    out.print(comparison_table(private, "with differential privacy: every party adds noise, so that epsilon is 1"))
+    out.print(comparison_table(private, "with differential privacy, epsilon 1: L1 hides a whole party, L2 a row"))
     out.print(f"\nThe federation's model: {folder}/model.onnx\nThe experiment: {demo_file()}")
 
 

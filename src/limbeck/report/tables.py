@@ -80,20 +80,24 @@ def _start(record: RunRecord, party_index: int) -> float | None:
 
 
 def comparison_table(records: Sequence[RunRecord], title: str = "on the same test rows") -> Table:
-    """Table of several runs on the same test rows, with the constant predictor in the last line."""
+    """Table of several runs on the same test rows, with the constant predictor in the last line.
+
+    At a private level, the method is followed by the level, and epsilon is that towards the public.
+    """
     numbers = ("accuracy", "balanced", "rounds", "up", "down", "epsilon", "seconds")
     columns = (Column(name, justify="right", no_wrap=True) for name in numbers)
     table = framed(title, Column("method", no_wrap=True), *columns)
     for record in records:
         assert record.metrics
+        level = record.config.get("algorithm", {}).get("privacy", {}).get("level", "L0")
         table.add_row(
-            record.algorithm,
+            record.algorithm if level == "L0" else f"{record.algorithm} {level}",
             percent(record.metrics.accuracy),
             percent(record.metrics.balanced_accuracy),
             str(record.rounds),
             weight(record.bytes["up"]),
             weight(record.bytes["down"]),
-            number(record.worst_epsilon),
+            number(record.worst_epsilon if level == "L0" else record.epsilon["public"]),
             _visible(record, record.timing.get("seconds"), lambda seconds: f"{seconds:.1f}"),
         )
     table.add_row("constant", _visible(records[0], records[0].constant, percent))
