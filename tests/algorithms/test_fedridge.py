@@ -57,7 +57,7 @@ def run(algorithm: FedRidge, parties: Any, **settings: Any) -> Any:
 
 
 def test_without_noise_it_is_scikit_learns_ridge_on_all_rows() -> None:
-    result = run(FedRidge(gram="private"), split("0.1"))
+    result = run(FedRidge(gram="private", labels="leader"), split("0.1"))
     phi = Features().fit(PUBLIC, 5).steps(X) / STEPS
     alpha = result.record.figures["regularization"]
     pooled = Ridge(alpha=alpha, fit_intercept=False, solver="cholesky").fit(phi, np.eye(10)[Y])
@@ -176,6 +176,22 @@ def test_the_final_model_can_be_any_model() -> None:
     result = run(FedRidge(final="model"), split("0.5"), server_model="random-forest")
     assert result.accuracy > 0.8
     assert "TreeEnsembleRegressor" in {node.op_type for node in onnx.load_from_string(result.model.onnx).graph.node}
+
+
+def test_matched_labels_give_a_rare_class_its_share() -> None:
+    """A class with a tenth of the rows: without offsets the noise hides it."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(3000) < 0.1).astype(int)
+    x = (rng.normal(size=(3000, 5)) + 1.2 * y[:, None]).astype(np.float32)
+    parties = [(x[start : start + 500], y[start : start + 500]) for start in range(0, 2000, 500)]
+    found = {}
+    for labels in ("matched", "leader"):
+        algorithm = FedRidge(labels=labels, privacy=Privacy("L2", epsilon=1.0))
+        model = lb.run(algorithm, parties, x[2000:], classes=[0, 1], noise="simulated").model
+        assert model is not None
+        found[labels] = (model.predict(x[2000:]) == 1).mean()
+    assert found["matched"] == pytest.approx(0.1, abs=0.03)
+    assert found["leader"] < 0.5 * found["matched"]
 
 
 def test_a_silent_party_is_left_out() -> None:

@@ -23,6 +23,7 @@ from limbeck.errors import LimbeckError
 from limbeck.features.map import CONSTANT, CUT, STEPS, unpack
 from limbeck.features.settings import Features
 from limbeck.features.sums import SumFeatures, gram_of, pack_linear
+from limbeck.knowledge.matching import class_offsets
 from limbeck.knowledge.ridge import label_variance, ridge
 from limbeck.models.jobs import Fit
 from limbeck.privacy.calibration import L0, Privacy, gaussian_sums
@@ -76,6 +77,9 @@ class FedRidge(LevelledAlgorithm):
         The map from rows to features.
     gram : {"auto", "public", "private"}
         Whose rows the Gram matrix is from. `auto`: the parties' own without noise, the public rows' with noise.
+    labels : {"matched", "leader"}
+        `matched`: an offset for each class gives the classes the shares that they have in the sums, among the public
+        rows. `leader`: the class with the highest score is the label.
     final : {"ridge", "model"}
         The final model: the linear one on its features, or the server's model taught by its labels of the public rows.
     privacy : Privacy
@@ -94,6 +98,7 @@ class FedRidge(LevelledAlgorithm):
 
     features: Features = Features()
     gram: Literal["auto", "public", "private"] = "auto"
+    labels: Literal["matched", "leader"] = "matched"
     final: Literal["ridge", "model"] = "ridge"
     privacy: Privacy = L0
 
@@ -141,7 +146,8 @@ class FedRidge(LevelledAlgorithm):
         noise = self.mechanism(site.facts)
         noises = 0 if isinstance(noise, Unprotected) else len(replies) if self.level == "L2" else 1
         rows = max(float(total[0].sum()) / CONSTANT, 1.0)  # at private levels with noise; at L1 not a number of rows
-        variance = label_variance(total[0] / CONSTANT / rows)
+        shares = np.maximum(total[0] / CONSTANT / rows, 1e-9)
+        variance = label_variance(shares)
         if self.sends_gram:
             gram, sampling = np.sum([reply.gram for reply in replies], axis=0) / rows, np.array([0.0, variance / rows])
         else:  # the private rows have another Gram matrix than the public rows, by chance
@@ -149,10 +155,12 @@ class FedRidge(LevelledAlgorithm):
             sampling = np.array([variance / len(x) ** 2, variance / len(x)])
         added = np.array([noises * getattr(noise, "sigma", 0.0) ** 2 / rows**2, 0.0])
         weights, regularization = ridge(total / rows, gram, sampling + added)
+        scores = features.steps(x) / STEPS @ weights
+        offsets = class_offsets(scores, shares / shares.sum()) if self.labels == "matched" else np.zeros(site.classes)
+        weights[0] += offsets / CONSTANT
         final = pack_linear(features, weights)
         if self.final == "model":
-            labels = (features.steps(x) / STEPS @ weights).argmax(axis=1)
-            [final] = site.train([Fit(site.model, x, labels)])
+            [final] = site.train([Fit(site.model, x, (scores + offsets).argmax(axis=1))])
         return hand_out(final, parties, site, figures={"regularization": regularization * rows})
 
     def _limited(self, sums: Array) -> Array:

@@ -23,7 +23,7 @@ from limbeck.imports import code_beside, is_own, name_of, source_of
 from limbeck.protocol.learning import Model
 from limbeck.tables import default_of
 
-FORMAT = 4  # of cached results: increased when the same configuration gives a different result
+FORMAT = 5  # of cached results: increased when the same configuration gives a different result
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The demonstration: one experiment on an embedded data set, without privacy and at epsilon 1.
 
-Without privacy, FedVote is compared with training alone and on pooled rows. At epsilon 1, each of our methods runs at the
-level that it is for: FedVote hides a party (L1), FedRidge hides a row (L2).
+Without privacy, FedVote is compared with training alone and on pooled rows. At epsilon 1, each of our methods runs at
+the level that it is for: FedVote hides a party (L1), FedRidge hides a row (L2).
 """
 
 from pathlib import Path

@@ -47,6 +47,30 @@ def matched(scores: Array, prior: Array) -> Array:
     >>> np.bincount(matched(scores, prior=np.array([0.5, 0.5]))).tolist()
     [50, 50]
     """
+    return np.asarray((np.asarray(scores, np.float64) + class_offsets(scores, prior)).argmax(axis=1))
+
+
+def class_offsets(scores: Array, prior: Array) -> Array:
+    """Find the number to add to the scores of each class, so that the class shares match a prior.
+
+    Parameters
+    ----------
+    scores : array of shape (rows, classes)
+        Scores; a larger one is more likely.
+    prior : array of shape (classes,)
+        Share of each class.
+
+    Returns
+    -------
+    array of shape (classes,)
+        The offsets; see `matched`.
+
+    Examples
+    --------
+    >>> scores = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]] * 25)
+    >>> class_offsets(scores, prior=np.array([0.5, 0.5])).round(2).tolist()
+    [-0.5, 0.0]
+    """
     values, classes = np.asarray(scores, np.float64), scores.shape[1]
     found = values.argmax(axis=1)
     wanted = np.rint(len(values) * _shares(np.bincount(found, minlength=classes) / len(values), prior, len(values)))
@@ -61,7 +85,7 @@ def matched(scores: Array, prior: Array) -> Array:
         found = (values + offsets).argmax(axis=1)
         if np.array_equal(before, offsets):
             break
-    return np.asarray(found)
+    return offsets
 
 
 def _shares(found: Array, prior: Array, rows: int) -> Array:
