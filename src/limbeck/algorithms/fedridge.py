@@ -23,7 +23,7 @@ from limbeck.errors import LimbeckError
 from limbeck.features.map import CONSTANT, CUT, STEPS, unpack
 from limbeck.features.settings import Features
 from limbeck.features.sums import SumFeatures, gram_of, pack_linear
-from limbeck.knowledge.matching import class_offsets
+from limbeck.knowledge.matching import class_offsets, simultaneous_band
 from limbeck.knowledge.ridge import label_variance, ridge
 from limbeck.models.jobs import Fit
 from limbeck.privacy.calibration import L0, Privacy, gaussian_sums
@@ -156,8 +156,10 @@ class FedRidge(LevelledAlgorithm):
         added = np.array([noises * getattr(noise, "sigma", 0.0) ** 2 / rows**2, 0.0])
         weights, regularization = ridge(total / rows, gram, sampling + added)
         scores = features.steps(x) / STEPS @ weights
-        offsets = class_offsets(scores, shares / shares.sum()) if self.labels == "matched" else np.zeros(site.classes)
-        weights[0] += offsets / CONSTANT
+        offsets = np.zeros(site.classes)
+        if self.labels == "matched":
+            offsets = class_offsets(scores, shares / shares.sum(), simultaneous_band(site.classes))
+            weights[0] += offsets / CONSTANT
         final = pack_linear(features, weights)
         if self.final == "model":
             [final] = site.train([Fit(site.model, x, (scores + offsets).argmax(axis=1))])

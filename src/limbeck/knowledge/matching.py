@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from scipy import stats
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
@@ -50,7 +51,7 @@ def matched(scores: Array, prior: Array) -> Array:
     return np.asarray((np.asarray(scores, np.float64) + class_offsets(scores, prior)).argmax(axis=1))
 
 
-def class_offsets(scores: Array, prior: Array) -> Array:
+def class_offsets(scores: Array, prior: Array, band: float = BAND) -> Array:
     """Find the number to add to the scores of each class, so that the class shares match a prior.
 
     Parameters
@@ -59,6 +60,8 @@ def class_offsets(scores: Array, prior: Array) -> Array:
         Scores; a larger one is more likely.
     prior : array of shape (classes,)
         Share of each class.
+    band : float
+        Standard errors within which a share is kept.
 
     Returns
     -------
@@ -73,7 +76,9 @@ def class_offsets(scores: Array, prior: Array) -> Array:
     """
     values, classes = np.asarray(scores, np.float64), scores.shape[1]
     found = values.argmax(axis=1)
-    wanted = np.rint(len(values) * _shares(np.bincount(found, minlength=classes) / len(values), prior, len(values)))
+    wanted = np.rint(
+        len(values) * _shares(np.bincount(found, minlength=classes) / len(values), prior, len(values), band)
+    )
     offsets = np.zeros(classes)
     for _ in range(SWEEPS):
         if np.array_equal(np.bincount(found, minlength=classes), wanted):
@@ -88,13 +93,29 @@ def class_offsets(scores: Array, prior: Array) -> Array:
     return offsets
 
 
-def _shares(found: Array, prior: Array, rows: int) -> Array:
+def simultaneous_band(classes: int) -> float:
+    """Return the standard errors within which the shares of all classes lie together, as often as one lies within two.
+
+    Parameters
+    ----------
+    classes : int
+        Number of classes.
+
+    Examples
+    --------
+    >>> [round(simultaneous_band(classes), 2) for classes in (2, 3, 10)]
+    [2.0, 2.28, 2.8]
+    """
+    return float(stats.norm.isf(stats.norm.sf(BAND) / (classes - 1)))
+
+
+def _shares(found: Array, prior: Array, rows: int, errors: float) -> Array:
     """The shares that classes should have: between those that were found and the prior.
 
-    If rows are drawn from the prior, a share lies within `BAND` standard errors of it, and is kept. For a share at a
+    If rows are drawn from the prior, a share lies within some standard errors of it, and is kept. For a share at a
     larger distance d, the distance is reduced to band^2 / d.
     """
-    band = BAND * np.sqrt(prior * (1 - prior) / rows)
+    band = errors * np.sqrt(prior * (1 - prior) / rows)
     off = found - prior
     limited = np.where(np.abs(off) <= band, off, band**2 / np.where(off == 0, 1.0, off))
     shares = np.maximum(prior + limited, 0.0)
