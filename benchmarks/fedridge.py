@@ -47,6 +47,7 @@ SETS: dict[str, tuple[str, int, tuple[str, ...]]] = {  # data set, parties, sett
     "adult_a9a, public: 50 rows": ("adult_a9a", 20, ("data.public=50", SHARES[1])),
     "cod_rna_rowz": ("cod_rna_rowz", 20, SHARES),
     "sst264": ("sst264", 10, SHARES),
+    "sst2-minilm": ("sst2-minilm", 10, SHARES),
 }
 MADE_UP = (5, SHARES)
 VOTE = {20: "fedvote:partitions=1:subsets=25"}
