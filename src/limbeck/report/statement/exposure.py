@@ -25,7 +25,7 @@ MESSAGES = {
     "rows": "private rows themselves",
     "scores": "the scores that models give to public rows",
     "students": "models that a party trained on public rows, labelled by models of its private rows",
-    "sums": "for each class, the sum of the features of all rows of this class",
+    "sums": "for each class, the sum of the features of all rows of this class; with noise, if a party adds it",
     "update": "the weights of a network that was trained on a party's private rows",
     "votes": "what a party's models predict for public rows",
     "weights": "the average of all parties' network weights",
