@@ -90,6 +90,10 @@ def test_the_model_that_it_is_given_is_a_file_that_predicts(home: Path) -> None:
         ({"party": 1}, "another party number"),
         ({"parameters": {"subsets": 0}}, "fedkt cannot be run with these parameters: subsets = 0: Input should be"),
         ({"parameters": {"unheard": 1}}, "fedkt cannot be run with these parameters: unknown key 'unheard'"),
+        (
+            {"algorithm": "fedvote", "parameters": {"privacy": {"level": "L2", "epsilon": 1.0}}},
+            "fedvote cannot be run with these parameters: privacy: fedvote is for levels L0 and L1: use fedridge at L2",
+        ),
     ],
 )
 def test_other_terms_than_agreed_are_refused(home: Path, changes: dict[str, Any], message: str) -> None:
