@@ -82,16 +82,11 @@ def fedvote() -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
     yield "fedvote L0 networks", "digits", NETWORK, vote()
     for rule in ("median", "trimmed", "filtered"):
         yield f"fedvote L0 {rule}", "digits", FOREST, vote(**equal, consensus=rule)
-    for level in ("L1", "L2"):
-        for data in ("digits", "breast-cancer"):
-            for label, noise in (("epsilon", {"epsilon": 8.0}), ("sigma", {"mechanism": "gaussian", "sigma": 1.0})):
-                yield f"fedvote {level} {data} {label}", data, FOREST, vote(**private(level, **noise))
+    for data in ("digits", "breast-cancer"):
+        for label, noise in (("epsilon", {"epsilon": 8.0}), ("sigma", {"mechanism": "gaussian", "sigma": 1.0})):
+            yield f"fedvote L1 {data} {label}", data, FOREST, vote(**private("L1", **noise))
     given = vote(prior=[1.0, 2.0], **private("L1", epsilon=8.0))
     yield "fedvote L1 given prior", "breast-cancer", FOREST, given
-    yield "fedvote L2 equal", "digits", FOREST, vote(**equal, **private("L2", epsilon=8.0))
-    yield "fedvote L2 leader", "digits", FOREST, vote(labels="leader", **private("L2", epsilon=8.0))
-    replaced = private("L2", epsilon=8.0, adjacency="add-remove", rows_per_person=2)
-    yield "fedvote L2 add-remove people", "breast-cancer", FOREST, vote(partitions=1, **replaced)
 
 
 def fedmd() -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:

@@ -2,8 +2,8 @@
 
     python examples/network.py FOLDER
 
-Each step is a command that a person would type; docs/deploy.md does the same with three machines. FedVote at level L2:
-every party adds noise to its teachers' votes before anything leaves, with randomness from the operating system.
+Each step is a command that a person would type; docs/deploy.md does the same with three machines. FedRidge at level L2:
+every party adds noise to the sum over its rows before anything leaves, with randomness from the operating system.
 """
 
 import os
@@ -19,7 +19,7 @@ import numpy as np
 
 from limbeck.data.sets import load
 
-MODELS = {"clinic": "random-forest", "lab": "logistic-regression", "university": "naive-bayes"}
+PARTIES = ("clinic", "lab", "university")
 LIMBECK = [sys.executable, "-m", "limbeck"]
 PATIENCE = 60.0
 EXPERIMENT = """# Is a tumour malignant? 150 public rows, and noise at each party.
@@ -32,13 +32,11 @@ public = "public.npz"      # the rows that every party gets too
 classes = ["0", "1"]
 test = "test.npz"
 
-[model]                    # of the final model
+[model]                    # of algorithms that train the final model; fedridge computes it
 name = "random-forest"
 
 [algorithm]
-name = "fedvote"
-partitions = 1
-subsets = 8
+name = "fedridge"
 privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }
 """
 
@@ -50,15 +48,15 @@ def main(folder: Path) -> None:
     (server / "experiment.toml").write_text(EXPERIMENT)
     running = [start("server", "start", server)]
     try:
-        for party in MODELS:
+        for party in PARTIES:
             limbeck("server", "invite", server, party)
             limbeck("party", "init", folder / party, server / "invitations" / f"{party}.json")
             limbeck("server", "admit", server, folder / party / f"{party}.pub")
         prepare_parties(folder, server)
-        running += [start("party", "start", folder / party) for party in MODELS]
+        running += [start("party", "start", folder / party) for party in PARTIES]
         limbeck("server", "run", server, server / "experiment.toml")
         limbeck("server", "status", server)
-        for party in MODELS:
+        for party in PARTIES:
             [model] = wait_for_models(folder / party)
             limbeck("predict", model, server / "test.npz", "-o", folder / party / "predicted.csv")
         limbeck("party", "ledger", folder / "clinic")
@@ -71,15 +69,16 @@ def main(folder: Path) -> None:
 
 
 def prepare_parties(folder: Path, server: Path) -> None:
-    """Put each party's rows where its party.toml says that they are, and name its model."""
+    """Put each party's rows where its party.toml says that they are."""
     cancer = load("breast-cancer")
-    shares = np.array_split(np.random.default_rng(0).permutation(np.arange(290, len(cancer.x))), len(MODELS))
-    for (party, model), rows in zip(MODELS.items(), shares, strict=True):
+    shares = np.array_split(np.random.default_rng(0).permutation(np.arange(290, len(cancer.x))), len(PARTIES))
+    for party, rows in zip(PARTIES, shares, strict=True):
         np.savez(folder / party / "private.npz", x_train=cancer.x[rows], y_train=cancer.y[rows])
         shutil.copy(server / "public.npz", folder / party)
         settings = folder / party / "party.toml"
-        text = settings.read_text().replace("private.csv", "private.npz").replace("public.csv", "public.npz")
-        settings.write_text(text.replace("random-forest", model))
+        settings.write_text(
+            settings.read_text().replace("private.csv", "private.npz").replace("public.csv", "public.npz")
+        )
 
 
 def limbeck(*words: object) -> None:

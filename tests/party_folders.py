@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
+from limbeck.algorithms.fedridge import FedRidge, SumRequest
 from limbeck.algorithms.fedvote import FedVote, VoteRequest
 from limbeck.consortium.joining import Join
 from limbeck.data.sets import load
 from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import read_ledger
 from limbeck.protocol.codec import Header, encode
-from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.envelopes import RequestEnvelope, Terms
 from limbeck.protocol.messages import Message
 from limbeck.protocol.rows import content_hash
@@ -24,13 +24,15 @@ PUBLIC = IRIS.x[::5].astype(np.float32)
 PLAIN = FedKT(partitions=1, subsets=2)
 NOISY = FedKT(partitions=1, subsets=2, privacy=Privacy("L1", epsilon=2.0))
 PRIVATE = FedKT(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0))
-VOTES = FedVote(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0))
+SUMS = FedRidge(privacy=Privacy("L2", epsilon=2.0))
 NOISY_VOTES = FedVote(partitions=1, subsets=2, privacy=Privacy("L1", epsilon=2.0))
 PARTIES = 3
 SUBSET = {"rounds": 1, "start": "none", "sampled": 5, "population": 30}
 SETTINGS = 'data = "private.npz"\npublic = "public.npz"\n{more}\n[model]\nname = "{model}"\n{agree}'
 AGREE = '[[agree]]\nalgorithm = "fedkt"\n'
 AGREE_VOTES = '[[agree]]\nalgorithm = "fedvote"\n'
+AGREE_SUMS = '[[agree]]\nalgorithm = "fedridge"\n'
+AGREE_ALL = AGREE + AGREE_VOTES + AGREE_SUMS
 TOO_MUCH = "the run would spend more than this party's owner allows"
 CANNOT = "this party cannot answer; its own log has the reason"
 
@@ -51,8 +53,8 @@ def put_rows(home: Path, x: Any = IRIS.x[2::5], y: Any = IRIS.y[2::5]) -> None:
     np.savez(home / "private.npz", x_train=x, y_train=y)
 
 
-def write_settings(home: Path, more: str = "", agree: str = AGREE + AGREE_VOTES, model: str = "decision-tree") -> None:
-    """Both algorithms with teachers are agreed to; without a budget, unless `more` has one."""
+def write_settings(home: Path, more: str = "", agree: str = AGREE_ALL, model: str = "decision-tree") -> None:
+    """Three algorithms are agreed to; without a budget, unless `more` has one."""
     limit = "" if "budget" in more else "unprotected = true\n"
     (home / "party.toml").write_text(SETTINGS.format(more=limit + more, agree=agree, model=model))
 
@@ -66,9 +68,10 @@ def honest(method: Any) -> Message:
     """What the server asks first."""
     if isinstance(method, FedKT):
         return TrainStudents()
-    plan = method.plan(Facts(len(PUBLIC), 3, PARTIES, "secure"))
-    at_party = plan is not None and method.level == "L2"
-    return VoteRequest(method.encoding.fit(PUBLIC, plan.components).basis if at_party else np.empty(0))
+    if isinstance(method, FedVote):
+        return VoteRequest()
+    features = method.features.fit(PUBLIC, 1)
+    return SumRequest(features.kind, features.pack())
 
 
 def question(method: Any = PLAIN, request: Message | None = None, turn: int = 0, **changes: Any) -> RequestEnvelope:

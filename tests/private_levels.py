@@ -42,11 +42,6 @@ LEVELS: dict[str, Any] = {
     "fedridge-L2": FedRidge(privacy=L2),
     "fedridge-L2-add-remove-model": FedRidge(final="model", privacy=replace(L2, adjacency="add-remove")),
     "fedvote-L1": FedVote(partitions=1, subsets=2, privacy=L1),
-    "fedvote-L2": FedVote(partitions=2, subsets=2, privacy=L2),
-    "fedvote-L2-add-remove": FedVote(partitions=1, subsets=3, privacy=replace(L2, adjacency="add-remove")),
-    "fedvote-L2-leader": FedVote(
-        partitions=1, subsets=3, weights="equal", labels="leader", privacy=Privacy("L2", "gaussian", sigma=3.0)
-    ),
     "pate-L2": Pate(teachers=4, privacy=L2),
     "fedkd-server": FedKD(local=None, distil=QUICK, weights="equal"),
     "fedkd-party": FedKD(distil=QUICK, mechanism="gaussian", epsilon=4.0, noised_by="party", weights_release="noisy"),

@@ -3,15 +3,19 @@
 import math
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from typer.main import get_command
 
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedvote import FedVote, VoteRequest, Votes
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import check_algorithm, small_federation
+from limbeck.cli import app
 from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
 from limbeck.data.splits import Dirichlet, Iid
@@ -33,7 +37,8 @@ from limbeck.protocol.streams import stream
 from mixed_parties import two_classes
 
 FOREST = model_from({"name": "random-forest", "n_estimators": 20})
-NOISE = {"L0": L0, "L1": Privacy("L1", epsilon=20.0), "L2": Privacy("L2", epsilon=20.0)}
+NOISE = {"L0": L0, "L1": Privacy("L1", epsilon=20.0)}
+NO_L2 = "privacy: fedvote is for levels L0 and L1: use fedridge at L2"
 SETTINGS: list[dict[str, Any]] = [{}, {"labels": "leader"}, {"weights": "equal"}, {"prior": "uniform"}]
 
 
@@ -54,10 +59,9 @@ def test_every_setting_behaves(level: str, settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["L1", "L2"])
-def test_a_vote_of_two_classes_whose_shares_are_estimated_behaves(level: Any) -> None:
+def test_a_vote_of_two_classes_whose_shares_are_estimated_behaves() -> None:
     """The small federation has three classes, of which no median is taken."""
-    algorithm = FedVote(1, 2, queries=30, privacy=Privacy(level, "gaussian", epsilon=60.0))
+    algorithm = FedVote(1, 2, queries=30, privacy=Privacy("L1", "gaussian", epsilon=60.0))
     check_algorithm(algorithm, federation=two_classes(algorithm))
 
 
@@ -82,7 +86,7 @@ def test_a_plan_names_what_a_run_releases(level: str, settings: dict[str, Any]) 
     assert len(made) == len(expected)
     if level != "L0":
         assert 19.8 < record.epsilon["public"] <= 20.0
-    assert record.epsilon["server"] == math.inf or level == "L2"
+    assert record.epsilon["server"] == math.inf
 
 
 def test_without_noise_a_party_trains_one_model_on_all_its_rows() -> None:
@@ -91,7 +95,7 @@ def test_without_noise_a_party_trains_one_model_on_all_its_rows() -> None:
     trainer = PoolTrainer(1)
     _, silos = made.sites(trainer)
     header = Header(0, silos[2].public.hash)
-    reply = respond(made.algorithm, VoteRequest(np.empty(0)), header, silos[2])
+    reply = respond(made.algorithm, VoteRequest(), header, silos[2])
     alone = two_classes(Solo(), seed=3).run(trainer).models[2]
     assert isinstance(reply, Votes)
     assert np.allclose(reply.votes, PackedModel(alone.onnx).scores(silos[2].public.x), atol=1e-3)
@@ -174,62 +178,6 @@ def test_one_teacher_a_party_estimates_no_prior() -> None:
     assert {row["what"] for row in record.ledger} == {"votes", "encoded votes", "model"}
 
 
-def test_almost_without_noise_the_levels_agree() -> None:
-    """One teacher a party: at L1 the server encodes its vote, at L2 the party does."""
-    settings: dict[str, Any] = {"partitions": 1, "subsets": 1, "weights": "equal", "prior": "uniform"}
-    levels: tuple[Any, ...] = ("L1", "L2")
-    found = [
-        two_classes(FedVote(**settings, privacy=Privacy(level, "gaussian", sigma=1e-9))).run(PoolTrainer(1))
-        for level in levels
-    ]
-    assert found[0].accuracy == found[1].accuracy
-    assert (found[0].accuracy or 0) > 0.8
-
-
-def test_all_parties_encode_in_the_servers_basis() -> None:
-    """On a grid components are equally strong: each machine may find others, and sums of such mean nothing."""
-    grid = np.array([[a, b] for a in range(10) for b in range(10)], np.float32)
-    labels = ((grid[:, 0] > 4.5) != (grid[:, 1] > 4.5)).astype(int)
-    parts = Rows(np.repeat(grid, 4, axis=0), np.repeat(labels, 4))
-
-    @dataclass(frozen=True, slots=True)
-    class Turned(FedVote):
-        name = "turned"
-
-        def answer(self, request: Request[Any], silo: Silo) -> Reply:
-            if isinstance(request, VoteRequest):
-                size = request.basis.shape[1]
-                turned = np.linalg.qr(np.random.default_rng(0).normal(size=(size, size)))[0]
-                request = VoteRequest((request.basis @ turned).astype(np.float32))
-            return FedVote.answer(self, request, silo)
-
-    def accuracy(kind: type[FedVote]) -> float:
-        made = two_classes(kind(1, 1, prior="uniform", privacy=Privacy("L2", "gaussian", sigma=1e-9)))
-        public = Rows(grid, labels)
-        return replace(made, private=[parts] * 6, public=public, test=public).run(PoolTrainer(1)).accuracy or 0.0
-
-    assert accuracy(FedVote) > 0.95
-    assert accuracy(Turned) < 0.8
-
-
-@pytest.mark.parametrize(
-    ("basis", "keys"),
-    [
-        (np.empty(0), "a basis of shape"),
-        (np.ones((30, 2), np.float32), "a basis of shape"),
-        (np.full((30, 5), np.nan), "not finite"),
-        (np.full((30, 5), 1e300), "a basis of shape"),
-    ],
-)
-def test_a_party_encodes_in_a_basis_of_the_agreed_size_only(basis: Any, keys: str) -> None:
-    """Anything else could stretch what one row can change."""
-    algorithm = FedVote(1, 2, queries=30, privacy=Privacy("L2", epsilon=2.0))
-    silo = small_federation(algorithm).sites(PoolTrainer(1))[1][0]
-    with pytest.raises(LimbeckError, match=keys):
-        respond(algorithm, VoteRequest(basis), Header(0, silo.public.hash), silo)
-    assert silo.ledger.rows == []
-
-
 @dataclass(frozen=True, slots=True)
 class Odd(FedVote):
     """Party 0 replies with something else than votes."""
@@ -305,8 +253,10 @@ def test_two_byzantine_parties_of_ten_end_a_vote_that_is_not_robust() -> None:
     ("wrong", "keys"),
     [
         (lambda: FedVote(privacy=Privacy(epsilon=3.0)), "level L0 adds no noise"),
+        (lambda: FedVote(privacy=Privacy("L2", epsilon=3.0)), f"^{NO_L2}$"),
+        (lambda: FedVote(privacy=Privacy("L2", "laplace", gamma=1.0)), f"^{NO_L2}$"),
         (
-            lambda: two_classes(FedVote(1, 2, queries=1, privacy=Privacy("L2", epsilon=3.0))).run(PoolTrainer(1)),
+            lambda: two_classes(FedVote(1, 2, queries=1, privacy=Privacy("L1", epsilon=3.0))).run(PoolTrainer(1)),
             "noisy votes need public rows that differ, but all are equal",
         ),
         (lambda: FedVote(privacy=Privacy("L1", gamma=0.1)), "give epsilon, or sigma with gaussian"),
@@ -316,7 +266,7 @@ def test_two_byzantine_parties_of_ten_end_a_vote_that_is_not_robust() -> None:
         (lambda: FedVote(consensus="median", trimmed=0.1), 'trimmed is for consensus = "trimmed"'),
         (lambda: FedVote(weights="contrast", privacy=Privacy("L1", epsilon=1.0)), 'weights = "contrast" is for'),
         (lambda: FedVote(labels="leader", prior="uniform"), 'prior is for labels = "matched"'),
-        (lambda: FedVote(subsets=3), "partitions and subsets are for levels L1 and L2"),
+        (lambda: FedVote(subsets=3), "partitions and subsets are for level L1"),
         (lambda: FedVote(prior=[0.0, 0.0]), "not all be 0"),
         (lambda: FedVote(partitions=0), "partitions = 0"),
         (lambda: FedVote(queries=1.5), "queries = 1.5"),
@@ -331,6 +281,18 @@ def test_two_byzantine_parties_of_ten_end_a_vote_that_is_not_robust() -> None:
 def test_wrong_parameters_are_reported(wrong: Any, keys: str) -> None:
     with pytest.raises(LimbeckError, match=keys):
         wrong()
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_a_file_with_level_l2_is_refused_in_one_line(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_text(
+        'data = { name = "iris", parties = 3, public = 0.2 }\nmodel = { name = "decision-tree" }\n'
+        'algorithm = { name = "fedvote", privacy = { level = "L2", epsilon = 1.0 } }\n'
+    )
+    result = CliRunner().invoke(get_command(app), [command, str(file)], standalone_mode=False)
+    assert isinstance(result.exception, LimbeckError)
+    assert str(result.exception) == f"{file}: algorithm: {NO_L2}"
 
 
 def test_the_prior_is_checked_before_anyone_trains() -> None:

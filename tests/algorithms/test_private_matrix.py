@@ -53,8 +53,8 @@ def test_rows_that_cannot_be_learned_from_do_not_show(monkeypatch: pytest.Monkey
 
 def _images() -> Iterator[Any]:
     """Large networks take long to initialise: most of their cases are among the slow tests."""
-    for model, level in product(IMAGES, ("fedkt-L2", "fedvote-L2", "fedkd-party", "fedmd-ldp", "fedmd-nfdp")):
-        quick = model == "cnn" or level == "fedvote-L2"
+    for model, level in product(IMAGES, ("fedkt-L2", "fedvote-L1", "fedkd-party", "fedmd-ldp", "fedmd-nfdp")):
+        quick = model == "cnn" or level == "fedvote-L1"
         yield pytest.param(model, level, marks=[pytest.mark.slow] * (not quick))
 
 

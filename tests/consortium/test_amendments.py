@@ -27,7 +27,6 @@ METHODS = {
     "fedkt-L2": f'name = "fedkt"\npartitions = 1\nsubsets = 2\n{L2}',
     "fedvote": 'name = "fedvote"',
     "fedvote-L1": f'name = "fedvote"\npartitions = 1\nsubsets = 2\n{L1}',
-    "fedvote-L2": f'name = "fedvote"\npartitions = 1\nsubsets = 2\n{L2}',
     "fedkd": 'name = "fedkd"',
     "fedridge": 'name = "fedridge"',
     "fedridge-L1": f'name = "fedridge"\n{L1}',

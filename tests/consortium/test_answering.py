@@ -15,11 +15,13 @@ pytest.importorskip("opendp", reason="the extra privacy is not installed")
 from limbeck.algorithms.centralized import SendRows
 from limbeck.algorithms.fedkt import TrainStudents
 from limbeck.algorithms.fedmd_private import FedMDLDP
+from limbeck.algorithms.fedridge import SumRequest
 from limbeck.algorithms.fedvote import VoteRequest
 from limbeck.algorithms.scoring import ScoreRequest
 from limbeck.consortium.answering import answer
 from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
+from limbeck.features.settings import Features
 from limbeck.models.jobs import Fit
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
@@ -33,13 +35,14 @@ from party_folders import (
     NOISY_VOTES,
     PRIVATE,
     PUBLIC,
-    VOTES,
+    SUMS,
     make,
     question,
     rows,
     write_settings,
 )
 
+NARROW = Features("standard", number=2).fit(PUBLIC, 0)
 FAILING = """
 from dataclasses import dataclass
 from typing import ClassVar
@@ -132,12 +135,12 @@ def test_a_request_that_is_refused_before_anything_is_trained_costs_nothing(home
 @pytest.mark.parametrize(
     ("method", "request_"),
     [
-        (VOTES, VoteRequest(np.zeros((29, 5)))),
-        (VOTES, VoteRequest(np.full((30, 5), 1.5))),
-        (VOTES, VoteRequest(np.empty(0))),
-        (NOISY_VOTES, VoteRequest(np.zeros((30, 5)))),
-        (VOTES, TrainStudents()),
-        (PRIVATE, VoteRequest(np.empty(0))),
+        (SUMS, SumRequest(NARROW.kind, NARROW.pack())),
+        (SUMS, SumRequest("fourier", NARROW.pack())),
+        (SUMS, SumRequest("standard", b"")),
+        (NOISY_VOTES, TrainStudents()),
+        (SUMS, VoteRequest()),
+        (PRIVATE, VoteRequest()),
         (NOISY, SendRows()),
     ],
 )
@@ -227,7 +230,7 @@ def test_a_full_disk_is_one_line_and_what_was_stored_before_stays(home: Path) ->
         assert other.execute("SELECT count(*) FROM answers").fetchone() == (1,)
 
 
-@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+@pytest.mark.parametrize("method", [PRIVATE, SUMS])
 def test_an_answer_that_cannot_be_stored_is_not_sent_and_not_paid_for_twice(home: Path, method: Any) -> None:
     """The same question later: the same ledger, and what was drawn then."""
     (home / "answers.sqlite").write_bytes(b"garbage " * 1000)
@@ -248,7 +251,7 @@ def test_a_secret_that_is_damaged_is_reported_to_the_owner(home: Path, capfd: py
     assert "holds 5 bytes, not the 32 of a party's secret" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+@pytest.mark.parametrize("method", [PRIVATE, SUMS])
 def test_the_owner_sees_what_left_what_is_spent_and_the_head_of_the_ledger(home: Path, method: Any) -> None:
     from typer.testing import CliRunner
 

@@ -17,7 +17,7 @@ from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
 from limbeck.protocol.codec import decode
 from limbeck.protocol.envelopes import ReplyEnvelope
-from party_folders import IRIS, PRIVATE, VOTES, make, put_rows, question, rows, write_settings
+from party_folders import IRIS, PRIVATE, SUMS, make, put_rows, question, rows, write_settings
 
 RESTART = "this party's owner must restart it before it answers"
 X, Y = IRIS.x[2::5], IRIS.y[2::5]
@@ -131,7 +131,7 @@ def test_other_settings_may_change_while_the_party_runs(home: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("model", ["knn", "decision-tree"])
-@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+@pytest.mark.parametrize("method", [PRIVATE, SUMS])
 def test_whatever_the_rows_are_the_answer_has_the_usual_shape_and_ledger(
     home: Path, tmp_path_factory: pytest.TempPathFactory, method: Any, model: str, x: Any, y: Any
 ) -> None:

@@ -63,10 +63,10 @@ def test_a_run_that_would_pass_the_servers_budget_is_refused_before_anyone_is_as
 
 def test_a_late_party_is_for_one_shot_methods_and_must_have_been_there(folder: ServerFolder) -> None:
     file = folder.path / "experiment.toml"
-    for name, method in (("once", "fedvote"), ("often", "solo")):
+    for name, method in (("once", "fedridge"), ("often", "solo")):
         home = folder.path / "runs" / name
         home.mkdir(parents=True)
-        file.write_text(file.read_text().replace("fedvote", method).split("partitions")[0])
+        file.write_text(file.read_text().replace("fedridge", method).split("privacy")[0])
         journal = Journal(home / "journal.sqlite", new=True)
         copy = folder.path / f"{name}.toml"
         copy.write_text(file.read_text())

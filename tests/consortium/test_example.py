@@ -16,7 +16,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "network.py"
 
 
 @pytest.mark.slow
-def test_three_parties_end_with_one_model_and_only_noisy_votes_have_left(tmp_path: Path) -> None:
+def test_three_parties_end_with_one_model_and_only_noisy_sums_have_left(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLE), str(tmp_path / "demo")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -48,7 +48,7 @@ def test_a_join_file_states_all_that_a_party_must_know(server: Path) -> None:
     run_limbeck("server", "invite", server, "clinic")
     join = read_join(server / "invitations" / "lab.json")
     assert (join.party, join.index, join.address) == ("lab", 1, "limbeck.example.org:1")
-    assert join.algorithm["name"] == "fedvote"
+    assert join.algorithm["name"] == "fedridge"
     assert "BEGIN CERTIFICATE" in join.authority
     assert read_join(server / "invitations" / "clinic.json").index == 0
 
@@ -60,8 +60,8 @@ def test_the_partys_settings_begin_with_what_was_proposed(server: Path, tmp_path
     table = tomllib.loads(text)
     limit = {"epsilon": 4.0, "delta": 1e-5, "observer": "server", "unit": "example"}
     assert table["budget"] == limit
-    parameters = {"partitions": 1, "subsets": 8, "privacy": {"level": "L2", "epsilon": 4.0}}
-    assert table["agree"] == [{"algorithm": "fedvote", "levels": ["L2"], **limit, "parameters": parameters}]
+    parameters = {"privacy": {"level": "L2", "epsilon": 4.0}}
+    assert table["agree"] == [{"algorithm": "fedridge", "levels": ["L2"], **limit, "parameters": parameters}]
 
 
 def test_a_party_that_is_invited_without_an_epsilon_does_not_start_before_its_owner_chose(
@@ -69,7 +69,7 @@ def test_a_party_that_is_invited_without_an_epsilon_does_not_start_before_its_ow
 ) -> None:
     file, clinic = server / "experiment.toml", tmp_path / "clinic"
     text = file.read_text().replace('privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }', "")
-    file.write_text(text.replace("fedvote", "fedkt"))
+    file.write_text(text.replace("fedridge", "fedkt"))
     run_limbeck("server", "invite", server, "clinic")
     run_limbeck("party", "init", clinic, server / "invitations" / "clinic.json")
     with pytest.raises(LimbeckError, match=r"party.toml: .* write a \[budget\], or unprotected = true"):
@@ -107,11 +107,11 @@ def test_a_new_join_file_takes_the_place_of_an_old_one_of_the_same_party(server:
         run_limbeck("server", "invite", server, name)
         run_limbeck("party", "init", tmp_path / name, server / "invitations" / f"{name}.json")
     file = server / "experiment.toml"
-    file.write_text(file.read_text().replace("subsets = 8", "subsets = 4"))
+    file.write_text(file.read_text().replace("epsilon = 4.0", "epsilon = 3.0"))
     join = Path(str(server / "invitations" / "clinic.json"))
     run_limbeck("server", "invite", server, "clinic")
     run_limbeck("party", "rejoin", tmp_path / "clinic", join)
-    assert read_join(tmp_path / "clinic" / "join.json").algorithm["subsets"] == 4
+    assert read_join(tmp_path / "clinic" / "join.json").algorithm["privacy"]["epsilon"] == 3.0
     with pytest.raises(LimbeckError, match="invites clinic"):
         run_limbeck("party", "rejoin", tmp_path / "lab", join)
 
@@ -198,11 +198,12 @@ def test_wrong_experiments_are_reported_in_one_line(server: Path) -> None:
         ('public = "public.npz"', 'public = "nothing.npz"', "no such file"),
         ('classes = ["0", "1"]', 'classes = ["0"]', "classes"),
         ('classes = ["0", "1"]', 'classes = ["0", "2"]', "holds the class '1'"),
-        ('name = "fedvote"', 'name = "fedvotes"', "did you mean"),
-        ("partitions = 1", "partitions = 0", "partitions = 0"),
-        ("subsets = 8", "subset = 8", "did you mean 'subsets'?"),
+        ('name = "fedridge"', 'name = "fedridges"', "did you mean"),
+        ('name = "fedridge"', 'name = "fedvote"', "privacy: fedvote is for levels L0 and L1: use fedridge at L2"),
+        ('name = "fedridge"', 'name = "fedkt"\npartitions = 0', "partitions = 0"),
+        ('name = "fedridge"', 'name = "fedkt"\nsubset = 8', "did you mean 'subsets'?"),
         (
-            text[text.index('name = "fedvote"') :],
+            text[text.index('name = "fedridge"') :],
             'name = "fedmd-nfdp"\nstart = "none"\n',
             "fedmd-nfdp between organisations needs algorithm.population",
         ),

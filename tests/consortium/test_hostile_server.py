@@ -12,23 +12,25 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import hostile_server
-from hostile_server import PARTIES, PUBLIC, Pair, pair
+from hostile_server import PUBLIC, Pair, pair
 from limbeck.algorithms.centralized import SendRows
 from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
-from limbeck.algorithms.fedvote import FedVote, VoteRequest
+from limbeck.algorithms.fedridge import FedRidge, SumRequest
+from limbeck.algorithms.fedvote import VoteRequest
 from limbeck.algorithms.logits import PredictViews
 from limbeck.algorithms.scoring import DigestConsensus, EvaluateRequest, Initialize, ScoreRequest, TrainLocally
 from limbeck.algorithms.subsets import cut
 from limbeck.consortium.answering import accept_request
 from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
+from limbeck.features.map import unpack
+from limbeck.features.settings import Features
 from limbeck.models.jobs import constant_model
 from limbeck.models.named import model_from
 from limbeck.privacy.calibration import Privacy
-from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.messages import InstallModel, Message
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Rows
@@ -57,16 +59,15 @@ ADD_REMOVE = Privacy("L2", gamma=1e-4, adjacency="add-remove")
 METHODS: dict[str, Any] = {
     "fedkt": FedKT(partitions=1, subsets=4, privacy=Privacy("L2", gamma=1e-4)),
     "fedkt-add-remove": FedKT(partitions=1, subsets=3, privacy=ADD_REMOVE),
-    "fedvote": FedVote(partitions=1, subsets=4, privacy=L2),
-    "fedvote-add-remove": FedVote(partitions=1, subsets=3, privacy=replace(L2, adjacency="add-remove")),
-    "fedvote-leader": FedVote(partitions=1, subsets=2, weights="equal", labels="leader", privacy=L2),
+    "fedridge": FedRidge(privacy=L2),
+    "fedridge-add-remove": FedRidge(privacy=replace(L2, adjacency="add-remove")),
     "fedkd": FedKD(local=QUICK, mechanism="gaussian", sigma=50.0, noised_by="party", weights_release="noisy"),
     "ldp": FedMDLDP(**STUDY, sigma=100.0),
     "pretrained": FedMDLDP(**{**STUDY, "start": "pretrained"}, sigma=100.0),
     "silent": FedMDLDP(**{**STUDY, "score_format": "none", "start": "pretrained"}, sigma=100.0),
     "nfdp": FedMDNFDP(**STUDY, sampled=4, population=6),
 }
-AGREE = ("fedkt", "fedvote", "fedkd", "fedmd-ldp", "fedmd-nfdp")
+AGREE = ("fedkt", "fedridge", "fedkd", "fedmd-ldp", "fedmd-nfdp")
 ALIGNED = np.arange(5, dtype=np.uint8)
 
 
@@ -91,8 +92,8 @@ def honest(method: Any) -> list[Message]:
     """What the server would ask."""
     if isinstance(method, FedKT):
         return [TrainStudents()]
-    if isinstance(method, FedVote):
-        return [VoteRequest(method.encoding.fit(PUBLIC.x, components(method)).basis)]
+    if isinstance(method, FedRidge):
+        return [sum_request("standard")]
     if isinstance(method, FedKD):
         return [PredictViews(7)]
     given = weights(1.0) if method.start == "pretrained" else b""
@@ -102,10 +103,14 @@ def honest(method: Any) -> list[Message]:
     return [Initialize(given), ScoreRequest(ALIGNED), DigestConsensus(ALIGNED, scores), ScoreRequest(ALIGNED)]
 
 
-def components(method: FedVote) -> int:
-    plan = method.plan(Facts(len(PUBLIC), 3, PARTIES, "secure"))
-    assert plan is not None
-    return plan.components
+def sum_request(kind: Any, number: int = 8, scale: float = 1.0) -> SumRequest:
+    """With a map of this kind and number of features, its numbers scaled."""
+    from safetensors.numpy import load, save
+
+    features = Features(kind, number).fit(PUBLIC.x, 0)
+    with np.errstate(all="ignore"):
+        scaled = {name: (each * scale).astype(each.dtype) for name, each in load(features.pack()).items()}
+    return SumRequest(kind, save(scaled))
 
 
 def weights(scale: float) -> bytes:
@@ -131,10 +136,11 @@ ROW_NUMBERS = st.one_of(
     st.lists(st.integers(-3, 9), max_size=9).map(lambda rows: np.array(rows, np.int64)),
     st.permutations(range(8)).map(lambda rows: np.array(rows[:5])),
 )
-BASES = EXTREME.map(lambda value: np.full((8, 5), value))
+MAPS = st.builds(sum_request, st.sampled_from(["standard", "fourier"]), st.sampled_from([8, 8, 3]), EXTREME)
 KINDS: dict[type[Message], st.SearchStrategy[Any]] = {
     TrainStudents: st.just(TrainStudents()),
-    VoteRequest: st.builds(VoteRequest, st.one_of(BASES, BASES, arrays(5), st.just(np.empty(0)))),
+    VoteRequest: st.just(VoteRequest()),
+    SumRequest: st.one_of(MAPS, st.builds(SumRequest, st.sampled_from(["encoder", "none"]), st.just(b"no map"))),
     PredictViews: st.builds(PredictViews, st.one_of(st.integers(-2, 12), st.sampled_from([2**31, -(2**40)]))),
     Initialize: st.builds(Initialize, st.one_of(st.just(b""), st.just(b"no weights"), EXTREME.map(weights))),
     ScoreRequest: st.builds(ScoreRequest, ROW_NUMBERS),
@@ -176,8 +182,8 @@ def are_as_many(rows: tuple[Rows, Rows]) -> bool:
 
 
 PROMISED: dict[str, Callable[[tuple[Rows, Rows]], bool]] = {  # the neighbours that an algorithm says anything about
-    **dict.fromkeys(("fedkt", "fedvote", "fedvote-leader", "fedkd"), are_as_many),
-    **dict.fromkeys(("fedkt-add-remove", "fedvote-add-remove"), lambda rows: not are_as_many(rows)),
+    **dict.fromkeys(("fedkt", "fedridge", "fedkd"), are_as_many),
+    **dict.fromkeys(("fedkt-add-remove", "fedridge-add-remove"), lambda rows: not are_as_many(rows)),
 }
 
 
@@ -226,7 +232,7 @@ def _ask_whatever(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, data
     method = METHODS[name]
     model = NETWORK if name in ("pretrained", "silent") else data.draw(st.sampled_from(MODELS))
     rows = data.draw(NEIGHBOURS.filter(PROMISED.get(name, lambda pair: True)))
-    has_teachers = isinstance(method, FedKT | FedVote)
+    has_teachers = isinstance(method, FedKT)
     if has_teachers:
         method = replace(method, subsets=data.draw(SUBSETS), partitions=data.draw(st.integers(1, 2)))
     script, seed = data.draw(scripts(method)), data.draw(st.integers(0, 2**31))
@@ -245,8 +251,8 @@ def _is_other_than_agreed(request: Message, method: Any) -> bool:
     match request:
         case TrainStudents():
             return not isinstance(method, FedKT)
-        case VoteRequest(basis):
-            return not (isinstance(method, FedVote) and _is_basis(basis, components(method)))
+        case SumRequest(kind, data):
+            return not (isinstance(method, FedRidge) and _is_map(kind, data))
         case PredictViews(seed):
             return not (isinstance(method, FedKD) and 0 <= seed < 2**31)
         case Initialize(given):
@@ -263,8 +269,11 @@ def _is_other_than_agreed(request: Message, method: Any) -> bool:
     return True
 
 
-def _is_basis(basis: Any, number: int) -> bool:
-    return basis.shape == (8, number) and bool((np.abs(basis) <= 1).all())
+def _is_map(kind: str, data: bytes) -> bool:
+    try:
+        return unpack(kind, data, (2,)).width == 8
+    except LimbeckError:
+        return False
 
 
 def _are_of_a_round(rows: Any) -> bool:
@@ -286,10 +295,6 @@ def _are_usual(data: bytes) -> bool:
 
 def attack_a_teacher_that_cannot_be_fitted(both: Pair) -> None:
     assert both.ask(METHODS["fedkt"], TrainStudents(), 0)[0].refusal is None
-
-
-def attack_a_vote_of_teachers_that_cannot_be_fitted(both: Pair) -> None:
-    _is_answered(both, "fedvote")
 
 
 def _is_answered(both: Pair, name: str) -> None:
@@ -320,17 +325,8 @@ def attack_a_run_that_exchanges_nothing(both: Pair) -> None:
 
 
 def attack_more_subsets_than_rows(both: Pair) -> None:
-    for turn, name in enumerate(("fedkt-add-remove", "fedvote-add-remove")):
-        method = replace(METHODS[name], subsets=8)
-        assert both.ask(method, honest(method)[0], turn, run=name)[0].refusal is None
-
-
-def attack_a_basis_of_its_own(both: Pair) -> None:
-    """Votes encoded in it are infinite, or no numbers at all, and which depends on the rows."""
-    _is_answered(both, "fedvote")
-    for turn, value in enumerate((1e308, 1.5)):
-        replies = both.ask(METHODS["fedvote"], VoteRequest(np.full((8, components(METHODS["fedvote"])), value)), turn)
-        assert replies[0].refusal is not None, "a basis out of range was taken"
+    method = replace(METHODS["fedkt-add-remove"], subsets=8)
+    assert both.ask(method, TrainStudents(), 0)[0].refusal is None
 
 
 def attack_more_rounds_than_agreed(both: Pair) -> None:
@@ -342,10 +338,9 @@ def attack_more_rounds_than_agreed(both: Pair) -> None:
 
 
 def attack_seeds_that_choose_who_shares_a_teacher(both: Pair) -> None:
-    for name in ("fedkt", "fedvote"):
-        _is_answered(both, name)
-        found = [_cuts(both, METHODS[name], seed) for seed in (0, 1, 2)]
-        assert found[0] == found[1] == found[2], "the server's seed decides who shares a teacher"
+    _is_answered(both, "fedkt")
+    found = [_cuts(both, METHODS["fedkt"], seed) for seed in (0, 1, 2)]
+    assert found[0] == found[1] == found[2], "the server's seed decides who shares a teacher"
 
 
 def _cuts(both: Pair, method: Any, seed: int) -> Any:
@@ -363,14 +358,12 @@ def attack_a_final_model_that_is_none(both: Pair) -> None:
 
 ATTACKS: dict[str, tuple[Callable[[Pair], None], dict[str, Any], tuple[Rows, Rows]]] = {
     "knn": (attack_a_teacher_that_cannot_be_fitted, {"name": "knn"}, replaced(1.0, 1)),
-    "knn-vote": (attack_a_vote_of_teachers_that_cannot_be_fitted, {"name": "knn"}, replaced(1.0, 1)),
     "1e30": (attack_a_teacher_that_cannot_be_fitted, NETWORK, replaced(1e30, 1)),
     "overflow": (attack_weights_that_overflow_on_one_row, NETWORK, replaced(1e30, 1)),
     "range": (attack_weights_out_of_range, NETWORK, replaced(1.0, 1)),
     "diverges": (attack_a_network_that_diverges, NETWORK, replaced(1e30, 1)),
     "silent": (attack_a_run_that_exchanges_nothing, NETWORK, replaced(1e30, 1)),
     "subsets": (attack_more_subsets_than_rows, {"name": "decision-tree"}, removed()),
-    "basis": (attack_a_basis_of_its_own, {"name": "decision-tree"}, replaced(1.0, 1)),
     "rounds": (attack_more_rounds_than_agreed, {"name": "decision-tree"}, replaced(1.0, 1)),
     "seeds": (attack_seeds_that_choose_who_shares_a_teacher, MODELS[0], replaced(1.0, 1)),
     "install": (attack_a_final_model_that_is_none, {"name": "decision-tree"}, replaced(1.0, 1)),
@@ -411,8 +404,7 @@ def _refuse_few_rows(patch: pytest.MonkeyPatch) -> None:
             raise LimbeckError(f"{silo.name} has {len(silo.private)} rows")
         return cut(silo, subsets, *more)
 
-    for module in ("fedkt", "fedvote"):
-        patch.setattr(f"limbeck.algorithms.{module}.cut", refuse)
+    patch.setattr("limbeck.algorithms.fedkt.cut", refuse)
 
 
 def _cuts_from_the_seed(patch: pytest.MonkeyPatch) -> None:
@@ -428,12 +420,10 @@ def _any_model(patch: pytest.MonkeyPatch) -> None:
     ("undo", "name"),
     [
         (_no_guard, "knn"),
-        (_no_guard, "knn-vote"),
         (_no_guard, "1e30"),
         (_no_guard, "diverges"),
         (_no_guard, "silent"),
         (_no_check_of_requests, "overflow"),
-        (_no_check_of_requests, "basis"),
         (_any_number_of_times, "rounds"),
         (_any_weights, "range"),
         (_refuse_few_rows, "subsets"),
@@ -453,15 +443,12 @@ def test_without_one_of_the_defences_an_attack_works(
     ("undo", "name"),
     [
         (_no_guard, "fedkt"),
-        (_no_guard, "fedvote"),
         (_no_guard, "ldp"),
         (_no_guard, "silent"),
         (_no_guard, "fedkd"),
         (_no_check_of_requests, "ldp"),
-        pytest.param(_no_check_of_requests, "fedvote", marks=pytest.mark.slow),
         (_any_weights, "pretrained"),
         (_refuse_few_rows, "fedkt-add-remove"),
-        (_refuse_few_rows, "fedvote-add-remove"),
         (_cuts_from_the_seed, "fedkt"),
         pytest.param(_any_model, "fedkt", marks=pytest.mark.slow),  # models are tried in a process of their own
     ],

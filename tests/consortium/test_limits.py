@@ -13,6 +13,7 @@ pytest.importorskip("opendp", reason="the extra privacy is not installed")
 
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd_private import FedMDLDP
+from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.algorithms.scoring import Initialize
 from limbeck.consortium.answering import accept_request, answer
@@ -30,8 +31,8 @@ from party_folders import (
     NOISY_VOTES,
     PRIVATE,
     SUBSET,
+    SUMS,
     TOO_MUCH,
-    VOTES,
     invitation,
     make,
     question,
@@ -65,7 +66,7 @@ def test_a_budget_is_meant_for_the_server_unless_it_names_another_observer(home:
     assert rows(home) == []
 
 
-@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+@pytest.mark.parametrize("method", [PRIVATE, SUMS])
 def test_the_budget_of_an_invitation_is_enough_for_one_run_under_whatever_name(home: Path, method: Any) -> None:
     invite(home, method)
     refusals = [refusal(home, method, run=f"run-{number}") for number in range(3)]
@@ -88,7 +89,7 @@ def test_a_budget_that_was_used_stays_when_it_is_raised_or_removed_from_the_file
 @pytest.mark.parametrize(
     ("unit", "reply"), [("example", [None, None]), ("party", [None, TOO_MUCH]), ("both", [None, TOO_MUCH])]
 )
-@pytest.mark.parametrize(("party", "row"), [(NOISY, PRIVATE), (NOISY_VOTES, VOTES)])
+@pytest.mark.parametrize(("party", "row"), [(NOISY, PRIVATE), (NOISY_VOTES, SUMS)])
 def test_a_budget_counts_what_is_meant_to_be_protected(
     home: Path, party: Any, row: Any, unit: str, reply: list[str | None]
 ) -> None:
@@ -104,10 +105,10 @@ def test_people_with_several_rows_spend_more(home: Path) -> None:
     assert refusal(home, group) is None
 
 
-def test_people_with_several_rows_spend_more_of_votes_in_components(home: Path) -> None:
+def test_people_with_several_rows_spend_more_of_sums(home: Path) -> None:
     write_settings(home, "budget = { epsilon = 2.5, rows_per_person = 5 }")
-    assert refusal(home, VOTES) == TOO_MUCH
-    group = FedVote(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0, rows_per_person=5))
+    assert refusal(home, SUMS) == TOO_MUCH
+    group = FedRidge(privacy=Privacy("L2", epsilon=2.0, rows_per_person=5))
     assert refusal(home, group) is None
 
 
@@ -137,13 +138,15 @@ def test_without_an_epsilon_in_the_invitation_nothing_is_answered_before_the_own
         (FedKT(partitions=1, subsets=4, queries=3, privacy=Privacy("L2", epsilon=2.0)), "queries"),
         (FedKT(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=1.0)), "privacy.epsilon"),
         (FedKT(partitions=1, subsets=4, consistent=False, privacy=Privacy("L2", epsilon=2.0)), "consistent"),
-        (FedVote(partitions=1, subsets=29, privacy=Privacy("L2", epsilon=2.0)), "subsets"),
-        (FedVote(partitions=1, subsets=4, weights="equal", privacy=Privacy("L2", epsilon=2.0)), "weights"),
-        (FedVote(partitions=1, subsets=4, prior=[0.1, 0.1, 0.8], privacy=Privacy("L2", epsilon=2.0)), "prior"),
+        (FedVote(partitions=1, subsets=29, privacy=Privacy("L1", epsilon=2.0)), "subsets"),
+        (FedVote(partitions=1, subsets=2, weights="equal", privacy=Privacy("L1", epsilon=2.0)), "weights"),
+        (FedVote(partitions=1, subsets=2, prior=[0.1, 0.1, 0.8], privacy=Privacy("L1", epsilon=2.0)), "prior"),
+        (FedRidge(final="model", privacy=Privacy("L2", epsilon=2.0)), "final"),
+        (FedRidge(privacy=Privacy("L2", epsilon=1.0)), "privacy.epsilon"),
     ],
 )
 def test_other_parameters_than_those_of_the_invitation_are_refused_by_name(home: Path, asked: Any, key: str) -> None:
-    invited: Any = VOTES if asked.name == "fedvote" else PRIVATE
+    invited: Any = {"fedkt": PRIVATE, "fedvote": NOISY_VOTES, "fedridge": SUMS}[asked.name]
     invite(home, invited)
     assert refusal(home, asked) == f"this party did not agree to {asked.name} with this value of {key}"
     assert rows(home) == []
@@ -244,7 +247,7 @@ def test_a_ledger_row_of_a_subset_does_not_reveal_how_many_rows_there_are(home: 
     assert "30" not in json.dumps([dict(row) for row in reply.releases])
 
 
-@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+@pytest.mark.parametrize("method", [PRIVATE, SUMS])
 def test_the_same_question_has_the_same_bytes_on_a_retry(home: Path, method: Any) -> None:
     """What was kept is lost in between; the cut and the recorded noise are not."""
     first = answer(PartyFolder(home), question(method))
@@ -253,7 +256,7 @@ def test_the_same_question_has_the_same_bytes_on_a_retry(home: Path, method: Any
     assert answer(PartyFolder(home), question(method)).encode() == first.encode()
 
 
-@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+@pytest.mark.parametrize("method", [PRIVATE, SUMS])
 def test_numbers_of_the_server_are_not_taken_for_rows(home: Path, method: Any) -> None:
     """A party with fewer rows than subsets answers as any other."""
     np.savez(home / "private.npz", x_train=np.ones((3, 4)), y_train=np.zeros(3, int))

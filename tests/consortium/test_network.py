@@ -27,7 +27,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedkt-L2": ("fedkt", {"partitions": 1, "subsets": 4, "privacy": {"level": "L2", "epsilon": 8.0}}),
     "fedvote": ("fedvote", {}),
     "fedvote-L1": ("fedvote", {"partitions": 1, "subsets": 2, "privacy": {"level": "L1", "epsilon": 8.0}}),
-    "fedvote-L2": ("fedvote", {"partitions": 1, "subsets": 4, "privacy": {"level": "L2", "epsilon": 8.0}}),
+    "fedridge-L2": ("fedridge", {"privacy": {"level": "L2", "epsilon": 8.0}}),
     "fedmd": ("fedmd", FEDMD),
     "fedkd": ("fedkd", {}),
 }
@@ -38,7 +38,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
     there = Consortium(tmp_path_factory.mktemp("network"))
     try:
         there.serve()
-        agree = "\n[[agree]]\n".join(f'algorithm = "{name}"' for name in ("fedkt", "fedvote", "fedmd", "fedkd"))
+        agree = "\n[[agree]]\n".join(
+            f'algorithm = "{name}"' for name in ("fedkt", "fedvote", "fedridge", "fedmd", "fedkd")
+        )
         for party in there.parties:
             there.write_settings(party, agree=agree)
         there.start_parties(*there.parties)
@@ -92,7 +94,7 @@ ODD_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedkd-party": ("fedkd", {"mechanism": "gaussian", "epsilon": 50.0, "noised_by": "party", "weights": "equal"}),
     "fedmd-ldp": ("fedmd-ldp", {**FEDMD, "epsilon": 50.0}),
     "fedkt-L2": METHODS["fedkt-L2"],
-    "fedvote-L2": METHODS["fedvote-L2"],
+    "fedridge-L2": METHODS["fedridge-L2"],
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote, VoteRequest
 from limbeck.algorithms.scoring import Initialize, ScoreRequest
 from limbeck.consortium.answering import Agree, accept_request, answer
@@ -26,6 +27,7 @@ from limbeck.protocol.envelopes import RequestEnvelope
 from limbeck.protocol.messages import InstallModel
 from party_folders import (
     AGREE,
+    AGREE_SUMS,
     AGREE_VOTES,
     CANNOT,
     IRIS,
@@ -35,8 +37,8 @@ from party_folders import (
     PRIVATE,
     PUBLIC,
     SUBSET,
+    SUMS,
     TOO_MUCH,
-    VOTES,
     make,
     question,
     rows,
@@ -62,7 +64,7 @@ def test_a_question_that_comes_again_gets_the_same_answer_and_trains_nobody(home
     assert [row["what"] for row in first.releases] == ["students"]
     (home / "private.npz").unlink()  # nothing is looked at again
     assert answer(PartyFolder(home), question()).encode() == first.encode()
-    other = answer(PartyFolder(home), question(request=VoteRequest(np.empty(0))))
+    other = answer(PartyFolder(home), question(request=VoteRequest()))
     assert other.refusal == "something else was asked at this turn of this run before"
 
 
@@ -88,6 +90,10 @@ def test_the_model_that_it_is_given_is_a_file_that_predicts(home: Path) -> None:
         ({"party": 1}, "another party number"),
         ({"parameters": {"subsets": 0}}, "fedkt cannot be run with these parameters: subsets = 0: Input should be"),
         ({"parameters": {"unheard": 1}}, "fedkt cannot be run with these parameters: unknown key 'unheard'"),
+        (
+            {"algorithm": "fedvote", "parameters": {"privacy": {"level": "L2", "epsilon": 1.0}}},
+            "fedvote cannot be run with these parameters: privacy: fedvote is for levels L0 and L1: use fedridge at L2",
+        ),
     ],
 )
 def test_other_terms_than_agreed_are_refused(home: Path, changes: dict[str, Any], message: str) -> None:
@@ -108,22 +114,22 @@ def test_another_level_than_agreed_is_refused(home: Path) -> None:
         FedKT(partitions=1, subsets=4, privacy=Privacy("L2", mechanism="laplace", gamma=50.0)),
         FedKT(partitions=1, subsets=2, privacy=Privacy("L1", epsilon=0.5)),
         PLAIN,
-        FedVote(partitions=1, subsets=4, privacy=Privacy("L2", epsilon=2.0)),
-        FedVote(partitions=9, subsets=4, privacy=Privacy("L2", "gaussian", sigma=2.0)),
+        FedRidge(privacy=Privacy("L2", epsilon=2.0)),
+        FedRidge(privacy=Privacy("L2", "gaussian", sigma=0.5)),
         FedVote(partitions=1, subsets=2, privacy=Privacy("L1", epsilon=0.5)),
         FedVote(),
     ],
 )
 def test_more_than_agreed_for_a_run_is_refused_however_it_is_asked(home: Path, asked: Any) -> None:
     """The epsilon that a run would really spend, at the owner's own delta; what is unprotected is without bound."""
-    write_settings(home, agree=f"{AGREE}epsilon = 1.5\n{AGREE_VOTES}epsilon = 1.5\n")
+    write_settings(home, agree=f"{AGREE}epsilon = 1.5\n{AGREE_VOTES}epsilon = 1.5\n{AGREE_SUMS}epsilon = 1.5\n")
     assert refusal(home, question(asked)) == TOO_MUCH
 
 
-@pytest.mark.parametrize("method", [PRIVATE, VOTES])
+@pytest.mark.parametrize("method", [PRIVATE, SUMS])
 def test_what_is_agreed_for_a_run_is_for_the_whole_run(home: Path, method: Any) -> None:
     """A server that asks again at another turn gets nothing more."""
-    write_settings(home, agree=f"{AGREE}epsilon = 2.0\n{AGREE_VOTES}epsilon = 2.0\n")
+    write_settings(home, agree=f"{AGREE}epsilon = 2.0\n{AGREE_SUMS}epsilon = 2.0\n")
     assert answer(PartyFolder(home), question(method)).refusal is None
     spent = read_ledger(home / "ledger.sqlite")
     again = answer(PartyFolder(home), question(method, turn=1))

@@ -10,6 +10,7 @@ from limbeck.algorithms import algorithm_named
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
+from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.consortium.agreement import read_parameters
 from limbeck.consortium.joining import Join
@@ -17,6 +18,7 @@ from limbeck.consortium.party import PartySettings
 from limbeck.consortium.proposal import settings_for
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import check_table
+from limbeck.features.settings import Features
 from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.ledger import Budget
 from limbeck.privacy.mechanisms import Subsample
@@ -37,7 +39,7 @@ def proposed(algorithm: dict[str, Any]) -> dict[str, Any]:
         ({"name": "fedkt", "privacy": {"level": "L1", "epsilon": 3.0}}, Budget(3.0, observer="public", unit="party")),
         ({"name": "fedkt", "privacy": {"level": "L2", "epsilon": 3.0, "delta": 1e-7}}, Budget(3.0, 1e-7, "server")),
         ({"name": "fedvote", "privacy": {"level": "L1", "epsilon": 3.0}}, Budget(3.0, observer="public", unit="party")),
-        ({"name": "fedvote", "privacy": {"level": "L2", "epsilon": 3.0}}, Budget(3.0, 1e-5, "server")),
+        ({"name": "fedridge", "privacy": {"level": "L2", "epsilon": 3.0}}, Budget(3.0, 1e-5, "server")),
         (
             {"name": "fedkt", "privacy": {"level": "L2", "epsilon": 3, "rows_per_person": 4}},
             Budget(3.0, 1e-5, "server", "example", 4),
@@ -107,7 +109,8 @@ def test_a_subset_of_an_agreed_number_of_rows_has_a_budget_that_one_run_fits_int
         FedKT(partitions=1, subsets=8, privacy=Privacy("L2", epsilon=4.0)),
         FedKT(queries=7, consistent=False, privacy=Privacy("L2", mechanism="laplace", gamma=0.05)),
         FedVote(queries=0.5, labels="leader", weights="equal", consensus="filtered"),
-        FedVote(subsets=8, prior=[0.25, 0.75], privacy=Privacy("L2", epsilon=4.0)),
+        FedVote(subsets=8, prior=[0.25, 0.75], privacy=Privacy("L1", epsilon=4.0)),
+        FedRidge(features=Features("standard", 20), privacy=Privacy("L2", epsilon=4.0)),
         FedMD(weights=[1.0, 0.25], digest=Recipe(epochs=3, learning_rate=1e-4), start="none"),
         FedMDLDP(epsilon=1.5, delta=1e-6, score_format="softmax"),
     ],

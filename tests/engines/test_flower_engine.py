@@ -13,7 +13,7 @@ pytest.importorskip("flwr", reason="the extra flower is not installed")
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
-from limbeck.algorithms.fedvote import FedVote
+from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.scoring import TrainLocally
 from limbeck.engines.engine import PendingRequest
 from limbeck.engines.flower.engine import Consortium, Flower
@@ -106,7 +106,7 @@ DRAWN: dict[str, Any] = {"rows": 5, "of": 30, "replacement": True, "unit": "exam
 
 
 @pytest.mark.parametrize("noise", ["secure", "simulated"])
-@pytest.mark.parametrize("algorithm", [PRIVATE, FedVote(1, 2, privacy=Privacy("L2", epsilon=2.0))])
+@pytest.mark.parametrize("algorithm", [PRIVATE, FedRidge(privacy=Privacy("L2", epsilon=2.0))])
 def test_rows_that_the_algorithm_declares_are_accepted(engine: Flower, noise: Noise, algorithm: Algorithm) -> None:
     """A party draws its noise as it likes, on whatever machine: scales are calibrated anew there."""
     now_of(engine, algorithm)

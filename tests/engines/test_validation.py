@@ -19,11 +19,13 @@ from limbeck.algorithms.fedavg import FedAvg, TrainRequest, Update
 from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import FedKT, Students, TrainStudents
 from limbeck.algorithms.fedmd import FedMD
+from limbeck.algorithms.fedridge import FedRidge, SumRequest, Sums
 from limbeck.algorithms.fedvote import FedVote, VoteRequest, Votes
 from limbeck.algorithms.logits import Predictions, PredictViews
 from limbeck.algorithms.scoring import Accuracy, EvaluateRequest, ScoreRequest, Scores
 from limbeck.engines.validation import check_reply, read_reply
 from limbeck.errors import LimbeckError
+from limbeck.features.settings import Features
 from limbeck.models.inspection import Limits
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
@@ -63,18 +65,18 @@ SITE = SITES[CLASSES]
 HEADER = Header(3, SITE.public.hash)
 NOTHING = np.empty(0)
 VOTES, ONES = np.full((ROWS, CLASSES), 1 / 3), np.ones(CLASSES)
-NOISY = FedVote(privacy=Privacy("L2", "gaussian", sigma=9.0))
+NOISY = FedRidge(Features("standard", 4), privacy=Privacy("L2", "gaussian", sigma=9.0))
 TWO_VOTES = np.full((ROWS, 2), 0.5)
 ALIGNED = ScoreRequest(np.arange(5))
 RIGHT: dict[str, Case] = {
     "scores": Case(ALIGNED, Scores(np.zeros((5, CLASSES), np.float32)), FedMD(alignment=5)),
     "labels": Case(ALIGNED, Scores(np.zeros(5, np.uint8)), FedMD(alignment=5, score_format="argmax")),
     "accuracy": Case(EvaluateRequest(), Accuracy(0.5), FedMD(weights="accuracy")),
-    "votes": Case(VoteRequest(NOTHING), Votes(VOTES, ONES), FedVote()),
-    "equal": Case(VoteRequest(NOTHING), Votes(VOTES, NOTHING), FedVote(weights="equal", labels="leader")),
-    "noisy": Case(VoteRequest(np.zeros((ROWS, 5))), Votes(np.full((5, CLASSES), -8.0), -ONES), NOISY),
+    "votes": Case(VoteRequest(), Votes(VOTES, ONES), FedVote()),
+    "equal": Case(VoteRequest(), Votes(VOTES, NOTHING), FedVote(weights="equal", labels="leader")),
+    "sums": Case(SumRequest("standard", b""), Sums(np.full((5, CLASSES), -8.0), np.empty((0, 0))), NOISY),
     "prior": Case(
-        VoteRequest(NOTHING),
+        VoteRequest(),
         Votes(TWO_VOTES, np.array([0.75, 0.25])),
         FedVote(privacy=Privacy("L1", epsilon=200.0)),
         classes=2,
@@ -135,9 +137,10 @@ WRONG: list[tuple[str, Reply]] = [
     ("votes", votes(counts=NOTHING)),
     ("votes", Votes(VOTES, np.array([0.75, 0.25]))),
     ("equal", votes()),
-    ("noisy", votes()),
-    ("noisy", votes(shape=(4, CLASSES))),
-    ("noisy", votes(-1e300, (5, CLASSES))),
+    ("sums", Sums(np.zeros((5, CLASSES + 1)), np.empty((0, 0)))),
+    ("sums", Sums(np.zeros((4, CLASSES)), np.empty((0, 0)))),
+    ("sums", Sums(np.zeros((5, CLASSES)), np.zeros((5, 5)))),
+    ("sums", Sums(np.full((5, CLASSES), -1e300), np.empty((0, 0)))),
     ("prior", Votes(TWO_VOTES, np.array([0.75, 1.25]))),
     ("prior", Votes(TWO_VOTES, np.array([0.75, np.nan]))),
     ("prior", Votes(TWO_VOTES, np.array([0.75, -0.25]))),

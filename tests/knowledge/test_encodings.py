@@ -141,11 +141,11 @@ class ProjectedVote(FedVote):
 
 
 def test_a_new_encoding_is_one_class() -> None:
-    algorithm = ProjectedVote(1, 2, privacy=Privacy("L2", epsilon=60.0))
+    algorithm = ProjectedVote(1, 2, privacy=Privacy("L1", epsilon=60.0))
     record = two_classes(algorithm).run(PoolTrainer(1)).record
-    assert 59 < record.epsilon["server"] <= 60
+    assert 59 < record.epsilon["public"] <= 60
     projected, principal = (
-        two_classes(kind(1, 2, privacy=Privacy("L2", epsilon=60.0))).run(PoolTrainer(1)).accuracy or 0
+        two_classes(kind(1, 2, privacy=Privacy("L1", epsilon=60.0))).run(PoolTrainer(1)).accuracy or 0
         for kind in (ProjectedVote, FedVote)
     )
     assert principal > projected  # components of the rows say more than any others

@@ -10,7 +10,7 @@ from scipy import special
 from limbeck.errors import LimbeckError
 from limbeck.privacy.accountants import best_epsilon, epsilon_by
 from limbeck.privacy.accountants.composition import gaussian_epsilon
-from limbeck.privacy.calibration import gaussian_sums
+from limbeck.privacy.calibration import gaussian_sum
 from limbeck.privacy.events import DpEvent, UnknownEventError
 from limbeck.privacy.mechanisms import Gaussian, GaussianSum, Gumbel, LaplaceCounts, NoisyMedian
 from limbeck.protocol.release import NoiseSource
@@ -107,16 +107,13 @@ def test_mixed_refuses_what_it_has_no_theorem_for() -> None:
         epsilon_by("mixed", [median], 1e-5)
 
 
-def test_sums_share_what_an_epsilon_leaves() -> None:
-    parts = ((0.95, GaussianSum(2.0, 1.0, 9)), (0.05, GaussianSum(math.sqrt(2), 1.0, 3)))
-    sums, counts = gaussian_sums(3.0, 1e-5, parts, (), "simulated")
-    assert (sums.l2_sensitivity / sums.sigma) ** 2 / (counts.l2_sensitivity / counts.sigma) ** 2 == pytest.approx(19)
-    spent = best_epsilon([DpEvent(sums, 1), DpEvent(counts, 1)], 1e-5)[0]
-    assert 2.99 < spent <= 3.0
-    together = math.hypot(2.0 / sums.sigma, counts.l2_sensitivity / counts.sigma)
-    assert gaussian_epsilon(together, 1e-5) == pytest.approx(3.0, rel=2e-3)
-    [beside] = gaussian_sums(3.0, 1e-5, parts[:1], (NoisyMedian(0.6),), "simulated")
-    assert beside.sigma > sums.sigma
+def test_a_sum_gets_what_an_epsilon_leaves() -> None:
+    given = GaussianSum(2.0, 1.0, 9)
+    alone = gaussian_sum(3.0, 1e-5, given, (), "simulated")
+    assert 2.99 < best_epsilon([DpEvent(alone, 1)], 1e-5)[0] <= 3.0
+    assert gaussian_epsilon(2.0 / alone.sigma, 1e-5) == pytest.approx(3.0, rel=2e-3)
+    beside = gaussian_sum(3.0, 1e-5, given, (NoisyMedian(0.6),), "simulated")
+    assert beside.sigma > alone.sigma
     assert 2.99 < best_epsilon([DpEvent(beside, 1), DpEvent(NoisyMedian(0.6), 1)], 1e-5)[0] <= 3.0
     with pytest.raises(LimbeckError, match="no noise keeps"):
-        gaussian_sums(1.0, 1e-5, parts, (NoisyMedian(3.0),), "simulated")
+        gaussian_sum(1.0, 1e-5, given, (NoisyMedian(3.0),), "simulated")

@@ -13,7 +13,7 @@ from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
-from limbeck.algorithms.fedvote import FedVote
+from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.pate import Pate
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
@@ -202,7 +202,7 @@ def test_the_unit_of_privacy_and_its_neighbours(algorithm: Any, unit: str, chang
         (fedkt("L1"), "**The server is trusted.** It sees `students` (models that a party trained"),
         (fedkt("L2"), "**The server need not be trusted.** Each party protects"),
         (
-            FedVote(subsets=2, privacy=Privacy("L2", epsilon=2.0)),
+            FedRidge(privacy=Privacy("L2", epsilon=2.0)),
             "**The server need not be trusted.** Each party protects",
         ),
         (FedMDLDP(rounds=1, alignment=5, start="none", epsilon=5.0), "**The server need not be trusted.** Each party"),

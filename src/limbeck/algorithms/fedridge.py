@@ -26,7 +26,7 @@ from limbeck.features.sums import SumFeatures, gram_of, pack_linear
 from limbeck.knowledge.matching import class_offsets, simultaneous_band
 from limbeck.knowledge.ridge import label_variance, ridge
 from limbeck.models.jobs import Fit
-from limbeck.privacy.calibration import L0, Privacy, gaussian_sums
+from limbeck.privacy.calibration import L0, Privacy, gaussian_sum
 from limbeck.privacy.mechanisms import GaussianSum, PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Outcome, check_rules, hand_out
 from limbeck.protocol.disclosures import Disclosure, Facts
@@ -125,8 +125,7 @@ class FedRidge(LevelledAlgorithm):
         part = GaussianSum(change, privacy.sigma or 1.0, size, unit, "add-remove" if added else "any")
         if privacy.epsilon is None:
             return part
-        parts = ((1.0, part),)
-        return gaussian_sums(privacy.epsilon, privacy.delta, parts, (), run.noise, privacy.rows_per_person)[0]
+        return gaussian_sum(privacy.epsilon, privacy.delta, part, (), run.noise, privacy.rows_per_person)
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
         noise, model = self.mechanism(run), Disclosure("server", "model", PostProcessing(), "public")

@@ -35,7 +35,7 @@ class Votes(Reply):
     Parameters
     ----------
     votes : array of shape (queries, classes)
-        The soft votes; at L2 the encoded noisy votes of shape (components, classes).
+        The soft votes.
     counts : array of shape (classes,)
         Rows of each class, at L1 the party's estimate of the prior; empty if not used.
     """
@@ -45,40 +45,26 @@ class Votes(Reply):
 
     def check(self, request: Any, site: Site, algorithm: "FedVote") -> None:
         plan = algorithm.plan(site.facts)
-        lines = plan.components if algorithm.level == "L2" else len(algorithm.queried(site))
-        check_array(self.votes, (lines, site.classes), -MAX_COUNT, MAX_COUNT)
+        check_array(self.votes, (len(algorithm.queried(site)), site.classes), -MAX_COUNT, MAX_COUNT)
         if plan.median:
             check_array(self.counts, (site.classes,), 0, 1)
         else:
-            check_counts(self.counts, site.classes if plan.counts else 0, are_exact=algorithm.level == "L0")
+            check_counts(self.counts, site.classes if plan.counts else 0, are_exact=True)
 
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest(Request[Votes]):
-    """Train a model or teachers, and vote on the public rows.
+    """Train a model or teachers, and vote on the public rows."""
 
-    Parameters
-    ----------
-    basis : array of shape (queries, components)
-        The basis in which votes are encoded at L2, computed from public rows; else empty.
-    """
-
-    basis: Array
     public: ClassVar[bool] = True
-
-    def check(self, site: Site, algorithm: "FedVote") -> None:
-        if algorithm.level == "L2":
-            algorithm.encoding(self.basis).check(len(algorithm.queried(site)), algorithm.plan(site.facts).components)
-        else:
-            check_array(self.basis, (0,))
 
 
 @dataclass(frozen=True, slots=True)
 class FedVote(QueryingAlgorithm):
     """FedVote: weighted soft votes of all parties label the public rows, which train the final model.
 
-    It is for parties with different class distributions, and for small epsilons. Such parties rank rows well, but each
-    draws the line between classes in another place.
+    It is for parties with different class distributions. Such parties rank rows well, but each draws the line between
+    classes in another place. Its levels are L0 and L1; `FedRidge` is for L2.
 
     Parameters
     ----------
@@ -89,7 +75,7 @@ class FedVote(QueryingAlgorithm):
     queries : int or float
         Public rows that are voted on, a number or a share; the first ones.
     weights : {"auto", "contrast", "equal"}
-        Weights of votes; `"auto"` is contrast, except at L1 and with a robust consensus.
+        Weights of votes; `"auto"` is contrast at L0, except with a robust consensus.
     labels : {"matched", "leader"}
         Whether labels are matched to the prior, or each row gets the class with the largest score.
     prior : {"estimated", "uniform"} or list of float
@@ -99,16 +85,15 @@ class FedVote(QueryingAlgorithm):
     trimmed : float
         For `"trimmed"`: share of the parties that is left out at either end of each value.
     privacy : Privacy
-        Level, and epsilon or the sigma of Gaussian noise.
+        Level L0 or L1, and epsilon or the sigma of Gaussian noise.
 
     Notes
     -----
     Contrast: a vote for a class has as weight the number of the party's rows of this class, or of all other classes if
     these are fewer. Matched labels: each class gets an offset, so that it has its share of the prior among the queries.
-    Without noise each party trains one model on all its rows. With noise it trains s x t teachers on disjoint subsets,
-    votes are encoded in a few principal components of the public rows, and their sum gets Gaussian noise. At L1 a voter
-    is a party and the server adds the noise. At L2 a voter is a teacher and the party adds the noise; a row is in s
-    subsets, so the sensitivity is s times that of a voter.
+    Without noise each party trains one model on all its rows. At L1 it trains s x t teachers on disjoint subsets, and
+    sends the mean of their votes. The server encodes it in a few principal components of the public rows, and adds
+    Gaussian noise to the sum over all parties.
 
     Examples
     --------
@@ -118,7 +103,7 @@ class FedVote(QueryingAlgorithm):
     >>> parties = [(X[:30], y[:30]), (X[30:60], y[30:60])]
     >>> lb.run(lb.FedVote(), parties, public=X[60:75], models="decision-tree", test=(X[75:], y[75:])).accuracy
     1.0
-    >>> lb.FedVote(partitions=1, privacy=lb.Privacy(level="L2", epsilon=3.0)).effective_delta
+    >>> lb.FedVote(partitions=1, privacy=lb.Privacy(level="L1", epsilon=3.0)).effective_delta
     1e-05
     """
 
@@ -140,11 +125,12 @@ class FedVote(QueryingAlgorithm):
         gaussian = privacy.gamma is None and privacy.mechanism in ("gumbel", "gaussian")
         check_prior(self.prior)
         check_rules(
+            (self.level != "L2", "privacy: fedvote is for levels L0 and L1: use fedridge at L2"),
             (self.consensus == "mean" or not noisy, f'consensus = "{self.consensus}" is for level L0'),
             trimmed_rule(self.consensus, self.trimmed),
-            (self.is_weighted or not contrast, 'weights = "contrast" is for consensus = "mean" at levels L0 and L2'),
+            (self.is_weighted or not contrast, 'weights = "contrast" is for consensus = "mean" at level L0'),
             (self.labels == "matched" or self.prior == "estimated", 'prior is for labels = "matched"'),
-            (noisy or (self.partitions, self.subsets) == (2, 5), "partitions and subsets are for levels L1 and L2"),
+            (noisy or (self.partitions, self.subsets) == (2, 5), "partitions and subsets are for level L1"),
             (gaussian or not noisy, "privacy: fedvote adds Gaussian noise: give epsilon, or sigma with gaussian"),
         )
 
@@ -155,38 +141,34 @@ class FedVote(QueryingAlgorithm):
     @property
     def is_weighted(self) -> bool:
         """Whether votes have contrast weights."""
-        return self.weights != "equal" and self.consensus == "mean" and self.level != "L1"
+        return self.weights != "equal" and self.consensus == "mean" and self.level == "L0"
 
     def plan(self, run: Facts) -> NoisePlan:
         """The mechanisms of a run, and the number of components in which votes are encoded."""
         uses_counts = self.is_weighted or (self.labels == "matched" and self.prior == "estimated")
-        return noise_plan(self.privacy, run, (self.partitions, self.subsets), self.encoding.sensitivity, uses_counts)
+        return noise_plan(self.privacy, run, self.subsets, self.encoding.sensitivity, uses_counts)
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
         shares_of(self.prior, run.classes)  # raises before any training if it is for other classes
         q, plan = number_of_queries(self.queries, run.public), self.plan(run)
         votes = Disclosure("party", "votes", Unprotected(), "server", queries=q)
-        model = Disclosure("server", "model", PostProcessing(), "public")
         if self.level == "L0":
-            counts = [Disclosure("party", "class counts", plan.counts, "server")] if plan.counts else []
+            counts = [Disclosure("party", "class counts", Unprotected(), "server")] if plan.counts else []
             return [*counts, votes, Disclosure("server", "model", Unprotected(), "parties")]
-        if self.level == "L1":
-            estimate = Disclosure("party", "prior estimate", Unprotected(), "server")
-            prior = [estimate, Disclosure("server", "prior", plan.median, "public")] if plan.median else []
-            return [*prior, votes, Disclosure("server", "encoded votes", plan.votes, "public"), model]
-        counts = [Disclosure("party", "class counts", plan.counts, "public")] if plan.counts else []
-        encoded = Disclosure("party", "encoded votes", plan.votes, "public")
-        return [*counts, encoded, Disclosure("party", "votes", PostProcessing(), "public"), model]
+        estimate = Disclosure("party", "prior estimate", Unprotected(), "server")
+        prior = [estimate, Disclosure("server", "prior", plan.median, "public")] if plan.median else []
+        encoded = Disclosure("server", "encoded votes", plan.votes, "public")
+        return [*prior, votes, encoded, Disclosure("server", "model", PostProcessing(), "public")]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         x, plan = self.queried(site), self.plan(site.facts)
         encoding = self.encoding.fit(x, plan.components) if plan.components else PerRow()
-        replies = parties.ask(VoteRequest(encoding.basis if self.level == "L2" else NOTHING)).at_least(1)
+        replies = parties.ask(VoteRequest()).at_least(1)
         counts = np.zeros((site.parties, site.classes))
         counts[replies.parties] = [reply.counts for reply in replies] if plan.counts else 0
         prior = self._prior(counts, plan, site) if self.labels == "matched" else None
         weights = contrast_weights(counts)[replies.parties] if self.is_weighted else np.ones((len(replies), 1))
-        votes = [reply.votes if self.level == "L2" else encoding.encode(soft_vote(reply.votes)) for reply in replies]
+        votes = [encoding.encode(soft_vote(reply.votes)) for reply in replies]
         total, excluded = combined(weights[:, None] * np.stack(votes), self.consensus, self.trimmed)
         total = site.disclose("encoded votes", total) if self.level == "L1" else total
         labels = label_rows(encoding.decode(total), prior, site.public.x)
@@ -208,19 +190,16 @@ class FedVote(QueryingAlgorithm):
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
-            case VoteRequest(basis):
+            case VoteRequest():
                 x, own, plan, counts = self.queried(silo), silo.private, self.plan(silo.facts), NOTHING
                 s, t = (1, 1) if self.level == "L0" else (self.partitions, self.subsets)
                 subsets = [np.sort(rows) for j in range(s) for rows in cut(silo, t, self.privacy, j)]
-                asked = np.concatenate([x, own.x]) if plan.median else x  # at L2 a vote depends on one subset only
+                asked = np.concatenate([x, own.x]) if plan.median else x
                 scores = silo.train([FitAndScore(silo.model, own.x[rows], own.y[rows], asked) for rows in subsets])
                 if plan.median:
                     counts = silo.disclose("prior estimate", estimated_shares(scores, own.y, subsets))
                 elif plan.counts:
                     counts = silo.disclose("class counts", np.bincount(own.y, minlength=silo.classes).astype(float))
                 votes = np.stack([soft_vote(each[: len(x)]) for each in scores])
-                if self.level == "L2":
-                    total = np.asarray(sum(map(self.encoding(basis).encode, votes)))
-                    return silo.disclose("votes", Votes(silo.disclose("encoded votes", total), counts))
                 return silo.disclose("votes", Votes(votes.mean(axis=0).astype(np.float16), counts))
         return QueryingAlgorithm.answer(self, request, silo)

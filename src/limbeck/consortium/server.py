@@ -34,13 +34,11 @@ public = "public.npz"      # every party gets these rows too; CSV and Parquet al
 classes = ["0", "1"]
 test = "test.npz"          # optional: the coordinator's own rows, to measure the model
 
-[model]                    # of the final model
+[model]                    # of algorithms that train the final model; fedridge computes it
 name = "random-forest"
 
 [algorithm]
-name = "fedvote"
-partitions = 1
-subsets = 8
+name = "fedridge"
 privacy = { level = "L2", epsilon = 4.0, delta = 1e-5 }
 """
 

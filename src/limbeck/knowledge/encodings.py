@@ -23,8 +23,6 @@ MAX_ENTRY = 1.001  # of an orthonormal basis, with room for rounding
 class PerRow:
     """The identity: one vote for each public row."""
 
-    basis: ClassVar[Array] = np.empty(0)
-
     def encode(self, votes: Array) -> Array:
         """Return the votes."""
         return votes
@@ -114,24 +112,11 @@ class BasisEncoding(ABC):
             )
         if basis.ndim == 2 and basis.shape[1] < number:
             basis = np.pad(basis, ((0, 0), (0, number - basis.shape[1])))
-        encoding = cls(basis)
-        encoding.check(len(x), number)
-        return encoding
-
-    def check(self, rows: int, number: int) -> None:
-        """Raise LimbeckError if the basis has a wrong shape or wrong entries; it may come from a hostile server.
-
-        Parameters
-        ----------
-        rows : int
-            Number of public rows that are voted on.
-        number : int
-            Number of columns.
-        """
-        if self.basis.shape != (rows, number) or not (np.abs(self.basis) < MAX_ENTRY).all():
+        if basis.shape != (len(x), number) or not (np.abs(basis) < MAX_ENTRY).all():
             raise LimbeckError(
-                f"a basis of shape {self.basis.shape}; it must have shape {(rows, number)} and entries from -1 to 1"
+                f"a basis of shape {basis.shape}; it must have shape {(len(x), number)} and entries from -1 to 1"
             )
+        return cls(basis)
 
     def encode(self, votes: Array) -> Array:
         """Encode the votes of one voter.
@@ -185,12 +170,12 @@ class PrincipalComponents(BasisEncoding):
         return np.hstack([linear, kernel_components(x, linear, missing)]) if missing and linear.shape[1] else linear
 
 
-def number_of_components(voters: float, mu: float, classes: int) -> int:
+def number_of_components(voters: int, mu: float, classes: int) -> int:
     """Choose the number of components from public facts: more if the sum of votes is large against the noise.
 
     Parameters
     ----------
-    voters : float
+    voters : int
         Number of voters.
     mu : float
         Sensitivity divided by the standard deviation of the noise.

@@ -149,8 +149,7 @@ def shares_of(prior: Prior | Array, classes: int) -> Array:
     Parameters
     ----------
     prior : str, list of float or array of shape (classes,)
-        Shares or counts, whose sum need not be 1. Negative ones, which noise can cause, count as 0. A string means
-        equal shares.
+        Shares or counts, not negative, whose sum need not be 1. A string means equal shares.
     classes : int
         Number of classes.
 
@@ -166,12 +165,12 @@ def shares_of(prior: Prior | Array, classes: int) -> Array:
 
     Examples
     --------
-    >>> shares_of(np.array([30.0, -2.0, 10.0]), classes=3).tolist()
+    >>> shares_of(np.array([30.0, 0.0, 10.0]), classes=3).tolist()
     [0.75, 0.0, 0.25]
     >>> shares_of("uniform", classes=2).tolist()
     [0.5, 0.5]
     """
-    given = np.ones(classes) if isinstance(prior, str) else np.maximum(prior, 0.0)
+    given = np.ones(classes) if isinstance(prior, str) else np.asarray(prior, np.float64)
     if len(given) != classes:
         raise LimbeckError(
             f"algorithm.prior has {len(given)} shares, but there are {classes} classes; give one share for each"

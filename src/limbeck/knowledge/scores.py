@@ -200,7 +200,7 @@ def contrasts(counts: Array) -> Array:
     Parameters
     ----------
     counts : array of shape (parties, classes)
-        Class counts; negative ones count as 0.
+        Class counts.
 
     Returns
     -------
@@ -210,10 +210,9 @@ def contrasts(counts: Array) -> Array:
     Examples
     --------
     >>> contrasts(np.array([[30, 10, 5], [7, 0, 0]])).tolist()
-    [[15.0, 10.0, 5.0], [0.0, 0.0, 0.0]]
+    [[15, 10, 5], [0, 0, 0]]
     """
-    held = np.maximum(counts, 0.0)
-    return np.asarray(np.minimum(held, held.sum(axis=1, keepdims=True) - held))
+    return np.asarray(np.minimum(counts, counts.sum(axis=1, keepdims=True) - counts))
 
 
 def contrast_weights(counts: Array) -> Array:

@@ -272,24 +272,19 @@ def clipped_gaussian(
 
 
 @computed_once
-def gaussian_sums(
-    epsilon: float,
-    delta: float,
-    parts: tuple[tuple[float, GaussianSum], ...],
-    beside: tuple[Mechanism, ...],
-    noise: Noise,
-    rows: int = 1,
-) -> tuple[GaussianSum, ...]:
-    """Sums with the least noise that keeps all of them together to an epsilon.
+def gaussian_sum(
+    epsilon: float, delta: float, sums: GaussianSum, beside: tuple[Mechanism, ...], noise: Noise, rows: int = 1
+) -> GaussianSum:
+    """A sum with the least noise that keeps to an epsilon.
 
     Parameters
     ----------
     epsilon : float
-        Epsilon of all sums and of the queries `beside` them.
+        Epsilon of the sum and of the queries `beside` it.
     delta : float
         Delta.
-    parts : tuple of (float, GaussianSum)
-        The sums, each with its share of mu^2, the squared ratio of sensitivity to noise. Their `sigma` is ignored.
+    sums : GaussianSum
+        The sum; its `sigma` is ignored.
     beside : tuple of Mechanism
         Mechanisms that answer one query each in the same run.
     noise : {"simulated", "secure"}
@@ -299,8 +294,8 @@ def gaussian_sums(
 
     Returns
     -------
-    tuple of GaussianSum
-        The sums with their `sigma`.
+    GaussianSum
+        The sum with its `sigma`.
 
     Raises
     ------
@@ -310,20 +305,18 @@ def gaussian_sums(
     Examples
     --------
     >>> votes = GaussianSum(l2_sensitivity=2.0, sigma=1.0, size=9)
-    >>> [noisy] = gaussian_sums(3.0, 1e-5, ((1.0, votes),), (), "simulated")
-    >>> round(noisy.sigma, 2)
+    >>> round(gaussian_sum(3.0, 1e-5, votes, (), "simulated").sigma, 2)
     2.78
     """
 
-    def noised(x: float) -> tuple[GaussianSum, ...]:
-        scale = math.exp(x)
-        return tuple(replace(part, sigma=part.l2_sensitivity / math.sqrt(share) * scale) for share, part in parts)
+    def noised(x: float) -> GaussianSum:
+        return replace(sums, sigma=sums.l2_sensitivity * math.exp(x))
 
     def excess(x: float) -> float:
-        events = [DpEvent(mechanism, 1, noise=noise, rows=rows) for mechanism in (*beside, *noised(x))]
+        events = [DpEvent(mechanism, 1, noise=noise, rows=rows) for mechanism in (*beside, noised(x))]
         return best_epsilon(events, delta)[0] - epsilon
 
-    return noised(_least_noise(excess, math.log(rows), f"the sums to epsilon = {epsilon:g}"))
+    return noised(_least_noise(excess, math.log(rows), f"the sum to epsilon = {epsilon:g}"))
 
 
 def _least_noise(excess: Callable[[float], float], first: float, target: str) -> float:
