@@ -1,11 +1,10 @@
-"""FedRidge beside FedVote at example level (L2): accuracy by epsilon.
+"""FedRidge at example level (L2) and without noise: accuracy by epsilon, for several final models.
 
 python benchmarks/fedridge.py prepare FOLDER         # data sets made from those in LIMBECK_DATA, into FOLDER
 python benchmarks/fedridge.py RESULTS SET...         # SET: a key of SETS, or any data set
 
 Finished runs are kept in the folder RESULTS. FedRidge's sums are the same to the bit however the rows are split, so
-that it runs at one split; FedVote runs at Dirichlet 0.1 and 0.5. Without noise, the parties' own Gram matrices give the
-regression on all rows in one place.
+that it runs at one split. Without noise, the parties' own Gram matrices give the regression on all rows in one place.
 """
 
 import argparse
@@ -50,7 +49,6 @@ SETS: dict[str, tuple[str, int, tuple[str, ...]]] = {  # data set, parties, sett
     "sst2-minilm": ("sst2-minilm", 10, SHARES),
 }
 MADE_UP = (5, SHARES)
-VOTE = {20: "fedvote:partitions=1:subsets=25"}
 
 
 def main() -> None:
@@ -59,7 +57,7 @@ def main() -> None:
     parser.add_argument("sets", nargs="+")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--models", nargs="*", default=["random-forest", "xgboost"])
-    parser.add_argument("--votes", action="store_true")
+    parser.add_argument("--votes", action="store_true", help="add FedVote without noise")
     parser.add_argument("--processes", type=int)
     args = parser.parse_args()
     if args.results == "prepare":
@@ -106,8 +104,6 @@ def _lines(name: str, models: Sequence[str], votes: bool, seeds: int) -> list[tu
     data, parties, rows = _set(name)
     shared = [f"data.name={data}", f"data.parties={parties}", "algorithm.privacy={level='L0'}", *rows]
     ridge = [*(f"fedridge:privacy.level=L2:privacy.epsilon={e}" for e in EPSILONS), "fedridge"]
-    vote = VOTE.get(parties, "fedvote:partitions=1:subsets=10")
-    votes_of = [*(f"{vote}:privacy.level=L2:privacy.epsilon={e}" for e in EPSILONS), "fedvote"]
     lines = [
         ("ridge", shared, ridge),
         ("ridge, Gram matrix of public rows", shared, ["fedridge:gram=public"]),
@@ -115,7 +111,7 @@ def _lines(name: str, models: Sequence[str], votes: bool, seeds: int) -> list[tu
             (f"{model} on its labels", [*shared, "server={model={name='" + model + "'}}"], _taught(ridge))
             for model in models
         ),
-        *((f"fedvote, beta {beta}", [*shared, f"data.split.beta={beta}"], votes_of) for beta in BETAS if votes),
+        *((f"fedvote, beta {beta}", [*shared, f"data.split.beta={beta}"], ["fedvote"]) for beta in BETAS if votes),
     ]
     return [(title, _columns(settings, methods, seeds)) for title, settings, methods in lines]
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,13 +82,12 @@ def test_the_mechanism_of_the_guide_is_accounted_for(guide: Callable[[str], Any]
     assert found["kov"] == pytest.approx(2.51, abs=0.005)
 
 
-@pytest.mark.parametrize("level", ["L1", "L2"])
-def test_the_encoding_of_the_guide_passes(guide: Callable[[str], Any], level: Literal["L1", "L2"]) -> None:
+def test_the_encoding_of_the_guide_passes(guide: Callable[[str], Any]) -> None:
     module = guide("encoding")
     x = np.random.default_rng(0).normal(size=(60, 3))
     basis = module.Groups.fit(x, 10).basis
     np.testing.assert_allclose(basis.T @ basis, np.eye(10), atol=1e-6)
-    check_algorithm(module.GroupVote(partitions=1, subsets=2, privacy=Privacy(level=level, epsilon=5.0)))
+    check_algorithm(module.GroupVote(partitions=1, subsets=2, privacy=Privacy("L1", epsilon=5.0)))
 
 
 @pytest.mark.parametrize("section", list(_sections()), ids=str)
