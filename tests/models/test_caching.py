@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from limbeck.features.sums import SumFeatures
 from limbeck.models.caching import CachingTrainer, key_of_job
 from limbeck.models.jobs import Fit, FitAndVote, Refit
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
+from limbeck.protocol.rows import Rows
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.random((40, 3)).astype(np.float32), np.arange(40) % 2
@@ -106,3 +108,12 @@ def test_what_took_longest_is_cached_longest(monkeypatch: pytest.MonkeyPatch) ->
     assert len(shared.cache) == 3
     assert "start" in shared.cache
     assert "round 1" not in shared.cache
+
+
+def test_jobs_with_rows_are_shared_if_the_rows_are_the_same() -> None:
+    rows = Rows(X, Y)
+    same, known = Rows(X.copy(), Y.copy()), dict[tuple[object, ...], str]()
+    other = Rows(X, (Y + 1) % 2)
+    keys = [key_of_job(SumFeatures("fourier", b"map", each), 2, 0, known) for each in (rows, same, other)]
+    assert keys[0] is not None
+    assert keys[0] == keys[1] != keys[2]

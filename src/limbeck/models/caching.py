@@ -11,7 +11,7 @@ import numpy as np
 
 from limbeck.protocol.learning import Failure, Guarded, Job, Trainer
 from limbeck.protocol.recipe import Recipe
-from limbeck.protocol.rows import Array, content_hash
+from limbeck.protocol.rows import Array, Rows, content_hash
 
 T = TypeVar("T")
 JobCache = dict[Any, tuple[Any, float]]
@@ -136,6 +136,8 @@ def _fingerprint(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
         if position not in known:
             known[position] = content_hash(value)
         return known[position]
+    if isinstance(value, Rows):
+        return f"rows {_fingerprint(value.x, known)} {_fingerprint(value.y, known)}"
     if isinstance(value, bytes):
         return f"bytes {hashlib.sha256(value).hexdigest()}"
     if isinstance(value, Recipe | str | int | float | None):
