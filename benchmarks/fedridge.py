@@ -107,6 +107,7 @@ def _lines(name: str, models: Sequence[str], votes: bool, seeds: int) -> list[tu
     lines = [
         ("ridge", shared, ridge),
         ("ridge, Gram matrix of public rows", shared, ["fedridge:gram=public"]),
+        ('ridge, labels = "leader"', shared, [f"{method}:labels=leader" for method in ridge]),
         *(
             (f"{model} on its labels", [*shared, "server={model={name='" + model + "'}}"], _taught(ridge))
             for model in models
