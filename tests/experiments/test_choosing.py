@@ -44,3 +44,5 @@ def test_a_file_without_an_algorithm_runs(tmp_path: Path) -> None:
     level = ["algorithm.privacy.epsilon=5.0", "algorithm.privacy.level=L1"]
     assert lb.run_file(file, level, processes=1).record.algorithm == "fedvote"
     assert [line.method for line in plan(file, ["solo"]).lines] == ["fedridge", "solo"]
+    swept = plan(file, over=["algorithm.privacy.epsilon=1.0,3.0"])
+    assert [run.experiment.algorithm.level for line in swept.lines for run in line.runs[:1]] == ["L2", "L2"]

@@ -62,6 +62,18 @@ def test_fedridge_gets_the_features_as_its_own() -> None:
         lb.run(lb.FedRidge(features=lb.Features("fourier")), PARTIES, PUBLIC, "decision-tree", features=FEATURES)
 
 
+def test_features_are_an_object_of_features() -> None:
+    with pytest.raises(
+        LimbeckError, match=r'features must be Features, such as lb.Features\("fourier"\), not \'fourier\''
+    ):
+        lb.run(lb.FedVote(), PARTIES, PUBLIC, "decision-tree", features="fourier")  # type: ignore[arg-type]
+
+
+def test_the_record_has_the_hash_of_fedridges_map() -> None:
+    record = lb.run(lb.FedRidge(features=FEATURES), PARTIES, PUBLIC, "decision-tree", seed=5).record
+    assert record.data["features_hash"] == FEATURES.fit(PUBLIC, 5).hash
+
+
 def test_features_need_public_rows() -> None:
     with pytest.raises(LimbeckError, match="features: the map is fitted on public rows"):
         lb.run(lb.Centralized(), PARTIES, models="decision-tree", features=FEATURES)

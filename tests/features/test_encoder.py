@@ -229,7 +229,7 @@ COSTLY = {
         "TopK is not allowed",
     ),
     "gigabytes": (network([node("Expand", "in shape")], {"shape": np.array([2**20, 2**12, 5])}, rank=3), "cannot be used"),
-    "too many outputs": (network([node("Expand", "in shape")], {"shape": np.array([2**15, 5])}), "65536 are allowed"),
+    "too many outputs": (network([node("Expand", "in shape")], {"shape": np.array([2**15, 5])}), "65536 floats are allowed"),
     "chance": (RANDOM, "RandomNormalLike is not allowed"),
     "a network for other rows": (network([node("Relu", "in")], row=(4,)), "its input has the shape"),
     "no network": (b"no network", "cannot be used"),

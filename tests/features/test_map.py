@@ -1,12 +1,14 @@
 """Feature maps: each vector depends on its row alone, to the bit, and is never longer than 1."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoders import DENSE, convolution
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.features.encoder import NETWORK
 from limbeck.features.map import CONSTANT, MAPS, STEPS, FeatureMap, unpack
 from limbeck.features.settings import Features
@@ -147,3 +149,47 @@ def test_fourier_features_approximate_a_gaussian_kernel() -> None:
     distances = np.linalg.norm(x[:, None] - x[None], axis=2)
     pairs = np.triu_indices(200, 1)
     assert np.corrcoef(similar[pairs], np.exp(-(distances[pairs] ** 2) / 2))[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("row", [(30,), (7, 7), (3, 14, 14), (2, 14, 14, 3)])
+def test_patches_need_images(row: tuple[int, ...]) -> None:
+    x = np.zeros((20, *row), np.float32)
+    with pytest.raises(
+        LimbeckError, match=r"images of at least 8 x 8 pixels, with colours last; these rows have the shape"
+    ):
+        Features("patches").fit(x, 0)
+
+
+def test_public_rows_without_features_give_a_warning() -> None:
+    with pytest.warns(LimbeckWarning, match="all features of the public rows are 0"):
+        Features("standard").fit(np.ones((20, 3), np.float32), 0)
+
+
+def test_there_are_at_most_2048_features() -> None:
+    with pytest.raises(LimbeckError, match="number"):
+        Features(number=2049)
+
+
+def forged(kind: str) -> dict[str, Any]:
+    """A map whose sums would not be exact: no rows give such weights."""
+    if kind == "fourier":
+        columns = FeatureMap.fit("fourier", np.random.default_rng(0).normal(size=(60, 9)).astype(np.float32), 0, 12)
+        big = np.full((2**16, 64), 1, np.float32)
+        wide = {"mean": np.zeros(2**16), "scale": np.ones(2**16), "components": big}
+        return {**columns.arrays, **wide, "frequencies": np.ones((64, 600))}
+    images = FeatureMap.fit("patches", np.random.default_rng(0).random((30, 12, 12)).astype(np.float32), 0, 5)
+    return {**images.arrays, "centres": np.zeros((2000, 64))}
+
+
+@pytest.mark.parametrize(("kind", "row"), [("fourier", (2**16,)), ("patches", (12, 12))])
+def test_a_map_whose_sums_may_not_be_exact_is_refused(kind: str, row: tuple[int, ...]) -> None:
+    arrays = {name: np.asarray(each, np.float32) for name, each in forged(kind).items()}
+    with pytest.raises(LimbeckError, match="not a feature map of the kind"):
+        _ = unpack(kind, FeatureMap(kind, arrays, row).pack(), row).width
+
+
+def test_large_images_are_mapped_alike_in_any_batch() -> None:
+    """Their fields are so large that activations are made coarser, so that every sum is exact."""
+    x = np.random.default_rng(0).random((12, 200, 200)).astype(np.float32)
+    features = FeatureMap.fit("patches", x, 0, 4)
+    assert (features.unit(x)[3:4] == features.unit(x[3:4])).all()

@@ -28,6 +28,7 @@ from limbeck.experiments.metrics import score
 from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, record_of
 from limbeck.experiments.result import labelled
 from limbeck.features.packing import packed_behind
+from limbeck.features.settings import hash_of_map
 from limbeck.locks import locked
 from limbeck.models.onnx import PackedModel
 from limbeck.models.smoke_test import smoke_test
@@ -296,7 +297,13 @@ def _whole_record(
             "public": len(plan.public),
             "test": len(plan.test) if plan.test else 0,
             "public_hash": engine.server.public.hash,
-            **({"features_hash": plan.features.hash} if plan.features else {}),
+            **hash_of_map(
+                plan.configuration.algorithm,
+                plan.features,
+                plan.public.x,
+                plan.configuration.seed,
+                plan.folder,
+            ),
             "classes_are_private": False,
         },
         noise="simulated" if any(map(_is_simulated, releases)) else "secure",

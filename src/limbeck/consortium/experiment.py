@@ -13,6 +13,7 @@ from limbeck.data.own import ARRAYS, private_rows, public_rows
 from limbeck.data.schema import Schema, read_schema, schema_of
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import (
+    MODEL,
     Table,
     algorithm_in,
     budget_in,
@@ -80,7 +81,7 @@ class RunConfiguration(Table):
     data : Shared
         Table `[data]`.
     model : Model
-        Model of the server.
+        Model of the server; by default a random forest.
     training : Training
         Table `[training]`.
     features : Features, optional
@@ -95,7 +96,7 @@ class RunConfiguration(Table):
     deadline: Annotated[StrictFloat | StrictInt, Field(gt=0)] = 3600.0
     budget: Annotated[Budget | None, PlainValidator(budget_in)] = None
     data: Shared
-    model: Annotated[Model, PlainValidator(model_in)]
+    model: Annotated[Model, PlainValidator(model_in)] = Field(default_factory=lambda: model_in(MODEL))
     training: Annotated[Training, PlainValidator(training_in)] = Training()
     features: Annotated[Features | None, PlainValidator(features_in)] = None
     algorithm: Annotated[Algorithm, PlainValidator(algorithm_in)]

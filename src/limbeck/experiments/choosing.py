@@ -27,17 +27,19 @@ def with_algorithm(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]
     >>> table["algorithm"]
     {'name': 'fedridge', 'privacy': {'epsilon': 1.0, 'level': 'L2'}}
     >>> why
-    'algorithm: fedridge, because privacy.level is L2'
+    'algorithm: fedridge, because there is an epsilon, and no level: L2'
     """
     algorithm = table.get("algorithm", {})
     if not isinstance(algorithm, Mapping) or "name" in algorithm:
         return dict(table), []
     privacy = algorithm.get("privacy", {})
     chosen = dict(algorithm)
+    why = ""
     if isinstance(privacy, Mapping) and "epsilon" in privacy and "level" not in privacy:
         chosen["privacy"] = privacy = {**privacy, "level": "L2"}
+        why = "there is an epsilon, and no level: L2"
     level = privacy.get("level") if isinstance(privacy, Mapping) else None
-    name, why = (BY_LEVEL[level], f"privacy.level is {level}") if level in BY_LEVEL else _by_models(table)
+    name, why = (BY_LEVEL[level], why or f"privacy.level is {level}") if level in BY_LEVEL else _by_models(table)
     return {**table, "algorithm": {"name": name, **chosen}}, [f"algorithm: {name}, because {why}"]
 
 

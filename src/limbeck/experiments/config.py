@@ -168,7 +168,7 @@ def algorithm_in(value: Any) -> Algorithm:
     >>> algorithm_in({"name": "fedkt", "partitions": 1}).partitions
     1
     """
-    name, parameters = _name_and_parameters(value, "name", 'name = "fedkt"')
+    name, parameters = _name_and_parameters(value, "name", 'name = "fedvote"')
     return from_table(algorithm_named(name), parameters)
 
 

@@ -23,6 +23,7 @@ from limbeck.experiments.record import SERVER, PartyRecord, RunRecord, delta_of,
 from limbeck.experiments.result import Classifier, Result, labelled
 from limbeck.features.map import FeatureMap
 from limbeck.features.packing import packed_behind
+from limbeck.features.settings import hash_of_map
 from limbeck.models.jobs import is_gradient_trained
 from limbeck.models.smoke_test import smoke_test
 from limbeck.privacy.guarantees import guarantees
@@ -359,7 +360,7 @@ class Federation:
                 "public": len(self.public) if self.public else 0,
                 "test": len(self.test) if self.test else 0,
                 "public_hash": engine.server.public.hash,
-                **({"features_hash": self.features.hash} if self.features else {}),
+                **hash_of_map(self.algorithm, self.features, engine.server.public.x, self.seed, self.folder),
                 "classes_are_private": self.classes_are_private,
             },
             noise=self.noise,

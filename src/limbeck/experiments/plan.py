@@ -88,12 +88,12 @@ def plan(
     """
     if seeds < 1:
         raise LimbeckError(f"--seeds {seeds}: at least one seed is needed")
-    table, _ = with_algorithm(override(read_toml(file), settings)[0])
-    first = check_table(Experiment, table, str(file)).seed
-    chosen = range(first, first + seeds)
-    lines = []
+    table, _ = override(read_toml(file), settings)
+    lines, chosen = [], range(0)
     for swept in _combinations(over):
-        changed, _ = override(table, [f"{key}={text}" for key, text in swept.items()])
+        changed, _ = with_algorithm(override(table, [f"{key}={text}" for key, text in swept.items()])[0])
+        first = check_table(Experiment, changed, str(file)).seed
+        chosen = range(first, first + seeds)
         values = {key: value_of(text) for key, text in swept.items()}
         own = str(changed.get("algorithm", {}).get("name"))
         for method in dict.fromkeys([own, *methods]):

@@ -52,7 +52,8 @@ def standard_graph(arrays: Arrays, row: tuple[int, ...]) -> ModelProto:
     """
     graph = Graph(row)
     whole = standardized(graph, graph.add("Flatten", ROWS), arrays["mean"], arrays["scale"])
-    of_length_one(graph, projected(graph, whole, arrays["components"]), arrays["largest"].item() * 2.0**30)
+    found, _ = projected(graph, whole, arrays["components"])
+    of_length_one(graph, found, arrays["largest"].item() * 2.0**30, arrays["components"].shape[1])
     return graph.model()
 
 
@@ -110,19 +111,19 @@ def fourier_graph(arrays: Arrays, row: tuple[int, ...]) -> ModelProto:
     """
     graph = Graph(row)
     whole = standardized(graph, graph.add("Flatten", ROWS), arrays["mean"], arrays["scale"])
-    components = graph.add("Mul", projected(graph, whole, arrays["components"]), np.float64(1 / WEIGHT_STEPS))
-    turns = graph.add(
-        "Mul", projected(graph, graph.add("Round", components), arrays["frequencies"]), np.float64(2.0**-30)
-    )
+    found, largest = projected(graph, whole, arrays["components"])
+    components = graph.add("Round", graph.add("Mul", found, np.float64(1 / WEIGHT_STEPS)))
+    found, _ = projected(graph, components, arrays["frequencies"], largest / WEIGHT_STEPS + 1)
+    turns = graph.add("Mul", found, np.float64(2.0**-30))
     fraction = graph.add("Sub", turns, graph.add("Floor", turns))
     angle = graph.add("Cast", graph.add("Mul", fraction, np.float64(TABLE)), to=TensorProto.INT64)
     angles = 2 * np.pi * (np.arange(TABLE) + 0.5) / TABLE
     waves = [graph.add("Gather", np.rint(wave(angles) * TABLE_STEPS), angle) for wave in (np.cos, np.sin)]
-    centred = graph.add(
-        "Sub", graph.add("Concat", *waves, axis=1), np.rint(arrays["centre"].astype(np.float64) * TABLE_STEPS)
-    )
+    centre = np.rint(np.clip(arrays["centre"].astype(np.float64), -1, 1) * TABLE_STEPS)
+    centred = graph.add("Sub", graph.add("Concat", *waves, axis=1), centre)
     steps = arrays["largest"].item() * TABLE_STEPS * WEIGHT_STEPS
-    of_length_one(graph, projected(graph, centred, arrays["rotation"]), steps)
+    found, _ = projected(graph, centred, arrays["rotation"], 2.0 * TABLE_STEPS)
+    of_length_one(graph, found, steps, arrays["rotation"].shape[1])
     return graph.model()
 
 

@@ -65,8 +65,10 @@ class Encoder:
     def width(self) -> int:
         """Number of outputs for one row."""
         found = self.in_batch(np.zeros((1, *self.row), np.float32))
-        if found.dtype.kind not in "fiub" or not 0 < found.size <= MAX_OUTPUTS:
-            raise LimbeckError(f"it has {found.size} outputs of type {found.dtype}; 1 to {MAX_OUTPUTS} are allowed")
+        if found.dtype.kind != "f" or not 0 < found.size <= MAX_OUTPUTS:
+            raise LimbeckError(
+                f"its first output has {found.size} values of type {found.dtype}; 1 to {MAX_OUTPUTS} floats are allowed"
+            )
         return found.size
 
     def in_batch(self, rows: Array) -> Array:
@@ -176,7 +178,8 @@ def encoder_graph(arrays: Arrays, row: tuple[int, ...]) -> ModelProto:
     finite = graph.add("LessOrEqual", graph.add("Abs", outputs), np.finfo(np.float32).max)
     known = graph.add("Where", finite, outputs, np.float32(0))
     whole = standardized(graph, known, arrays["mean"], arrays["scale"])
-    of_length_one(graph, projected(graph, whole, arrays["components"]), arrays["largest"].item() * 2.0**30)
+    found, _ = projected(graph, whole, arrays["components"])
+    of_length_one(graph, found, arrays["largest"].item() * 2.0**30, arrays["components"].shape[1])
     model = graph.model()
     model.opset_import[0].version = max(each.version for each in network.opset_import if each.domain in ("", "ai.onnx"))
     return model

@@ -22,6 +22,8 @@ WEIGHT_STEPS = 2**20  # grid of projections
 CLIP = 8.0  # standard deviations; what is farther counts as that far
 MAX_INPUT = 1e18  # larger numbers count as this one, so that no product overflows
 MAX_SCALE = 1e12  # of a column
+MAX_EXACT = 2.0**53  # whole numbers up to this are exact in float64
+MAX_WIDTH = 2**11  # features: a sum of so many squares up to MAX_UNIT^2 is exact
 MAX_WEIGHT = 1.0  # of a projection, so that its sums are exact
 UNIT_STEPS, MAX_UNIT = 2**20, 2**21  # grid of features before they get length 1; the public rows' largest is one step
 
@@ -101,7 +103,7 @@ def standardized(graph: Graph, columns: str, mean: Array, scale: Array) -> str:
     return graph.add("Cast", steps, to=TensorProto.DOUBLE)
 
 
-def projected(graph: Graph, whole: str, matrix: Array) -> str:
+def projected(graph: Graph, whole: str, matrix: Array, largest: float = CLIP * COLUMN_STEPS) -> tuple[str, float]:
     """Add a matrix product of whole numbers: (rows, n) times (n, m), in steps of `WEIGHT_STEPS`.
 
     Parameters
@@ -112,17 +114,27 @@ def projected(graph: Graph, whole: str, matrix: Array) -> str:
         Whole numbers of shape (rows, n), float64.
     matrix : array of shape (n, m)
         Weights. They are rounded to the grid.
+    largest : float
+        Largest absolute value of `whole`.
 
     Returns
     -------
-    str
-        Name of the result, float64.
+    tuple of str and float
+        Name of the result, float64, and the largest absolute value that it can have.
+
+    Raises
+    ------
+    ValueError
+        If float64 does not hold every sum exactly. No map that was fitted on rows has such weights.
     """
     steps = np.rint(np.clip(matrix, -MAX_WEIGHT, MAX_WEIGHT) * WEIGHT_STEPS)
-    return graph.add("MatMul", whole, steps.astype(np.float64))
+    bound = largest * float(np.abs(steps).sum(axis=0).max(initial=0.0))
+    if bound > MAX_EXACT:
+        raise ValueError("sums of the map are too large to be exact")
+    return graph.add("MatMul", whole, steps.astype(np.float64)), bound
 
 
-def of_length_one(graph: Graph, values: str, scale: float) -> None:
+def of_length_one(graph: Graph, values: str, scale: float, width: int) -> None:
     """Add the last nodes: values on a grid, then scaled to length 1; rows of zeros stay zero.
 
     Parameters
@@ -133,7 +145,16 @@ def of_length_one(graph: Graph, values: str, scale: float) -> None:
         Values of shape (rows, features), float64, each of which depends on its row alone.
     scale : float
         Largest absolute value among the public rows. What is more than twice as large is clipped.
+    width : int
+        Number of features.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `MAX_WIDTH` features.
     """
+    if width > MAX_WIDTH:
+        raise ValueError(f"{width} features; at most {MAX_WIDTH} are allowed")
     step = np.float64(UNIT_STEPS / max(scale, 1.0))
     rounded = graph.add("Round", graph.add("Mul", values, step))
     whole = graph.add("Clip", rounded, np.float64(-MAX_UNIT), np.float64(MAX_UNIT))

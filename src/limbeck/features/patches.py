@@ -24,6 +24,7 @@ FILTER_STEPS, MAX_FILTER = 2**9, 125.0  # grid of whitening filters, and the sum
 WHITE_STEPS, MAX_WHITE = 2**5, 12.0  # grid of whitened patches, and the largest absolute value
 CENTRE_STEPS, MAX_CENTRE = 2**8, 125.0  # grid of centres, and the sum of a centre's absolute values
 DISTANCE_STEPS, MAX_DISTANCE = 2**8, 60.0  # grid of distances
+MAX_EXACT = 2**24  # whole numbers up to this are exact in float32
 COLORS = (1, 3, 4)
 BATCH = 100
 
@@ -87,13 +88,14 @@ def patches_graph(arrays: Arrays, row: tuple[int, ...]) -> ModelProto:
     graph = Graph(row)
     columns = _pooling_nodes(graph, arrays, row)
     whole = standardized(graph, columns, arrays["mean"], arrays["scale"])
-    of_length_one(graph, projected(graph, whole, arrays["components"]), arrays["largest"].item() * 2.0**30)
+    found, _ = projected(graph, whole, arrays["components"])
+    of_length_one(graph, found, arrays["largest"].item() * 2.0**30, arrays["components"].shape[1])
     return graph.model()
 
 
-def is_image(row: tuple[int, ...]) -> bool:
-    """Whether a row is an image of at least 12 x 12 pixels."""
-    return len(row) in (2, 3) and min(row[:2]) >= 12 and (len(row) == 2 or row[2] in COLORS)
+def is_image(row: tuple[int, ...], pixels: int = 12) -> bool:
+    """Whether a row is an image of at least this many pixels in height and width; colours are the last axis."""
+    return len(row) in (2, 3) and min(row[:2]) >= pixels and (len(row) == 2 or row[2] in COLORS)
 
 
 def _pooling_nodes(graph: Graph, arrays: Arrays, row: tuple[int, ...]) -> str:
@@ -128,6 +130,8 @@ def _pooling_nodes(graph: Graph, arrays: Arrays, row: tuple[int, ...]) -> str:
 
 def _triangle_nodes(graph: Graph, steps: str, centres: Array, field: list[int]) -> str:
     """Add the distances to all centres, max(0, their mean - each), and the means of these over fields of the image."""
+    if len(centres) * MAX_DISTANCE * DISTANCE_STEPS > MAX_EXACT:
+        raise ValueError(f"{len(centres)} centres are too many for exact sums")
     limited = centres * np.minimum(1, MAX_CENTRE / np.maximum(np.abs(centres).sum(axis=1, keepdims=True), 1e-9))
     whole = np.rint(limited * CENTRE_STEPS)
     kernels = whole[:, :, None, None].astype(np.float32)
@@ -142,6 +146,9 @@ def _triangle_nodes(graph: Graph, steps: str, centres: Array, field: list[int]) 
     total = graph.add("ReduceSum", rounded, np.array([1]), keepdims=1)
     mean = graph.add("Round", graph.add("Mul", total, np.float32(1 / len(centres))))
     active = graph.add("Relu", graph.add("Sub", mean, rounded))
+    coarse = np.ceil(field[0] * field[1] * MAX_DISTANCE * DISTANCE_STEPS / MAX_EXACT)
+    if coarse > 1:  # large images have large fields
+        active = graph.add("Round", graph.add("Mul", active, np.float32(1 / coarse)))
     pooled = graph.add("AveragePool", active, kernel_shape=field, strides=field)
     return graph.add("Flatten", pooled)
 

@@ -1,21 +1,24 @@
 """Which features a run uses: the table `[features]`."""
 
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from limbeck.data.content import content_of_file
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.features.encoder import ENCODER
+from limbeck.features.graph import MAX_WIDTH
 from limbeck.features.map import FeatureMap
 from limbeck.features.network_file import read_network
-from limbeck.features.patches import is_image
+from limbeck.features.patches import SIZE, is_image
 from limbeck.protocol.algorithm import check_rules
 from limbeck.protocol.rows import Array, content_hash
-from limbeck.tables import SERVER_ONLY, Positive, check_fields
+from limbeck.tables import SERVER_ONLY, check_fields
 
 NO_PUBLIC = "features: the map is fitted on public rows: set data.public (Python: public=...)"
 
@@ -31,7 +34,7 @@ class Features:
         `patches`: patches of images. `encoder`: a frozen network of your own. `auto` takes patches for images of at
         least 12 x 12 pixels, and Fourier features for all other rows.
     number : int
-        Largest number of features. A map has never more features than there are public rows.
+        Largest number of features, at most 2048. A map has never more features than there are public rows.
     path : str
         ONNX or TorchScript file of the encoder, which only the server reads. In an experiment file it is relative to
         that file. The network takes `rows` as the data stores them, float32. Its first output is used.
@@ -50,7 +53,7 @@ class Features:
     """
 
     kind: Literal["auto", "standard", "fourier", "patches", "encoder"] = "auto"
-    number: Positive = 300
+    number: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 300
     path: str = field(default="", metadata={SERVER_ONLY: True})
 
     def __post_init__(self) -> None:
@@ -89,12 +92,17 @@ class Features:
         if self.kind == ENCODER:
             return self._encoder(x, folder)
         kind = self.kind if self.kind != "auto" else "patches" if is_image(x.shape[1:]) else "fourier"
-        return _fitted(kind, _Public(x), seed, self.width(len(x)))
+        if kind == "patches" and not is_image(x.shape[1:], SIZE):
+            raise LimbeckError(
+                f'features.kind = "patches" needs images of at least {SIZE} x {SIZE} pixels, with colours last; these '
+                f"rows have the shape {x.shape[1:]}"
+            )
+        return _warned(_fitted(kind, _Public(x), seed, self.width(len(x))), x)
 
     def _encoder(self, x: Array, folder: Path) -> FeatureMap:
         try:
             network = read_network(folder / self.path, x.shape[1:])
-            return _fitted(ENCODER, _Public(x), 0, self.width(len(x)), network)
+            return _warned(_fitted(ENCODER, _Public(x), 0, self.width(len(x)), network), x)
         except LimbeckError as error:
             raise LimbeckError(f"features.path = {self.path!r}: {error}") from error
 
@@ -119,6 +127,8 @@ def applied(algorithm: Any, features: Features | None) -> tuple[Any, Features | 
     LimbeckError
         If the algorithm has other features already.
     """
+    if not isinstance(features, Features | None):
+        raise LimbeckError(f'features must be Features, such as lb.Features("fourier"), not {features!r}')
     if features is None or not algorithm.applies_features:
         return algorithm, features
     if algorithm.features not in (Features(), features):
@@ -147,6 +157,27 @@ def fitted_on(features: Features | None, public: Array | None, seed: int, folder
     return features.fit(public, seed, folder)
 
 
+def hash_of_map(algorithm: Any, features: FeatureMap | None, public: Array, seed: int, folder: Path) -> dict[str, str]:
+    """Return the hash of the map of a run, for its record; nothing if it has no map.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm, which may have features of its own.
+    features : FeatureMap or None
+        The map that made the rows of the run.
+    public : array of shape (rows, ...)
+        Public rows.
+    seed : int
+        Seed of the run.
+    folder : Path
+        Folder that paths are relative to.
+    """
+    if features is None and algorithm.applies_features:
+        features = algorithm.features.fit(public, seed, folder)
+    return {"features_hash": features.hash} if features else {}
+
+
 def network_digest(algorithm: Any, features: Features | None, folder: Path) -> str | None:
     """Return the digest of the file of a run's encoder; None if it has no encoder.
 
@@ -161,7 +192,21 @@ def network_digest(algorithm: Any, features: Features | None, folder: Path) -> s
     """
     features = features or getattr(algorithm, "features", None)
     path = features.path if isinstance(features, Features) else ""
-    return content_of_file(folder / path) if path else None
+    try:
+        return content_of_file(folder / path) if path else None
+    except LimbeckError as error:
+        raise LimbeckError(f"features.path = {path!r}: {error}") from error
+
+
+def _warned(features: FeatureMap, x: Array) -> FeatureMap:
+    """Warn if the public rows give no features."""
+    if not features.unit(x[:100]).any():
+        warnings.warn(
+            "all features of the public rows are 0: there are too few public rows, or they are all the same",
+            LimbeckWarning,
+            stacklevel=2,
+        )
+    return features
 
 
 class _Public:
