@@ -31,7 +31,11 @@ SLOW = {
     "docs/iterative.md: In scikit-learn",
 }
 MEASURED = {  # these took minutes to hours: their configurations are checked, and nothing is trained
+    "docs/choosing.md: Privacy for each party",
+    "docs/choosing.md: When public rows do not fit",
     "docs/fedkd.md: How much the paper's noise protects",
+    "docs/fedridge.md: Bytes and time",
+    "docs/fedridge.md: What it reaches",
     "docs/iterative.md: Byzantine parties",
     "docs/privacy.md: FedKT's private tables on Adult",
     "docs/skew.md: What it reaches",
