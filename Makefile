@@ -52,6 +52,7 @@ bench: .venv/.full  ## Measure ratios side by side; needs data sets in LIMBECK_D
 	$(BIN)/python benchmarks/pool.py
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/votes.py
+	$(BIN)/python benchmarks/sums.py
 
 clean:  ## Remove .venv, build/ and dist/
 	rm -rf .venv build dist
