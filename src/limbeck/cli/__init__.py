@@ -17,7 +17,7 @@ FLOWER = ("flwr", "cryptography", "httpx", "uvicorn")
 
 app = typer.Typer(
     name="limbeck",
-    help="Federated learning by knowledge transfer: share predictions and small students, never rows or weights.",
+    help="Federated learning by knowledge transfer: share predictions, small models or sums, not rows.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
