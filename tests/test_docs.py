@@ -23,8 +23,10 @@ from program import limbeck
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SLOW = {
     "README.md: Your first experiment",
+    "docs/choosing.md: If the file names no algorithm",
     "docs/deploy.md: Step by step",
     "docs/experiments.md: Compare and sweep",
+    "docs/fedkd.md: FedKD: one shot of logits, across domains",
     "docs/fedkt.md: Run it",
     "docs/fedmd.md: FedMD: every party has a model of its own design",
     "docs/iterative.md: FedAvg and related methods, FedKT as their start, and Byzantine parties",
