@@ -130,7 +130,7 @@ def test_a_superlink_killed_is_started_again_and_the_run_ends(programs: Consorti
     assert sorted(journal(programs).answers(0)) == [0, 1, 2]
     assert [programs.releases(party) for party in programs.parties] == [1, 1, 1]
     assert len(marker.read_text()) == 3
-    assert "died (exit -9)" in programs.log("serve")
+    assert "crashed (exit -9)" in programs.log("serve")
 
 
 def test_a_party_that_hangs_is_silent_and_a_quorum_is_enough(programs: Consortium) -> None:
