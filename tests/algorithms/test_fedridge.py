@@ -194,11 +194,6 @@ def test_matched_labels_give_a_rare_class_its_share() -> None:
     assert found["leader"] < 0.5 * found["matched"]
 
 
-def test_a_silent_party_is_left_out() -> None:
-    parties = split("0.5")
-    assert run(FedRidge(), parties[1:]).model.onnx != run(FedRidge(), parties).model.onnx
-
-
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [

@@ -26,7 +26,7 @@ public = "public.csv"      # the consortium's public rows, as you received them
 [model]                    # any model that suits your rows
 name = "random-forest"
 """
-FEATURES = 'features = "features.safetensors"   # the consortium\'s feature map, as you received it\n'
+FEATURES = 'features = "experiment.features.safetensors"   # the consortium\'s feature map, as you received it\n'
 CHOICE = """\
 # The invitation names no epsilon. Choose before the first start: this line, or a [budget] below.
 # unprotected = true       # no limit: answers may leave without protection

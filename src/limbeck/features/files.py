@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors import numpy as safetensors
 
 from limbeck.atomic_files import AtomicFile
 from limbeck.errors import LimbeckError, reading
@@ -25,9 +23,8 @@ def write_map(path: Path, features: FeatureMap, source: str) -> None:
     source : str
         Everything that the map was fitted from.
     """
-    arrays = {name: np.ascontiguousarray(each) for name, each in features.arrays.items()}
     with AtomicFile(path) as file:
-        file.write(safetensors.save(arrays, {KIND: features.kind, SOURCE: source}))
+        file.write(features.pack({KIND: features.kind, SOURCE: source}))
 
 
 def source_of_map(path: Path) -> str:

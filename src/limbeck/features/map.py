@@ -135,9 +135,9 @@ class FeatureMap:
         """SHA-256 of the map."""
         return sha256(self.kind.encode() + self.pack()).hexdigest()
 
-    def pack(self) -> bytes:
+    def pack(self, metadata: dict[str, str] | None = None) -> bytes:
         """Return the map as bytes (safetensors)."""
-        return safetensors.save({name: np.ascontiguousarray(each) for name, each in self.arrays.items()})
+        return safetensors.save({name: np.ascontiguousarray(each) for name, each in self.arrays.items()}, metadata)
 
     def unit(self, x: Array) -> Array:
         """Return the feature vectors.
