@@ -44,7 +44,7 @@ def _run(epsilon: float, seed: int) -> tuple[float, float]:
     ]
     metrics = lb.run_file(FILE, settings).record.metrics
     assert metrics is not None
-    return metrics.accuracy, metrics.balanced_accuracy
+    return metrics.accuracy or 0.0, metrics.balanced_accuracy or 0.0
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def main() -> None:
         stacks = trainer.description.get("stacks", [])[known:]
         prepare = sum(stack["seconds"]["prepare"] for stack in stacks)
         assert record.metrics is not None
-        accuracies.append(record.metrics.accuracy)
+        accuracies.append(record.metrics.accuracy or 0.0)
         print(
             f"seed {seed}: run {record.timing['seconds'] - prepare:.1f} s, accuracy {record.metrics.accuracy:.4f}; "
             f"apart from it data {clock.phases[0]['seconds']:.1f} s, compilation and upload {prepare:.1f} s"

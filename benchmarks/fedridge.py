@@ -129,7 +129,9 @@ def _columns(settings: Sequence[str], methods: Sequence[str], seeds: int) -> lis
 
 def _accuracy(column: ComparedMethod, results: Results) -> str:
     """Mean over the seeds, in percent."""
-    found = [result.metrics.accuracy for run in column.runs if (result := results.find(run.key)) and result.metrics]
+    found = [
+        result.metrics.accuracy or 0 for run in column.runs if (result := results.find(run.key)) and result.metrics
+    ]
     missing = f" ({len(found)} seeds)" if len(found) < len(column.runs) else ""
     return f"{100 * np.mean(found):.1f}{missing}" if found else "–"
 

@@ -81,7 +81,9 @@ def _summary(line: ComparedMethod, results: Results) -> str:
     if not found:
         return "–"
     lacking = f" ({len(found)} of {SEEDS} seeds)" if len(found) < SEEDS else ""
-    return f"{_middle([m.accuracy for m in found])} / {_middle([m.balanced_accuracy for m in found])}{lacking}"
+    return (
+        f"{_middle([m.accuracy or 0 for m in found])} / {_middle([m.balanced_accuracy or 0 for m in found])}{lacking}"
+    )
 
 
 def _epsilon(line: ComparedMethod, results: Results) -> float:

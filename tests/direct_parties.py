@@ -90,7 +90,7 @@ class DirectConsortium:
         patched.setattr(ServerFolder, "sync", lambda folder, control: None)
         patched.setattr(engine, "Connection", DirectConnection)
         patched.setattr(engine, "POLL", 0.01)
-        patched.setattr(answering, "try_out", lambda models, x, classes: None)
+        patched.setattr(answering, "try_out", lambda models, x, classes, task: None)
         patched.setattr(coordinator, "smoke_test", lambda model, shape, classes: None)
         patched.setattr("limbeck.models.smoke_test.smoke_test", lambda model, shape, classes: None)
         np.savez(self.folder.path / "public.npz", x_train=IRIS.x[::5], y_train=IRIS.y[::5])

@@ -10,7 +10,7 @@ import pytest
 
 from limbeck.errors import LimbeckError
 from limbeck.models.jobs import answers
-from limbeck.models.named import NAMED, NETWORKS, PRIOR_CORRECTED
+from limbeck.models.named import CLASSIFIERS, NETWORKS, PRIOR_CORRECTED
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import L0, Privacy
 from limbeck.protocol.disclosures import Facts
@@ -26,7 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "torch-mlp": {"hidden": [4], "recipe": {"epochs": 2, "batch": 4}},
     PRIOR_CORRECTED: {"model": {"name": "decision-tree"}, "prior": [0.0, 0.1, 0.9]},
 }
-TABLES = [*NAMED, "torch-mlp", PRIOR_CORRECTED]
+TABLES = [*CLASSIFIERS, "torch-mlp", PRIOR_CORRECTED]
 IMAGES = [*(name for name in NETWORKS if name != "torch-mlp"), "fedmd-mnist-0", "fedmd-cifar-9"]
 CASES: dict[str, Callable[[Rows], Rows]] = {
     "two rows": lambda rows: Rows(rows.x[:2], rows.y[:2]),

@@ -41,7 +41,7 @@ def write(path: Path, columns: dict[str, list[Any]]) -> Path:
 
 def files(folder: Path, **changes: Any) -> Files:
     private = [folder / "a.csv", folder / "b.parquet"]
-    return Files(**{"private": private, "label": "income", "public": folder / "public.csv", **changes})
+    return Files(**{"private": private, "label": ("income",), "public": folder / "public.csv", **changes})
 
 
 def test_the_stated_rule(folder: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_schema_survives_its_text(folder: Path) -> None:
 def test_one_file_takes_its_schema_from_the_rows_that_will_be_public(tmp_path: Path) -> None:
     jobs = [f"job-{i}" for i in range(40)]
     path = write(tmp_path / "all.csv", {"job": jobs, "income": [i % 2 for i in range(40)]})
-    own = read_files(Files([path], "income"), Draw(0.25), seed=3)
+    own = read_files(Files([path], ("income",)), Draw(0.25), seed=3)
     assert own.schema is not None
     [column] = own.schema.columns
     data = DataSet(path.name, own.private[0].x, own.private[0].y, own.classes)
@@ -93,7 +93,7 @@ def test_whole_numbers_are_one_category_whatever_their_type(tmp_path: Path) -> N
 def test_number_labels_are_ordered_by_size(tmp_path: Path) -> None:
     write(tmp_path / "public.csv", {"x": [1.0]})
     write(tmp_path / "a.csv", {"x": [1.0, 2.0, 3.0], "y": [10, 9, 2]})
-    own = read_files(Files([tmp_path / "a.csv"], "y", public=tmp_path / "public.csv"))
+    own = read_files(Files([tmp_path / "a.csv"], ("y",), public=tmp_path / "public.csv"))
     assert own.classes == ("2", "9", "10")
     assert own.private[0].y.tolist() == [2, 1, 0]
 
@@ -169,7 +169,7 @@ def test_text_means_the_same_in_every_file(tmp_path: Path) -> None:
     """Without other values in the column, true looks like a Boolean and 01234 like a number."""
     (tmp_path / "public.csv").write_text("flag,zip,size\ntrue,01234,1\nfalse,05678,2\nunknown,A1,NA\n")
     (tmp_path / "a.csv").write_text("zip,flag,size,y\n01234,true,1.0,01\n05678,false,1e2,02\n")
-    own = read_files(Files([tmp_path / "a.csv"], "y", public=tmp_path / "public.csv"))
+    own = read_files(Files([tmp_path / "a.csv"], ("y",), public=tmp_path / "public.csv"))
     assert own.classes == ("01", "02")
     assert own.private[0].x.tolist() == [[0, 1, 0, 1, 0, 0, 1], [1, 0, 0, 0, 1, 0, 100]]
 
@@ -177,7 +177,7 @@ def test_text_means_the_same_in_every_file(tmp_path: Path) -> None:
 def test_the_schema_of_public_rows_from_the_test_file_holds_nothing_private(tmp_path: Path) -> None:
     write(tmp_path / "private.csv", {"job": [f"secret-{i}" for i in range(20)], "y": [0, 1] * 10})
     write(tmp_path / "test.csv", {"job": [f"open-{i}" for i in range(20)], "y": [0, 1] * 10})
-    files = Files([tmp_path / "private.csv"], "y", test=tmp_path / "test.csv")
+    files = Files([tmp_path / "private.csv"], ("y",), test=tmp_path / "test.csv")
     schema = read_files(files, Draw(0.5, "test")).schema
     assert schema is not None
     assert "secret" not in schema.to_json()
@@ -214,7 +214,7 @@ def test_labels_spelled_differently_are_one_class(tmp_path: Path) -> None:
     write(tmp_path / "b.parquet", {"x": [1, 2], "f": [True, False], "y": [0.0, 1.0]})
     (tmp_path / "c.csv").write_text("x,f,y\n1,TRUE,0.0\n2,FALSE,1.0\n")
     own = read_files(
-        Files([tmp_path / n for n in ("a.csv", "b.parquet", "c.csv")], "y", public=tmp_path / "public.csv")
+        Files([tmp_path / n for n in ("a.csv", "b.parquet", "c.csv")], ("y",), public=tmp_path / "public.csv")
     )
     assert own.classes == ("0", "1")
     assert [rows.y.tolist() for rows in own.private] == [[0, 1]] * 3

@@ -83,7 +83,9 @@ def test_images_of_bytes_are_scaled_and_tables_of_bytes_are_not() -> None:
         ({"x_train": X}, "has no array y_train"),
         ({"x_train": X, "y_train": Y[:3]}, "y_train is of shape (3,)"),
         ({"x_train": X[:, 0], "y_train": Y}, "at least two dimensions"),
-        ({"x_train": X, "y_train": Y * 0.5}, "whole numbers or text"),
+        ({"x_train": X, "y_train": Y * 1j}, "numbers or text"),
+        ({"x_train": X, "y_train": np.array([0.5, 1.0, np.nan, 2.0])}, "row 2 has no finite number"),
+        ({"x_train": X, "y_train": np.array([[0, 1], [1, 2], [0, 0], [1, 1]])}, "1 (positive), 0 (negative) or -1"),
         (
             {"x_train": np.where(X == 4, np.nan, X), "y_train": Y},
             "1 of 4 rows hold NaN or infinity, the first is row 1",

@@ -6,7 +6,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
-from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics, score
+from limbeck.experiments.metrics import Metrics, constant_metric, mean_metrics, score
 from limbeck.models.constant import Constant
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
@@ -46,7 +46,7 @@ def test_a_constant_guess_has_a_balanced_accuracy_of_one_in_c() -> None:
 def test_the_constant_predictor_learns_from_private_rows_only() -> None:
     x = np.zeros((4, 1), np.float32)
     private = [Rows(x, np.array([0, 1, 1, 1])), Rows(x, np.array([0, 0, 1, 1]))]
-    assert constant_accuracy(private, Rows(x, np.array([0, 0, 0, 1])), 2) == 0.25
+    assert constant_metric(private, Rows(x, np.array([0, 0, 0, 1])), 2) == 0.25
 
 
 def test_the_mean_is_over_parties() -> None:

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from limbeck.errors import LimbeckError
 from limbeck.models import inspection
 from limbeck.models.inspection import Limits, inspect, try_out
-from limbeck.models.named import NAMED, model_from
+from limbeck.models.named import CLASSIFIERS, model_from
 from limbeck.models.onnx import packed
 from limbeck.protocol.rows import Array
 
@@ -35,7 +35,7 @@ def graph(nodes: list[onnx.NodeProto], weights: list[onnx.TensorProto] | None = 
     return packed(nodes, weights or [], [4], 3, True)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMED if n not in ("xgboost", "lightgbm")])
+@pytest.mark.parametrize("name", [n for n in CLASSIFIERS if n not in ("xgboost", "lightgbm")])
 def test_what_our_own_parties_send_passes(name: str) -> None:
     inspect(honest(name))
 
@@ -260,7 +260,7 @@ def test_the_trial_may_write_nothing(tmp_path: object) -> None:
     code = (
         "import resource, sys; sys.argv = ['x']; from pathlib import Path; from limbeck.models import inspection as i;"
         f"import numpy as np; p = Path({str(tmp_path)!r}); np.save(p / 'rows.npy', np.ones((2, 4), np.float32));"
-        "i._trial(p, 3, i.Limits(memory=2**30, seconds=5.0)); print(resource.getrlimit(resource.RLIMIT_FSIZE))"
+        "i._trial(p, i.Limits(memory=2**30, seconds=5.0), 3, 'multiclass'); print(resource.getrlimit(resource.RLIMIT_FSIZE))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(0, 0)"

@@ -6,7 +6,7 @@ import pytest
 from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
 from limbeck.errors import LimbeckError
-from limbeck.models.named import NAMED, model_from, parameters_of
+from limbeck.models.named import CLASSIFIERS, model_from, parameters_of
 from limbeck.models.onnx import PackedModel
 from limbeck.models.sklearn import SklearnModel
 from limbeck.protocol.rows import Array, Rows
@@ -30,7 +30,7 @@ def margin(scores: Array) -> Array:
 
 
 @pytest.mark.parametrize("data", ["digits", "breast-cancer"])
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_packed_and_native_votes_agree(name: str, data: str) -> None:
     train, test, classes = halves(data)
     fitted = model_from({"name": name, **FAST.get(name, {})}).fit(train.x, train.y, classes, seed=0)
@@ -42,7 +42,7 @@ def test_packed_and_native_votes_agree(name: str, data: str) -> None:
     assert packed.has_probabilities == (name not in NO_PROBABILITIES)
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_scores_are_over_all_classes_whatever_was_seen(name: str) -> None:
     train, test, classes = halves("digits")
     seen = np.isin(train.y, [2, 3, 8])
@@ -55,7 +55,7 @@ def test_scores_are_over_all_classes_whatever_was_seen(name: str) -> None:
         assert set(model.vote(test.x)) == {2, 3, 8}
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
     train, _, classes = halves("breast-cancer")
     model = model_from({"name": name, **FAST.get(name, {})})

@@ -8,14 +8,14 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from limbeck.errors import LimbeckError
-from limbeck.models.named import NAMED, model_from
+from limbeck.models.named import CLASSIFIERS, model_from
 from limbeck.models.sklearn import SklearnModel
 from limbeck.models.smoke_test import smoke_test
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", CLASSIFIERS)
 @pytest.mark.parametrize(("row", "classes"), [((1,), 2), ((30,), 2), ((8, 8), 10)])
 def test_every_named_model_passes(name: str, row: tuple[int, ...], classes: int) -> None:
     smoke_test(model_from({"name": name}), row, classes)

@@ -72,6 +72,7 @@ def test_a_module_starts_anew_for_every_fit() -> None:
 def test_every_loss_brings_a_student_near_its_teacher(loss: str) -> None:
     teacher = fitted(Recipe(epochs=10))
     targets: dict[str, Array] = {"cross-entropy": teacher.vote(X), "soft-cross-entropy": teacher.scores(X)}
+    targets["binary-cross-entropy"] = np.eye(10, dtype=np.int8)[teacher.vote(X)]
     recipe = Recipe(epochs=25, loss=loss, temperature=3.0, learning_rate=3e-3)  # type: ignore[arg-type]
     student = fitted(recipe, seed=5, y=targets.get(loss, teacher.logits(X)))
     assert (student.vote(X) == teacher.vote(X)).mean() > 0.9
@@ -81,11 +82,14 @@ def test_losses_are_the_textbooks() -> None:
     rng = torch.Generator().manual_seed(0)
     ours, theirs = torch.randn(5, 3, generator=rng), torch.randn(5, 3, generator=rng)
     p, q = torch.softmax(theirs / 2, 1), torch.softmax(ours / 2, 1)
+    known = torch.tensor([[0, 1, -1]] * 5)
+    log_share, log_rest = torch.sigmoid(ours).log(), (1 - torch.sigmoid(ours)).log()
     textbook = {
         "kl": (theirs, 2.0, 4 * (p * (p / q).log()).sum(1)),
         "mae": (theirs, 1.0, (ours - theirs).abs().mean(1)),
         "mse": (theirs, 1.0, ((ours - theirs) ** 2).mean(1)),
         "soft-cross-entropy": (p, 1.0, -(p * torch.log_softmax(ours, 1)).sum(1)),
+        "binary-cross-entropy": (known, 1.0, -torch.where(known == 1, log_share, log_rest)[:, :2].mean(1)),
         "cross-entropy": (p.argmax(1), 1.0, -torch.log_softmax(ours, 1)[torch.arange(5), p.argmax(1)]),
     }
     for name, (targets, temperature, expected) in textbook.items():

@@ -14,6 +14,7 @@ from limbeck.protocol.messages import Reply, Request, check_array
 from limbeck.protocol.parties import Parties, Replies
 from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import ALL_TASKS, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class PrivateRows(Reply):
     ----------
     x : array of shape (rows, ...)
         The features.
-    y : integer array of shape (rows,)
-        The class numbers.
+    y : array of shape (rows,) or (rows, classes)
+        The labels.
     """
 
     x: Array
@@ -37,7 +38,7 @@ class PrivateRows(Reply):
         if not site.private_level and not np.isfinite(self.x).all():
             raise LimbeckError("x is not finite")
         check_array(self.x, (len(self.x), *site.public.x.shape[1:]))
-        check_array(self.y, (len(self.x),), 0, site.classes - 1, "iu")
+        site.task.check_labels(self.y, len(self.x), site.classes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,10 @@ class SendRows(Request[PrivateRows]):
 
 def send_rows(silo: Silo) -> Reply:
     """Disclose all private rows of a party."""
-    labels = silo.private.y.astype(np.min_scalar_type(silo.classes - 1))
-    return silo.disclose("rows", PrivateRows(silo.private.x, labels))
+    labels, kind = silo.private.y, np.min_scalar_type(silo.classes - 1)
+    return silo.disclose(
+        "rows", PrivateRows(silo.private.x, labels.astype(kind) if silo.task.is_multiclass else labels)
+    )
 
 
 def pooled(pools: Replies[PrivateRows]) -> Rows:
@@ -73,6 +76,7 @@ class Centralized(Algorithm):
     """
 
     name: ClassVar[str] = "centralized"
+    tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
         return [

@@ -22,6 +22,7 @@ from limbeck.protocol.parties import Parties
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import ALL_TASKS, Kind
 from limbeck.tables import Positive
 
 Updates = Sequence[Any]  # valid replies, in party order
@@ -94,6 +95,7 @@ class FedAvg(Algorithm):
     """
 
     name: ClassVar[str] = "fedavg"
+    tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
     needs_one_network: ClassVar[bool] = True
 
     rounds: Positive = 50

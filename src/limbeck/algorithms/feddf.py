@@ -11,6 +11,7 @@ from limbeck.knowledge.averages import Values, bytes_of
 from limbeck.models.jobs import ForwardPass, Refit
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.site import Site
+from limbeck.protocol.task import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class FedDF(FedAvg):
     """
 
     name: ClassVar[str] = "feddf"
+    tasks: ClassVar[tuple[Kind, ...]] = ("multiclass",)
     needs_public_rows: ClassVar[bool] = True
 
     distil: Recipe | None = Recipe(epochs=20, batch=128, schedule="cosine", patience=3)

@@ -20,6 +20,7 @@ from limbeck.protocol.messages import MAX_COUNT, Reply, check_array
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import Kind
 from limbeck.tables import NotNegative
 
 GENERATOR = "generator."
@@ -113,6 +114,7 @@ class FedGEN(FedAvg):
     """
 
     name: ClassVar[str] = "fedgen"
+    tasks: ClassVar[tuple[Kind, ...]] = ("multiclass",)
 
     alpha: NotNegative = 10.0
     beta: NotNegative = 10.0

@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from limbeck.algorithms.local_training import fine_tune, initialize, predict_logits
+from limbeck.algorithms.local_training import fine_tune, initialize, predict_logits, without_unknown
 from limbeck.algorithms.logits import NOTHING, Encoding, Predictions, PredictViews
 from limbeck.algorithms.subsets import Queries, QueryingAlgorithm, number_of_queries
 from limbeck.knowledge.quantize import MAX_LEVELS, score_sizes
-from limbeck.knowledge.scores import class_shares, classes_are_disconnected, labels_of
+from limbeck.knowledge.scores import class_shares, classes_are_disconnected
 from limbeck.knowledge.votes import answered, tally, winners
 from limbeck.models.jobs import Fit, is_gradient_trained
 from limbeck.models.views import views
@@ -26,10 +26,16 @@ from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.release import Asked, Observer
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import ALL_TASKS, Kind, Task
 from limbeck.tables import Delta, Positive
 
 Scale = Annotated[float, Field(gt=0, le=1e9)]
 NO_COMMON_CLASSES = 'no party holds rows of two groups of classes: their logits do not compare; try transfer = "labels"'
+ONLY = "is needed for several labels a row and for numbers"
+COUNTS = (
+    'weights_release = "noisy" is for one class a row: a row with several labels changes several counts; use weights = '
+    '"equal"'
+)
 LOSSES: dict[str, Loss] = {"l1": "mae", "l2": "mse", "kl": "kl"}
 
 
@@ -102,6 +108,7 @@ class FedKD(QueryingAlgorithm):
     """
 
     name: ClassVar[str] = "fedkd"
+    tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
     queries: Queries = 1.0
     views: Positive = 1
@@ -133,6 +140,14 @@ class FedKD(QueryingAlgorithm):
             (not gaussian or spread == 1, 'mechanism = "gaussian" needs one of sigma and epsilon'),
             (gaussian or spread == 0, 'sigma and epsilon are for mechanism = "gaussian" on logits'),
             (self.uses_counts or self.weights_release == "exact", "weights_release: for class-share of logits"),
+        )
+
+    def check_task(self, task: Task) -> None:
+        QueryingAlgorithm.check_task(self, task)
+        check_rules(
+            (task.is_multiclass or self.transfer == "logits", f'transfer = "logits" {ONLY}'),
+            (task.is_multiclass or self.temperature is None, f"temperature is for one class a row: norm {ONLY}"),
+            (task.is_multiclass or self.weights_release == "exact", COUNTS),
         )
 
     @property
@@ -214,16 +229,18 @@ class FedKD(QueryingAlgorithm):
                 fine_tune(silo, silo.private, self.local)
                 seen = views(self.queried(silo), self.views, seed)
                 logits = np.concatenate([predict_logits(silo, view) for view in seen])
-                if not is_gradient_trained(silo.model):  # logarithms of probabilities are all below 0
+                if silo.task.kind == "regression":  # numbers in [0, 1] take up the range of the logits
+                    logits = (2 * np.clip(logits, 0, 1) - 1) * self.bound
+                elif silo.task.is_multiclass and not is_gradient_trained(silo.model):  # logarithms are all below 0
                     logits -= logits.mean(axis=1, keepdims=True)
-                return self._predictions(logits, silo)
+                return self._predictions(without_unknown(silo, logits), silo)
         return QueryingAlgorithm.answer(self, request, silo)
 
     def _predictions(self, logits: Array, silo: Silo) -> Reply:
         """What leaves a party: labels, levels or scores, and class counts if they are used."""
         if silo.private_level:  # otherwise the party's silence would reveal something about its rows
             logits = np.nan_to_num(logits, nan=0.0, posinf=self.bound, neginf=-self.bound)
-        own = np.bincount(silo.private.y, minlength=silo.classes)[None]
+        own = silo.task.counts(silo.private.y, silo.classes)[None]
         counts = silo.disclose("class counts", own)[0].astype(np.float64) if self.uses_counts else NOTHING
         noise = (lambda scores: silo.disclose("noisy scores", scores)) if self.adds_noise("party") else None
         return silo.disclose("predictions", Predictions(*self.encoding.encode(logits, noise), counts))
@@ -231,21 +248,21 @@ class FedKD(QueryingAlgorithm):
     def _aggregate(self, decoded: list[Array], replies: Replies[Predictions], site: Site, remarks: list[str]) -> Array:
         """Equation 2. Noise assumes that all parties reply; equal weights are scaled to those that did."""
         noised, counts = self.adds_noise("server"), np.stack([reply.counts for reply in replies])
-        remarks += (
-            [NO_COMMON_CLASSES] if self.uses_counts and not self.is_private and classes_are_disconnected(counts) else []
-        )
+        if self.uses_counts and not self.is_private and site.task.is_multiclass and classes_are_disconnected(counts):
+            remarks.append(NO_COMMON_CLASSES)
         equal = np.full((len(decoded), 1), 1 / (site.parties if noised else len(decoded)))
         shares = class_shares(counts) if self.uses_counts else equal
         parts = zip(shares, map(self.encoding.scores, decoded), strict=True)
         total = np.asarray(sum(share * scores for share, scores in parts))
         total = site.disclose("scores", total) if noised else total
         replied = site.parties / len(replies) if noised and not self.uses_counts else 1.0
-        return np.asarray(total * replied, np.float32)
+        total = total * replied
+        return np.asarray(total if site.task.kind != "regression" else (total / self.bound + 1) / 2, np.float32)
 
     def _distillation(self, rows: Array, targets: Array, site: Site) -> Fit:
         """The training of the central model; several views take as many steps as one."""
         if not is_gradient_trained(site.model):
-            return Fit(site.model, rows, labels_of(targets))
+            return Fit(site.model, rows, targets if targets.ndim == 1 else site.task.labels_of(targets))
         recipe, loss = self.distil, LOSSES["kl" if self.temperature else self.norm]
         if self.views > 1:
             recipe = replace(recipe, epochs=max(1, round(recipe.epochs / self.views)), augmentation="none")

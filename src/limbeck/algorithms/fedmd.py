@@ -14,7 +14,7 @@ from limbeck.algorithms.scoring import Accuracy, DigestConsensus, EvaluateReques
 from limbeck.algorithms.scoring import TrainLocally as TrainLocally
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.robust import DEFAULT_TRIMMED, Rule, Trimmed, robust_mean, trimmed_rule
-from limbeck.knowledge.scores import MAX_SCORE, ScoreFormat, alignment_rows, consensus_of, in_format
+from limbeck.knowledge.scores import MAX_SCORE, ScoreFormat, alignment_rows, consensus_of, in_format, mean_of_known
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Algorithm, Outcome, check_rules, unknown_request
 from limbeck.protocol.disclosures import Disclosure, Facts
@@ -24,10 +24,12 @@ from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.release import Observer
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import ALL_TASKS, Kind, Task
 from limbeck.tables import Positive
 
 LOSSES: Mapping[str, Loss] = {"logits": "mae", "softmax": "soft-cross-entropy", "argmax": "cross-entropy"}
 STARTED = "fedmd.started"
+ONLY = "is needed for several labels a row and for numbers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class FedMD(Algorithm):
 
     name: ClassVar[str] = "fedmd"
     needs_public_rows: ClassVar[bool] = True
+    tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
     rounds: Annotated[int, Field(ge=0)] = 20
     alignment: Positive = 5000
@@ -107,6 +110,13 @@ class FedMD(Algorithm):
             raise LimbeckError(f"weights must be finite, not negative, and not all be 0: {self.weights}")
         if self.consensus != "mean" and (self.weights != "equal" or self.score_format == "argmax"):
             raise LimbeckError(f'consensus = "{self.consensus}" needs weights = "equal" and scores, not argmax')
+
+    def check_task(self, task: Task) -> None:
+        Algorithm.check_task(self, task)
+        check_rules(
+            (task.is_multiclass or self.score_format in ("logits", "none"), f'score_format = "logits" {ONLY}'),
+            (task.is_multiclass or self.weights != "accuracy", f'weights = "equal" {ONLY}'),
+        )
 
     @property
     def needs_public_labels(self) -> bool:
@@ -164,8 +174,9 @@ class FedMD(Algorithm):
             if self.score_format == "none":
                 parties.ask(TrainLocally()).at_least(1)
                 continue
-            rows = alignment_rows(len(site.public), site.public.y, self.alignment, site.rng)
-            agreed = self._consensus(parties.ask(ScoreRequest(rows)).at_least(1), shares, site.classes)
+            classes = site.public.y if site.task.is_multiclass else None
+            rows = alignment_rows(len(site.public), classes, self.alignment, site.rng)
+            agreed = self._consensus(parties.ask(ScoreRequest(rows)).at_least(1), shares, site)
             parties.ask(site.disclose("consensus", DigestConsensus(rows, agreed))).at_least(1)
         return Outcome()
 
@@ -186,7 +197,8 @@ class FedMD(Algorithm):
             case EvaluateRequest():
                 return silo.disclose("accuracy", Accuracy(local.accuracy(silo)))
             case ScoreRequest(rows):
-                return self.send_scores(local.predict_logits(silo, silo.public.x[rows]), silo)
+                logits = local.predict_logits(silo, silo.public.x[rows])
+                return self.send_scores(local.without_unknown(silo, logits, self.training_rows(silo)), silo)
             case DigestConsensus(rows, agreed):
                 return local.digest(silo, own, rows, agreed, self.digest, LOSSES[self.score_format], self.revisit)
         return local.train_locally(silo, own, self.revisit)
@@ -209,11 +221,14 @@ class FedMD(Algorithm):
         fallback = float(np.mean(list(measured.values()))) if measured else 1.0
         return {party: measured.get(party, fallback) ** 2 for party in parties.everyone}
 
-    def _consensus(self, replies: Replies[Scores], shares: Mapping[int, float], classes: int) -> Array:
+    def _consensus(self, replies: Replies[Scores], shares: Mapping[int, float], site: Site) -> Array:
         scores, weights = [reply.values for reply in replies], [shares[party] for party in replies.parties]
         if self.consensus != "mean":
             return robust_mean(np.stack(scores), self.consensus, self.trimmed).astype(np.float32)
-        return consensus_of(scores, weights if any(weights) else [1.0] * len(weights), self.score_format, classes)
+        weights = weights if any(weights) else [1.0] * len(weights)
+        if site.task.kind == "multilabel":
+            return mean_of_known(scores, weights)
+        return consensus_of(scores, weights, self.score_format, site.classes)
 
     def upper_bound(self) -> Pooled:
         if self.start == "pretrained":

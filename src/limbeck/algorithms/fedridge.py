@@ -1,18 +1,22 @@
 """FedRidge: one message per party, a sum over its rows, from which the server computes a linear classifier. Our own.
 
 All sites map rows to vectors phi(x) of length at most 1, by a map that depends on public rows and a seed alone. A party
-sends the sum of phi(x) onehot(y)^T over its rows. The server adds the sums and solves a ridge regression. Without noise
-and with the parties' own Gram matrices that is the regression on all rows in one place, however they are split
-(Fed3R, Fanì et al. 2024). With noise the Gram matrix is that of the public rows.
+sends the sum of phi(x) t(y)^T over its rows. The target vector t(y) is onehot(y) for one class a row, (1 - y, y) for a
+number y in [0, 1], and for several labels a row one pair (negative, positive) for each class. The server adds the sums
+and solves a ridge regression. Without noise and with the parties' own Gram matrices that is the regression on all rows
+in one place, however they are split (Fed3R, Fanì et al. 2024). With noise the Gram matrix is that of the public rows.
 
 L2 protects a row: each party adds Gaussian noise to its sum. phi = (c, sqrt(1 - c^2) u) with |u| <= 1, c = sqrt(1/2).
 An added row moves the sum by |phi| <= 1. A replaced row moves it by |phi(x) e_y - phi(x') e_y'|. If the labels differ,
-that is sqrt(|phi|^2 + |phi'|^2) <= sqrt(2); if not, sqrt(1 - c^2) |u - u'| <= 2 sqrt(1 - c^2) = sqrt(2).
+that is sqrt(|phi|^2 + |phi'|^2) <= sqrt(2); if not, sqrt(1 - c^2) |u - u'| <= 2 sqrt(1 - c^2) = sqrt(2). The same holds
+for pairs: |t| <= 1, t t' >= 0, and phi(x) phi(x') >= c^2 - (1 - c^2) = 0, so that |phi t - phi' t'|^2 <= |phi t|^2 +
+|phi' t'|^2 <= 2. With C labels a row, C such pairs move: sqrt(C) if a row is added, sqrt(2 C) if it is replaced.
 
 L1 protects a party: its sum is scaled to length 1, and the server adds the noise. Two such sums differ by at most 2.
 That gives lower accuracy than FedVote at L1, because a party's sum can move in any direction.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -25,6 +29,7 @@ from limbeck.features.settings import Features
 from limbeck.features.sums import SumFeatures, gram_of, pack_linear
 from limbeck.knowledge.matching import class_offsets, simultaneous_band
 from limbeck.knowledge.ridge import label_variance, ridge
+from limbeck.knowledge.targets import columns_of, groups_of, labels_in, linear_weights
 from limbeck.models.jobs import Fit
 from limbeck.privacy.calibration import L0, Privacy, gaussian_sum
 from limbeck.privacy.mechanisms import GaussianSum, PostProcessing, Unprotected
@@ -35,6 +40,7 @@ from limbeck.protocol.parties import Parties
 from limbeck.protocol.release import Unit
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import ALL_TASKS, Kind
 
 MAX_SUM = 1e12
 GAUSSIAN = 'give epsilon, or mechanism = "gaussian" and sigma'
@@ -49,8 +55,26 @@ class Sums(Reply):
 
     def check(self, request: Any, site: Site, algorithm: "FedRidge") -> None:
         width = 1 + algorithm.features.width(len(site.public))
-        check_array(self.sums, (width, site.classes), -MAX_SUM, MAX_SUM)
+        check_array(self.sums, (width, columns_of(site.task.kind, site.classes)), -MAX_SUM, MAX_SUM)
         check_array(self.gram, (width, width) if algorithm.sends_gram else (0, 0), -MAX_SUM, MAX_SUM)
+
+
+def gram_of_parties(replies: Sequence[Sums], group: slice) -> Array:
+    """Gram matrix of the rows with a label in a group: each party's, in proportion to its labelled rows."""
+    sums = [reply.sums[0, group].sum() / CONSTANT for reply in replies]
+    every = [max(reply.gram[0, 0] / CONSTANT**2, 1.0) for reply in replies]
+    shares = [1.0 if abs(of - rows) < 0.5 else rows / of for rows, of in zip(sums, every, strict=True)]
+    grams = [share * reply.gram for share, reply in zip(shares, replies, strict=True)]
+    return np.asarray(np.sum(grams, axis=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A regression for one group of columns: weights of phi(x), scores of the public rows, and the regularization."""
+
+    weights: Array
+    scores: Array
+    regularization: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +119,7 @@ class FedRidge(LevelledAlgorithm):
 
     name: ClassVar[str] = "fedridge"
     applies_features: ClassVar[bool] = True
+    tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
     features: Features = Features()
     gram: Literal["auto", "public", "private"] = "auto"
@@ -118,10 +143,13 @@ class FedRidge(LevelledAlgorithm):
         """Return what protects a party's sum at L2, and the sum of all parties at L1."""
         if self.level == "L0":
             return Unprotected()
-        privacy, size = self.privacy, (1 + self.features.width(run.public)) * run.classes
+        privacy, task = self.privacy, run.task.kind
+        size = (1 + self.features.width(run.public)) * columns_of(task, run.classes)
         unit: Unit = "party" if self.level == "L1" else "example"
         added = unit == "example" and privacy.adjacency != "replace"
-        change = 2.0 if unit == "party" else 1.0 if added else 2**0.5  # two sums of length 1 differ by 2
+        groups = len(groups_of(task, run.classes))
+        row = groups**0.5 if added else (2 * groups) ** 0.5
+        change = 2.0 if unit == "party" else row  # two sums of length 1 differ by 2
         part = GaussianSum(change, privacy.sigma or 1.0, size, unit, "add-remove" if added else "any")
         if privacy.epsilon is None:
             return part
@@ -138,31 +166,44 @@ class FedRidge(LevelledAlgorithm):
         return [sums, Disclosure("server", "model", Unprotected(), "parties")]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        x, features = site.public.x, self.features.fit(site.public.x, site.seed, site.folder)
-        replies = parties.ask(SumRequest(features.kind, features.pack())).at_least(1)
+        task, x = site.task.kind, site.public.x
+        features = self.features.fit(x, site.seed, site.folder)
+        replies = list(parties.ask(SumRequest(features.kind, features.pack())).at_least(1))
         total = np.sum([self._limited(reply.sums) for reply in replies], axis=0)
         total = site.disclose("noisy sums", total) if self.level == "L1" else total
         noise = self.mechanism(site.facts)
         noises = 0 if isinstance(noise, Unprotected) else len(replies) if self.level == "L2" else 1
+        public, vectors = None if self.sends_gram else gram_of(features, x) / len(x), features.steps(x) / STEPS
+        solved = []
+        for group in groups_of(task, site.classes):
+            gram = gram_of_parties(replies, group) if public is None else public
+            solved.append(
+                self._solved(total[:, group], gram, vectors, noises * getattr(noise, "sigma", 0.0) ** 2, task)
+            )
+        weights = linear_weights(np.hstack([each.weights for each in solved]), task)
+        final = pack_linear(features, weights, task)
+        if self.final == "model":
+            labels = labels_in(np.hstack([each.scores for each in solved]), task)
+            [final] = site.train([Fit(site.model, x, labels)])
+        figures = {"regularization": float(np.mean([each.regularization for each in solved]))}
+        return hand_out(final, parties, site, figures=figures)
+
+    def _solved(self, total: Array, gram: Array, vectors: Array, noise: float, task: Kind) -> Solution:
+        """The regression for one group of columns, from the sum over all rows and the Gram matrix."""
+        public = len(vectors)
         rows = max(float(total[0].sum()) / CONSTANT, 1.0)  # at private levels with noise; at L1 not a number of rows
         shares = np.maximum(total[0] / CONSTANT / rows, 1e-9)
         variance = label_variance(shares)
         if self.sends_gram:
-            gram, sampling = np.sum([reply.gram for reply in replies], axis=0) / rows, np.array([0.0, variance / rows])
+            gram, sampling = gram / rows, np.array([0.0, variance / rows])
         else:  # the private rows have another Gram matrix than the public rows, by chance
-            gram = gram_of(features, x) / len(x)
-            sampling = np.array([variance / len(x) ** 2, variance / len(x)])
-        added = np.array([noises * getattr(noise, "sigma", 0.0) ** 2 / rows**2, 0.0])
-        weights, regularization = ridge(total / rows, gram, sampling + added)
-        scores = features.steps(x) / STEPS @ weights
-        offsets = np.zeros(site.classes)
-        if self.labels == "matched":
-            offsets = class_offsets(scores, shares / shares.sum(), simultaneous_band(site.classes))
+            sampling = np.array([variance / public**2, variance / public])
+        weights, regularization = ridge(total / rows, gram, sampling + np.array([noise / rows**2, 0.0]))
+        scores, offsets = vectors @ weights, np.zeros(total.shape[1])
+        if self.labels == "matched" and task != "regression":
+            offsets = class_offsets(scores, shares / shares.sum(), simultaneous_band(total.shape[1]))
             weights[0] += offsets / CONSTANT
-        final = pack_linear(features, weights)
-        if self.final == "model":
-            [final] = site.train([Fit(site.model, x, (scores + offsets).argmax(axis=1))])
-        return hand_out(final, parties, site, figures={"regularization": regularization * rows})
+        return Solution(weights, scores + offsets, regularization * rows)
 
     def _limited(self, sums: Array) -> Array:
         """At L1, the sum scaled to length 1 at most: by the party, and again by the server, whatever a party sends."""
@@ -172,7 +213,7 @@ class FedRidge(LevelledAlgorithm):
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case SumRequest(kind, data):
-                [(sums, gram)] = silo.train([SumFeatures(kind, data, silo.private, self.sends_gram)])
+                [(sums, gram)] = silo.train([SumFeatures(kind, data, silo.private, self.sends_gram, silo.task.kind)])
                 sums = silo.disclose("noisy sums", sums) if self.level == "L2" else self._limited(sums)
                 return silo.disclose("sums", Sums(sums, gram))
         return LevelledAlgorithm.answer(self, request, silo)

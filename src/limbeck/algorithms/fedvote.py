@@ -12,16 +12,18 @@ from limbeck.knowledge.matching import Prior, check_prior, estimated_shares, sha
 from limbeck.knowledge.robust import DEFAULT_TRIMMED, Rule, Trimmed, combined, plausible_counts, trimmed_rule
 from limbeck.knowledge.scores import contrast_weights
 from limbeck.knowledge.spreading import label_rows
-from limbeck.knowledge.votes import soft_vote
+from limbeck.knowledge.targets import columns_of, rows_of_columns
+from limbeck.knowledge.votes import shares_voted, soft_vote
 from limbeck.models.jobs import Fit, FitAndScore
 from limbeck.privacy.calibration import L0, Privacy
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Outcome, check_rules, hand_out
 from limbeck.protocol.disclosures import Disclosure, Facts
 from limbeck.protocol.messages import MAX_COUNT, Reply, Request, check_array, check_counts
-from limbeck.protocol.parties import Parties
+from limbeck.protocol.parties import Parties, Replies
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import Kind, Task
 from limbeck.tables import Positive
 
 NOTHING = np.empty(0)
@@ -36,8 +38,9 @@ class Votes(Reply):
     ----------
     votes : array of shape (queries, classes)
         The soft votes.
-    counts : array of shape (classes,)
-        Rows of each class, at L1 the party's estimate of the prior; empty if not used.
+    counts : array of shape (classes,) or (2 classes,)
+        Rows of each class, at L1 the party's estimate of the prior; empty if not used. With several labels a row, the
+        negative and positive rows of each class.
     """
 
     votes: Array
@@ -49,7 +52,8 @@ class Votes(Reply):
         if plan.median:
             check_array(self.counts, (site.classes,), 0, 1)
         else:
-            check_counts(self.counts, site.classes if plan.counts else 0, are_exact=True)
+            columns = columns_of(site.task.kind, site.classes)
+            check_counts(self.counts, columns if plan.counts else 0, are_exact=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,7 @@ class FedVote(QueryingAlgorithm):
 
     name: ClassVar[str] = "fedvote"
     encoding: ClassVar[type[BasisEncoding]] = PrincipalComponents
+    tasks: ClassVar[tuple[Kind, ...]] = ("multiclass", "multilabel")
 
     partitions: Positive = 2
     subsets: Positive = 5
@@ -133,6 +138,11 @@ class FedVote(QueryingAlgorithm):
             (noisy or (self.partitions, self.subsets) == (2, 5), "partitions and subsets are for level L1"),
             (gaussian or not noisy, "privacy: fedvote adds Gaussian noise: give epsilon, or sigma with gaussian"),
         )
+
+    def check_task(self, task: Task) -> None:
+        QueryingAlgorithm.check_task(self, task)
+        robust = 'consensus = "mean" is needed for several labels a row'
+        check_rules((task.is_multiclass or self.consensus == "mean", robust))
 
     @property
     def min_rows(self) -> int:
@@ -164,8 +174,10 @@ class FedVote(QueryingAlgorithm):
         x, plan = self.queried(site), self.plan(site.facts)
         encoding = self.encoding.fit(x, plan.components) if plan.components else PerRow()
         replies = parties.ask(VoteRequest()).at_least(1)
-        counts = np.zeros((site.parties, site.classes))
+        counts = np.zeros((site.parties, columns_of(site.task.kind, site.classes)))
         counts[replies.parties] = [reply.counts for reply in replies] if plan.counts else 0
+        if not site.task.is_multiclass:
+            return self._several(plan, encoding, replies, counts[replies.parties], parties, site)
         prior = self._prior(counts, plan, site) if self.labels == "matched" else None
         weights = contrast_weights(counts)[replies.parties] if self.is_weighted else np.ones((len(replies), 1))
         votes = [encoding.encode(soft_vote(reply.votes)) for reply in replies]
@@ -178,6 +190,34 @@ class FedVote(QueryingAlgorithm):
         remarks += [f"party {party} agrees with the others too rarely and was left out" for party in who[excluded]]
         remarks += [UNIFORM] if self.labels == "matched" and self.prior == "estimated" and not plan.counts else []
         return hand_out(final, parties, site, remarks)
+
+    def _several(
+        self, plan: NoisePlan, encoding: Any, replies: Replies[Votes], counts: Array, parties: Parties, site: Site
+    ) -> Outcome:
+        """With several labels a row, each class is a vote of its own between negative and positive."""
+        pairs = counts.reshape(len(replies), site.classes, 2)  # rows of each party and class, negative and positive
+        weights = np.stack([contrast_weights(pairs[:, c])[:, 1] for c in range(site.classes)], axis=1)
+        weights = weights if self.is_weighted else np.ones_like(weights)
+        total = np.sum(
+            [w * encoding.encode(r.votes.astype(float)) for w, r in zip(weights, replies, strict=True)], axis=0
+        )
+        total = site.disclose("encoded votes", total) if self.level == "L1" else total
+        scores, known, columns = encoding.decode(total), pairs.sum(axis=(0, 2)), list[Array]()
+        against = weights.sum(axis=0) * (self.level == "L0")  # encoded votes are centred
+        for c in range(site.classes):
+            share = (
+                self.prior[c] if isinstance(self.prior, list) else pairs[:, c, 1].sum() / known[c] if known[c] else 0.5
+            )
+            prior = np.array([1 - share, share]) if self.labels == "matched" else None
+            both = np.stack([against[c] - scores[:, c], scores[:, c]], axis=1)
+            columns.append(label_rows(both, prior, site.public.x))
+        [final] = site.train([Fit(site.model, site.public.x, np.stack(columns, axis=1).astype(np.int8))])
+        remarks = [
+            f"no party has both labels of class {c}: its labels are a guess"
+            for c in np.flatnonzero(~weights.any(axis=0))
+        ]
+        uniform = self.labels == "matched" and self.prior == "estimated" and not plan.counts
+        return hand_out(final, parties, site, remarks + [UNIFORM] * uniform)
 
     def _prior(self, counts: Array, plan: NoisePlan, site: Site) -> Array:
         """The shares of the classes: given, from all counts, or at L1 the noisy median of the parties' estimates."""
@@ -199,7 +239,8 @@ class FedVote(QueryingAlgorithm):
                 if plan.median:
                     counts = silo.disclose("prior estimate", estimated_shares(scores, own.y, subsets))
                 elif plan.counts:
-                    counts = silo.disclose("class counts", np.bincount(own.y, minlength=silo.classes).astype(float))
-                votes = np.stack([soft_vote(each[: len(x)]) for each in scores])
+                    counts = silo.disclose("class counts", rows_of_columns(own.y, silo.task.kind, silo.classes))
+                vote = soft_vote if silo.task.is_multiclass else shares_voted
+                votes = np.stack([vote(each[: len(x)]) for each in scores])
                 return silo.disclose("votes", Votes(votes.mean(axis=0).astype(np.float16), counts))
         return QueryingAlgorithm.answer(self, request, silo)

@@ -8,22 +8,29 @@ rows of all rounds so far, each with the label of its latest consensus, and its 
 are as many. A public row without a consensus keeps its public label if the initialization used it.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.scores import labels_of, logits_of
+from limbeck.knowledge.scores import labels_of, log_odds, logits_of
 from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Pack, PredictPacked, Refit, is_gradient_trained
 from limbeck.models.weights import check_weights, continued, split_moments
 from limbeck.protocol.messages import Acknowledgement
 from limbeck.protocol.recipe import Loss, Recipe
 from limbeck.protocol.rows import UNANSWERED, Array, Rows
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import Kind, known_classes
 
 WEIGHTS, LABELS, DIGESTS, REVISITS = "weights", "labels", "optimizer.digest", "optimizer.revisit"
 HELD_OUT, SHARE_HELD_OUT = "held-out", 0.2
+LOGITS: dict[Kind, Callable[[Array], Array]] = {
+    "multiclass": logits_of,
+    "multilabel": log_odds,
+    "regression": lambda numbers: numbers,
+}
 
 
 def initialize(silo: Silo, pretrain: Recipe | None, given: bytes = b"") -> None:
@@ -74,14 +81,38 @@ def predict_logits(silo: Silo, rows: Array) -> Array:
     Returns
     -------
     array of shape (rows, classes)
-        The logits; for a model without logits, the logarithms of its probabilities.
+        The logits; for a model without logits, those of its probabilities. For regression, the numbers.
     """
     if is_gradient_trained(silo.model):
         [logits] = silo.train([ForwardPass(silo.model, _weights(silo), rows)])  # type: ignore[arg-type]
         return logits
     assert silo.installed is not None
     [scores] = silo.train([PredictPacked(silo.installed, rows)])
-    return logits_of(scores)
+    return LOGITS[silo.task.kind](scores)
+
+
+def without_unknown(silo: Silo, logits: Array, rows: Array | None = None) -> Array:
+    """Set the logits of classes to 0 that a party does not know: those without any label among its rows.
+
+    Parameters
+    ----------
+    silo : Silo
+        The party.
+    logits : array of shape (rows, classes)
+        Its logits.
+    rows : integer array, optional
+        Numbers of the private rows that may be used; by default all.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        The logits.
+    """
+    if silo.task.kind != "multilabel":
+        return logits
+    return np.where(
+        known_classes(silo.private.y if rows is None else silo.private.y[rows]), logits, logits.dtype.type(0)
+    )
 
 
 def digest(
@@ -112,7 +143,7 @@ def digest(
         The reply of the party.
     """
     if not is_gradient_trained(silo.model):
-        _remember_labels(silo, rows, labels_of(consensus))
+        _remember_labels(silo, rows, labels_of(consensus) if consensus.ndim == 1 else _labels_in(silo, consensus))
         return _fit_anew(silo, own)
     targets = labels_of(consensus) if consensus.ndim == 1 else consensus
     _continue(silo, DIGESTS, silo.public.x[rows], targets, replace(recipe, loss=loss))
@@ -165,15 +196,23 @@ def _remember_labels(silo: Silo, rows: Array, labels: Array) -> None:
 
 def _labels(silo: Silo) -> Array:
     """The label of each public row; UNANSWERED if it has none yet."""
-    return cast(Array, silo.memory.get(LABELS, np.full(len(silo.public), UNANSWERED))).copy()
+    shape = (len(silo.public), silo.classes) if silo.task.kind == "multilabel" else (len(silo.public),)
+    unanswered = np.full(shape, UNANSWERED, np.float32 if silo.task.kind == "regression" else np.int64)
+    return cast(Array, silo.memory.get(LABELS, unanswered)).copy()
+
+
+def _labels_in(silo: Silo, scores: Array) -> Array:
+    """Labels of a consensus; numbers are limited to [0, 1]."""
+    labels = silo.task.labels_of(scores)
+    return np.clip(labels, 0, 1) if silo.task.kind == "regression" else labels
 
 
 def _fit_anew(silo: Silo, own: Rows) -> Acknowledgement:
     known = _labels(silo)
-    rows = np.flatnonzero(known != UNANSWERED)
+    rows = np.flatnonzero((known != UNANSWERED).reshape(len(known), -1).any(axis=1))
     times = max(1, round(len(rows) / max(1, len(own))))
     x = np.concatenate([np.repeat(own.x, times, axis=0), silo.public.x[rows]])
-    [model] = silo.train([Fit(silo.model, x, np.concatenate([np.repeat(own.y, times), known[rows]]))])
+    [model] = silo.train([Fit(silo.model, x, np.concatenate([np.repeat(own.y, times, axis=0), known[rows]]))])
     return silo.install(model)
 
 

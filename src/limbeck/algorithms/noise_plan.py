@@ -81,7 +81,7 @@ def _calibrated(privacy: Privacy, votes: GaussianSum, median: NoisyMedian | None
 
 
 def _median(privacy: Privacy, run: Facts) -> NoisyMedian | None:
-    if run.classes != 2:
+    if run.classes != 2 or not run.task.is_multiclass:
         return None
     epsilon = privacy.epsilon
     if epsilon is None:  # only sigma is given: the epsilon of the run if the median gets its whole share

@@ -16,6 +16,7 @@ from limbeck.protocol.parties import Parties
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import ALL_TASKS, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Pooled(Algorithm):
     """
 
     name: ClassVar[str] = "pooled"
+    tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
     start: Literal["public", "none"] = "none"
     pretrain: Recipe = Recipe(epochs=20, batch=128, patience=3)

@@ -10,6 +10,7 @@ from limbeck.protocol.disclosures import Disclosure, Facts
 from limbeck.protocol.messages import InstallModel
 from limbeck.protocol.parties import Parties
 from limbeck.protocol.site import Site
+from limbeck.protocol.task import ALL_TASKS, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class PublicOnly(Algorithm):
     """
 
     name: ClassVar[str] = "public-only"
+    tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
     needs_public_rows: ClassVar[bool] = True
     needs_public_labels: ClassVar[bool] = True
 

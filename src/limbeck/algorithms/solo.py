@@ -8,6 +8,7 @@ from limbeck.protocol.algorithm import Algorithm, Outcome, unknown_request
 from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.parties import Parties
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import ALL_TASKS, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Solo(Algorithm):
     """
 
     name: ClassVar[str] = "solo"
+    tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         parties.ask(TrainAlone()).at_least(1)

@@ -115,7 +115,7 @@ class AcceptedRequest:
 
     def releases(self) -> list[Release]:
         """Planned releases of this party's own rows, here and at the server; only for the party's owner."""
-        facts = Facts(len(self.silo.public), self.silo.classes, self.silo.parties, self.silo.noise)
+        facts = Facts(len(self.silo.public), self.silo.classes, self.silo.parties, self.silo.noise, task=self.silo.task)
         found = planned_releases(self.algorithm.disclosures, facts)
         return [row for row in found if row.site in ("party 0", "server")]
 
@@ -226,6 +226,7 @@ def agreed(folder: PartyFolder, question: RequestEnvelope) -> tuple[Algorithm, B
         (list(terms.classes), list(join.classes), "list of classes"),
         (terms.schema, join.schema, "schema"),
         (terms.features, join.features, "feature map"),
+        (terms.task, join.task, "kind or range of labels"),
         (terms.labelled, join.labelled, "setting for labels of public rows"),
     ):
         if received != expected:
@@ -236,6 +237,7 @@ def agreed(folder: PartyFolder, question: RequestEnvelope) -> tuple[Algorithm, B
     kind = algorithm_named(terms.algorithm)
     try:
         algorithm = from_table(kind, terms.parameters)
+        algorithm.check_task(terms.task)
     except LimbeckError as error:
         raise RefusalError(f"{terms.algorithm} cannot be run with these parameters: {error}") from error
     if algorithm.needs_population and not folder.settings.simulation:  # a subset would reveal the number of rows
@@ -287,7 +289,7 @@ def _new_rows(folder: PartyFolder, question: RequestEnvelope, silo: Silo) -> lis
 def _check_model(model: bytes, silo: Silo) -> None:
     """Try a final model on the public rows in a separate process, as the server does with a party's model."""
     try:
-        try_out([model], silo.public.x, silo.classes)
+        try_out([model], silo.public.x, silo.classes, task=silo.task.kind)
     except LimbeckError as error:
         raise RefusalError(f"the final model is not accepted: {error}") from error
 
@@ -312,6 +314,7 @@ def _silo(
         parties=question.terms.parties,
         noise=settings.noise,
         name=question.run,
+        task=question.terms.task,
     )
     is_real = algorithm.is_private and not settings.simulation
     trainer = trainer_for(
@@ -336,7 +339,7 @@ def _allowed(
 
     What the server releases of the parties' answers is charged to this party's ledger too.
     """
-    facts = Facts(public, len(question.terms.classes), question.terms.parties, noise)
+    facts = Facts(public, len(question.terms.classes), question.terms.parties, noise, task=question.terms.task)
     releases = planned_releases(algorithm.disclosures, facts)
     own = f"party {question.party}"
     ours = [replace(row, site=own) for row in releases if row.site == "party 0"]  # every party releases the same
@@ -363,7 +366,8 @@ def _hand_over_model(folder: PartyFolder, question: RequestEnvelope, found: Acce
     try:
         row = features.row if features else found.silo.public.x.shape[1:]
         model = packed_behind(features, model) if features else model
-        packed = labelled(model, np.array(list(question.terms.classes)), row, folder.schema)
+        terms = question.terms
+        packed = labelled(model, np.array(list(terms.classes)), row, folder.schema, terms.task)
         write_private(private_folder(folder.path / "models") / f"{question.run}.onnx", packed)
     except Exception as error:
         if isinstance(found.request, InstallModel):

@@ -5,6 +5,7 @@ reveal something about them to the server.
 """
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from limbeck.algorithms import algorithm_named
@@ -28,6 +29,7 @@ def check(folder: PartyFolder) -> None:
         If one of them cannot be used.
     """
     from limbeck.models.smoke_test import smoke_test
+    from limbeck.models.tasks import for_task
 
     settings = folder.settings
     if not settings.is_decided:
@@ -42,7 +44,9 @@ def check(folder: PartyFolder) -> None:
             f"{settings.data} has rows of shape {rows.x.shape[1:]}, the public rows have the shape {public.x.shape[1:]}"
         )
     check_finite(rows.x, settings.data)
-    smoke_test(settings.model, folder.public(False).x.shape[1:], len(folder.join.classes))
+    smoke_test(
+        for_task(settings.model, folder.join.task.kind), folder.public(False).x.shape[1:], len(folder.join.classes)
+    )
     folder.ledger_store("", None).close()
     _ = folder.secret
     write_private(folder.path / CHECKED, json.dumps(facts, indent=1).encode())
@@ -64,6 +68,7 @@ def _facts(folder: PartyFolder) -> dict[str, Any]:
     path = (folder.path / folder.settings.data).resolve()
     settings = {key: folder.table.get(key) for key in ("data", "label", "model")}
     settings["features"] = folder.join.features
+    settings["task"] = asdict(folder.join.task)
     try:
         state = path.stat()
     except OSError as error:

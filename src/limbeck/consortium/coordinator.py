@@ -25,13 +25,14 @@ from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError
 from limbeck.experiments.clock import today
 from limbeck.experiments.metrics import score
-from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, record_of
+from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, owner_part, published, record_of, task_facts
 from limbeck.experiments.result import labelled
 from limbeck.features.packing import packed_behind
 from limbeck.features.settings import hash_of_map
 from limbeck.locks import locked
 from limbeck.models.onnx import PackedModel
 from limbeck.models.smoke_test import smoke_test
+from limbeck.models.tasks import for_task
 from limbeck.models.trainers import trainer_for
 from limbeck.privacy.guarantees import PrivacyGuarantee, epsilon_by_observer
 from limbeck.privacy.ledger import LedgerStore
@@ -95,7 +96,11 @@ def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
     if plan.configuration.quorum and plan.configuration.quorum > len(members):
         raise LimbeckError(f"{file}: quorum = {plan.configuration.quorum}, but {len(members)} parties are admitted")
     numbers = {str(member.index): member.name for member in members.values()}
-    smoke_test(plan.configuration.model, plan.public.x.shape[1:], len(plan.configuration.data.classes))
+    smoke_test(
+        for_task(plan.configuration.model, plan.configuration.data.kind),
+        plan.public.x.shape[1:],
+        len(plan.configuration.data.classes),
+    )
     home = free_folder(folder, file.stem)
     run = f"{home.name}-{secrets.token_hex(4)}"
     if not RUN.fullmatch(run):
@@ -158,6 +163,7 @@ def lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal, 
         noise=configuration.noise,
         name=about["run"],
         folder=plan.folder,
+        task=configuration.data.whole_task,
     )
     trainer = trainer_for(configuration.training, [configuration.model], base=home, isolated=is_real)
     site = run.server(configuration.model, trainer, ledger_store.of("server"), ledger_store.secret if is_real else None)
@@ -198,7 +204,8 @@ def _ledger_store(folder: ServerFolder, run: str, plan: PreparedRun) -> LedgerSt
 
 def _planned_here(plan: PreparedRun, parties: int) -> list[Release]:
     """Planned releases of the server."""
-    facts = Facts(len(plan.public), len(plan.configuration.data.classes), parties, plan.configuration.noise)
+    data = plan.configuration.data
+    facts = Facts(len(plan.public), len(data.classes), parties, plan.configuration.noise, task=data.whole_task)
     releases = planned_releases(plan.configuration.algorithm.disclosures, facts)
     return [row for row in releases if row.site == "server"]
 
@@ -238,7 +245,7 @@ def _write(home: Path, plan: PreparedRun, outcome: Outcome, record: RunRecord, o
         names = np.array(plan.configuration.data.classes)
         with AtomicFile(home / "model.onnx", private=record.real) as file:
             whole = packed_behind(plan.features, outcome.model) if plan.features else outcome.model
-            file.write(labelled(whole, names, plan.row, plan.schema))
+            file.write(labelled(whole, names, plan.row, plan.schema, plan.configuration.data.whole_task))
     if owner:
         write_private(home / "owner.json", owner.to_json().encode())
     with AtomicFile(home / "record.json", private=record.real) as file:
@@ -269,7 +276,7 @@ def _whole_record(
     releases = [*sent, *engine.server.ledger.rows]  # independent of the order of the answers
     metrics = None
     if outcome.model and plan.test is not None:
-        metrics = score(PackedModel(outcome.model), plan.test)
+        metrics = score(PackedModel(outcome.model), plan.test, plan.configuration.data.whole_task)
     parties = [
         PartyRecord(
             index=party,
@@ -305,6 +312,7 @@ def _whole_record(
                 plan.folder,
             ),
             "classes_are_private": False,
+            **task_facts(plan.configuration.data.whole_task),
         },
         noise="simulated" if any(map(_is_simulated, releases)) else "secure",
         metrics=metrics,

@@ -34,6 +34,7 @@ from limbeck.protocol.envelopes import Terms
 from limbeck.protocol.learning import Model
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import PublicRows, Rows, content_hash
+from limbeck.protocol.task import Kind, Task
 
 
 class Shared(Table):
@@ -45,10 +46,14 @@ class Shared(Table):
         File of public rows.
     labelled : bool
         Whether all parties may use the labels of the public rows.
-    label : str, optional
-        Column of tables that has the classes.
+    label : str or list of str, optional
+        Column of tables that has the classes or the numeric target; several columns are several labels a row.
+    task : {"multiclass", "multilabel", "regression"}, optional
+        Kind of the labels; by default several labels a row with several columns, a number with `range`, else one class.
+    limits : list of two floats, optional
+        Public range of a numeric target (the key `range`).
     classes : list of str
-        All classes, in order.
+        All classes, in order; by default the names of the label columns for several labels a row and for a number.
     schema_file : str, optional
         Schema file (the key `schema`).
     test : str, optional
@@ -57,10 +62,40 @@ class Shared(Table):
 
     public: str
     labelled: StrictBool = False
-    label: str | None = None
-    classes: list[str] = Field(min_length=2)
+    label: str | list[str] | None = None
+    task: Kind | None = None
+    limits: list[StrictFloat | StrictInt] | None = Field(None, alias="range", min_length=2, max_length=2)
+    classes: list[str] = Field([], min_length=1)
     schema_file: str | None = Field(None, alias="schema")
     test: str | None = None
+
+    @model_validator(mode="after")
+    def _labels_are_named(self) -> "Shared":
+        names = list(self.labels)
+        if self.kind == "regression" and self.limits is None:
+            raise LimbeckError(
+                'range is missing: task = "regression" needs the public range of the target, [low, high]'
+            )
+        object.__setattr__(self, "classes", self.classes or ([] if self.kind == "multiclass" else names))
+        if len(self.classes) < (2 if self.kind == "multiclass" else 1):
+            raise LimbeckError("classes is missing: list all classes, in order")
+        return self
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Columns of tables that have the labels."""
+        return (self.label,) if isinstance(self.label, str) else tuple(self.label or ())
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of the labels."""
+        several: Kind = "multilabel" if isinstance(self.label, list) else "multiclass"
+        return self.task or ("regression" if self.limits else several)
+
+    @property
+    def whole_task(self) -> Task:
+        """Task with its range."""
+        return Task(self.kind, *map(float, self.limits or ()))
 
 
 class RunConfiguration(Table):
@@ -106,6 +141,7 @@ class RunConfiguration(Table):
         algorithm, features = applied(self.algorithm, self.features)
         object.__setattr__(self, "algorithm", algorithm)
         object.__setattr__(self, "features", features)
+        self.algorithm.check_task(self.data.whole_task)
         if self.algorithm.needs_public_labels and not self.data.labelled:
             raise LimbeckError(
                 f"{self.algorithm.name} needs labelled public rows: an NPZ file with y_train, and data.labelled = true"
@@ -178,6 +214,7 @@ class PreparedRun:
             schema=self.schema.to_json() if self.schema else None,
             labelled=self.configuration.data.labelled,
             features=self.features.hash if self.features else None,
+            task=self.configuration.data.whole_task,
         )
 
 
@@ -193,7 +230,7 @@ def prepare_run(file: Path) -> PreparedRun:
     elif data.schema_file:
         raise LimbeckError(f"{file}: data.schema is for tables; {data.public} holds arrays")
     public = public_rows(path, schema)
-    test = private_rows(base / data.test, data.classes, schema) if data.test else None
+    test = private_rows(base / data.test, data.classes, schema, task=data.whole_task) if data.test else None
     if test is not None and test.x.shape[1:] != public.x.shape[1:]:
         raise LimbeckError(f"{file}: test rows have the shape {test.x.shape[1:]}, public rows {public.x.shape[1:]}")
     known = content_hash(public.x)
@@ -224,5 +261,7 @@ def _features(configuration: RunConfiguration, public: Rows, file: Path, known: 
 
 def _learned(path: Path, data: Shared, file: Path) -> Schema:
     if data.label is None:
-        raise LimbeckError(f"{file}: data.label is missing: name the column that has the classes")
-    return schema_of(read_table(path), data.label, data.classes)
+        raise LimbeckError(f"{file}: data.label is missing: name the column that has the classes or the numeric target")
+    label = data.labels if data.kind == "multilabel" else data.labels[0]
+    limits = (data.whole_task.low, data.whole_task.high) if data.kind == "regression" else None
+    return schema_of(read_table(path), label, data.classes, data.kind, limits)

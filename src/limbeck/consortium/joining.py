@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from limbeck.errors import LimbeckError
+from limbeck.protocol.task import MULTICLASS, Task
 from limbeck.tables import first_problem
 
 FORMAT = 2
@@ -44,6 +45,8 @@ class Join:
         Name and parameters of the algorithm that the coordinator plans to run.
     features : str or None
         Hash of the map from rows to features, whose file comes with the public rows; None if there is none.
+    task : Task
+        Kind of the labels, and the public range of a numeric target.
     format : int
         Version of the format.
     """
@@ -58,6 +61,7 @@ class Join:
     labelled: bool
     algorithm: Mapping[str, Any]
     features: str | None = None
+    task: Task = MULTICLASS
     format: int = FORMAT
 
     def to_json(self) -> str:
@@ -82,7 +86,7 @@ def read_join(path: Path) -> Join:
         ("index", join.index >= 0),
         ("address", ADDRESS.fullmatch(join.address)),
         ("authority", join.authority.startswith("-----BEGIN CERTIFICATE-----")),
-        ("classes", len(join.classes) >= 2),
+        ("classes", len(join.classes) >= (2 if join.task.is_multiclass else 1)),
         ("algorithm", isinstance(join.algorithm.get("name"), str)),
     ):
         if not right:

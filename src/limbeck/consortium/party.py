@@ -210,7 +210,8 @@ class PartyFolder:
 
     def raw_private(self) -> Rows:
         """Read the private rows."""
-        return private_rows(self.path / self.settings.data, self.join.classes, self.schema, self.settings.label)
+        path, join = self.path / self.settings.data, self.join
+        return private_rows(path, join.classes, self.schema, self.settings.label, join.task)
 
     def private(self) -> Rows:
         """Read the private rows, and map them to features if the consortium has them."""

@@ -230,6 +230,7 @@ class ServerFolder:
             authority=(self.path / "ca.pem").read_text(encoding="ascii"),
             public=terms.public,
             classes=list(terms.classes),
+            task=terms.task,
             schema=terms.schema,
             labelled=terms.labelled,
             algorithm={"name": terms.algorithm, **terms.parameters},

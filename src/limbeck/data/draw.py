@@ -186,6 +186,8 @@ def draw_parts(data: DataSet, public: Draw | None, test: Draw | None, seed: int)
             f"data.public and data.test take all {len(data.x)} rows of {data.name}; leave some for the parties"
         )
     classes = data.classes
+    if public and public.labels == "own" and data.task != "multiclass":
+        raise LimbeckError('data.public.labels = "own" is for one class a row: use "shared"')
     if public and public.labels == "own":
         other = pool(public, "public").data
         classes = (*(f"{other.name} {name}" for name in other.classes), *classes)
@@ -203,6 +205,10 @@ def _fitting(other: DataSet, data: DataSet, key: str) -> DataSet:
             f"data.{key}: rows of {other.name} have the shape {other.x.shape[1:]}, "
             f"those of {data.name} {data.x.shape[1:]}"
         )
+    if other.task != data.task and key == "test":
+        raise LimbeckError(f"data.test: {other.name} is for {other.task}, {data.name} for {data.task}")
+    if key == "test" and data.task == "multilabel":
+        return other.numbered(data.classes, f", which {data.name} does not")
     if key == "test" and other.classes != data.classes:
         raise LimbeckError(f"data.test: {other.name} and {data.name} have different classes")
     return other

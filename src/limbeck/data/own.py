@@ -5,17 +5,19 @@ already, as `x_train` and `y_train`. An NPY file has public rows.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from limbeck.data.draw import Draw, count_of, order
 from limbeck.data.files import Table, read_table
-from limbeck.data.schema import Schema, classes_of, labels_of, read_schema, schema_of
-from limbeck.data.sets import as_float, load_file
+from limbeck.data.labels import task_in
+from limbeck.data.schema import Schema, classes_of, kind_of_tables, numbers_of, read_schema, schema_of
+from limbeck.data.sets import DataSet, as_float, load_file
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Rows
+from limbeck.protocol.task import MULTICLASS, Kind, Task
 
 ARRAYS = (".npz", ".npy")
 UNNAMED = ", which data.classes does not name"
@@ -29,8 +31,8 @@ class Files:
     ----------
     private : sequence of Path
         Files of private rows.
-    label : str, optional
-        Column of tables that has the classes.
+    label : tuple of str
+        Columns of tables that have the labels.
     classes : tuple of str, optional
         All classes, in order; by default those of the private and test rows.
     schema : Path, optional
@@ -39,14 +41,20 @@ class Files:
         File of public rows.
     test : Path, optional
         File of test rows.
+    task : {"multiclass", "multilabel", "regression"}, optional
+        Kind of the labels; by default found from them.
+    limits : sequence of two floats, optional
+        Public range of a numeric target.
     """
 
     private: Sequence[Path]
-    label: str | None = None
+    label: tuple[str, ...] = ()
     classes: tuple[str, ...] | None = None
     schema: Path | None = None
     public: Path | None = None
     test: Path | None = None
+    task: Kind | None = None
+    limits: Sequence[float] | None = None
 
     @property
     def are_arrays(self) -> bool:
@@ -77,6 +85,8 @@ class SplitRows:
         Whether the classes were read from the labels of private rows.
     public_is_labelled : bool
         Whether the labels of the public rows are known.
+    task : Task
+        Kind of the labels. Labels of private and test rows are as algorithms learn them.
     """
 
     classes: tuple[str, ...]
@@ -86,6 +96,35 @@ class SplitRows:
     schema: Schema | None = None
     classes_are_private: bool = False
     public_is_labelled: bool = False
+    task: Task = MULTICLASS
+
+    def with_range(self, limits: Sequence[float] | None, kind: Kind) -> "SplitRows":
+        """Return the rows with numeric targets scaled to [0, 1].
+
+        Parameters
+        ----------
+        limits : sequence of two floats or None
+            Public range of the target; None takes that of all targets, which are private.
+        kind : {"multiclass", "multilabel", "regression"}
+            Kind of the labels.
+        """
+        tested = [self.test.y] if self.test else []
+        task = task_in(kind, limits, [*(rows.y for rows in self.private), *tested])
+        if kind != "regression":
+            return replace(self, task=task)
+
+        def scaled(rows: Rows) -> Rows:
+            return Rows(rows.x, task.scaled(rows.y))
+
+        public = self.public and (scaled(self.public) if self.public_is_labelled else self.public)
+        return replace(
+            self,
+            private=[scaled(rows) for rows in self.private],
+            test=self.test and scaled(self.test),
+            public=public,
+            task=task,
+            classes_are_private=limits is None,
+        )
 
 
 def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> SplitRows:
@@ -110,28 +149,43 @@ def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> Split
 
 def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     schema = read_schema(files.schema) if files.schema else None
-    label = files.label or (schema.label if schema else None)
-    if label is None:
-        raise LimbeckError("data.label is missing: name the column that has the classes")
+    label = files.label or (schema.labels if schema else ())
+    if not label:
+        raise LimbeckError("data.label is missing: name the column that has the classes or the numeric target")
     private = [read_table(path) for path in files.private]
     test = read_table(files.test) if files.test else None
     whole = test if public and public.part == "test" else private[0]
     open_rows = read_table(files.public) if files.public else _drawn(whole, files.private[0].name, public, seed)
-    if schema and schema.label != label:
-        raise LimbeckError(f"data.label is {label!r}, but {files.schema} names {schema.label!r}")
+    if schema and schema.labels != label:
+        raise LimbeckError(f"data.label is {', '.join(label)}, but {files.schema} names {', '.join(schema.labels)}")
     if schema is None:
         if open_rows is None:
             raise LimbeckError("data.public is missing: categories come from the public rows, or from data.schema")
-        classes = files.classes or classes_of([*private, *([test] if test else [])], label)
-        schema = schema_of(open_rows, label, classes)
+        schema = _schema_with_labels(open_rows, files, label, [*private, *([test] if test else [])])
+    known = files.limits or schema.limits if schema.task == "regression" else files.classes or files.schema
     return SplitRows(
         private=[_labelled(table, schema) for table in private],
         public=_unlabelled(open_rows, schema) if open_rows and files.public else None,
         test=_labelled(test, schema) if test else None,
         classes=schema.classes,
         schema=schema,
-        classes_are_private=not (files.classes or files.schema),
+        classes_are_private=not known,
+        task=Task(schema.task, *(schema.limits or ())),
     )
+
+
+def _schema_with_labels(open_rows: Table, files: Files, label: tuple[str, ...], tables: Sequence[Table]) -> Schema:
+    """Schema of public rows; task, classes and range are given, or found from the labels in a simulation."""
+    task = files.task or (
+        "multilabel" if len(label) > 1 else "regression" if files.limits else kind_of_tables(tables, label[0])
+    )
+    if task == "multiclass":
+        return schema_of(open_rows, label[0], files.classes or classes_of(tables, label[0]))
+    if task == "multilabel":
+        return schema_of(open_rows, label, files.classes or label, task)
+    targets = [numbers_of(table, label[0]) for table in tables] if files.limits is None else []
+    found = task_in(task, files.limits, targets)
+    return schema_of(open_rows, label[0], label, task, (found.low, found.high))
 
 
 def _drawn(table: Table | None, own_name: str, public: Draw | None, seed: int) -> Table | None:
@@ -171,7 +225,9 @@ def public_rows(path: Path, schema: Schema | None) -> Rows:
     return Rows(as_float(data.x), data.y)
 
 
-def private_rows(path: Path, classes: Sequence[str], schema: Schema | None, label: str | None = None) -> Rows:
+def private_rows(
+    path: Path, classes: Sequence[str], schema: Schema | None, label: str | None = None, task: Task = MULTICLASS
+) -> Rows:
     """Read a party's private rows.
 
     Parameters
@@ -184,6 +240,8 @@ def private_rows(path: Path, classes: Sequence[str], schema: Schema | None, labe
         Schema of a table; None for arrays.
     label : str, optional
         The party's own name of the label column, if it differs from the schema's.
+    task : Task
+        Kind of the labels, for arrays; a schema has its own.
 
     Returns
     -------
@@ -192,14 +250,15 @@ def private_rows(path: Path, classes: Sequence[str], schema: Schema | None, labe
     """
     if schema is not None:
         table = read_table(path)
-        return _labelled(table.renamed(label, schema.label) if label else table, schema)
+        return _labelled(table.renamed(label, schema.labels[0]) if label else table, schema)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium uses arrays: give an NPZ file with x_train and y_train")
-    return load_file(path).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
+    rows = load_file(path, task.kind).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
+    return Rows(rows.x, task.scaled(rows.y)) if task.kind == "regression" else rows
 
 
 def _labelled(table: Table, schema: Schema) -> Rows:
-    return Rows(schema.encode(table), schema.numbers_of(labels_of(table, schema.label), table.where))
+    return Rows(schema.encode(table), schema.targets(table))
 
 
 def _unlabelled(table: Table, schema: Schema) -> Rows:
@@ -207,14 +266,18 @@ def _unlabelled(table: Table, schema: Schema) -> Rows:
 
 
 def _arrays(files: Files) -> SplitRows:
-    sets = [load_file(path) for path in files.private]
-    public, test = (load_file(path) if path else None for path in (files.public, files.test))
+    sets = [load_file(path, files.task) for path in files.private]
+    test = load_file(files.test, files.task) if files.test else None
+    public = load_file(files.public) if files.public else None
+    task = sets[0].task
     every = [*sets, *filter(None, [public, test])]
     for data in every:
+        if data.task != task and data is not public:
+            raise LimbeckError(f"{data.name} is for {data.task}, {sets[0].name} for {task}; set data.task")
         if data.x.shape[1:] != sets[0].x.shape[1:]:
             raise LimbeckError(f"{data.name} has rows of {data.x.shape[1:]}, {sets[0].name} of {sets[0].x.shape[1:]}")
     found = {name for data in every if data is not public for name in data.classes}
-    classes = files.classes or tuple(sorted(found, key=_by_number))
+    classes = files.classes or (tuple(sorted(found, key=_by_number)) if task == "multiclass" else _in_order(sets))
     sets = [data.numbered(classes, UNNAMED) for data in sets]
     test = test.numbered(classes, UNNAMED) if test else None
     return SplitRows(
@@ -223,7 +286,12 @@ def _arrays(files: Files) -> SplitRows:
         test=(test.test_rows() if test.official_test else test.rows()) if test else None,
         classes=classes,
         classes_are_private=files.classes is None,
-    )
+    ).with_range(files.limits, task)
+
+
+def _in_order(sets: Sequence[DataSet]) -> tuple[str, ...]:
+    """All classes of several sets, in the order of their first appearance."""
+    return tuple(dict.fromkeys(name for data in sets for name in data.classes))
 
 
 def _by_number(name: str) -> tuple[bool, float, str]:

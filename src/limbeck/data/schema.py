@@ -16,11 +16,14 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from limbeck.data.files import Table
+from limbeck.data.labels import check_numbers, kind_of
 from limbeck.errors import LimbeckError, reading
 from limbeck.protocol.rows import Array
+from limbeck.protocol.task import UNKNOWN, Kind, Task
 from limbeck.tables import first_problem
 
 MAX_CATEGORIES = 1000
+TRUTH = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0, "-1": -1, "-1.0": -1}
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
@@ -92,10 +95,14 @@ class Schema:
     ----------
     columns : tuple of Number or Category
         Feature columns, in order.
-    label : str
-        Name of the label column.
+    label : str or tuple of str
+        Name of the label column, or of several.
     classes : tuple of str
         Classes, in order.
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
+    limits : tuple of two floats, optional
+        Public range of a numeric target.
 
     Examples
     --------
@@ -108,10 +115,15 @@ class Schema:
     """
 
     columns: tuple[Annotated[Number | Category, Field(discriminator="kind")], ...]
-    label: str
+    label: str | tuple[str, ...]
     classes: tuple[str, ...]
+    task: Kind = "multiclass"
+    limits: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        Task(self.task, *(self.limits or ()))
+        if self.task == "multilabel" and len(self.labels) != len(self.classes):
+            raise LimbeckError(f"the schema has {len(self.labels)} label columns for {len(self.classes)} classes")
         names = [column.name for column in self.columns]
         values = {f"values of {column.name}": column.values for column in self.columns if column.kind == "category"}
         for kind, given in {"columns": names, "classes": self.classes, **values}.items():
@@ -119,6 +131,30 @@ class Schema:
                 raise LimbeckError(f"the schema's {kind} hold {repeated[0]!r} twice")
         if not names:
             raise LimbeckError(f"the schema has no column other than the label {self.label!r}")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the label columns."""
+        return (self.label,) if isinstance(self.label, str) else self.label
+
+    def targets(self, table: Table) -> Array:
+        """Labels of a table, as algorithms learn them.
+
+        Parameters
+        ----------
+        table : Table
+            A table with the label columns.
+
+        Returns
+        -------
+        array
+            Class numbers; several labels a row, unknown where a value is missing; or numbers scaled to [0, 1].
+        """
+        if self.task == "multiclass":
+            return self.numbers_of(labels_of(table, self.labels[0]), table.where)
+        if self.task == "multilabel":
+            return np.stack([_several(table, name) for name in self.labels], axis=1)
+        return Task("regression", *(self.limits or ())).scaled(numbers_of(table, self.labels[0]))
 
     def encode(self, table: Table) -> Array:
         """Features of a table.
@@ -138,7 +174,7 @@ class Schema:
         LimbeckError
             If a column is missing, is not in the schema, or has text instead of numbers.
         """
-        rows = table.without(self.label)
+        rows = table.without(*self.labels)
         known = {column.name for column in self.columns}
         extra = [name for name in rows.columns if name not in known]
         if extra:
@@ -167,13 +203,16 @@ class Schema:
         unknown = [name for name in labels if name not in number]
         if unknown:
             known = ", ".join(self.classes)
-            raise LimbeckError(f"{where}: the label {unknown[0]!r} in {self.label!r} is none of {known}")
+            raise LimbeckError(f"{where}: the label {unknown[0]!r} in {self.labels[0]!r} is none of {known}")
         return np.array([number[name] for name in labels], np.int64)
 
     def to_json(self) -> str:
         """Text of a schema file."""
         columns = [{"kind": column.kind, **asdict(column)} for column in self.columns]
-        return json.dumps({"label": self.label, "classes": self.classes, "columns": columns}, indent=1)
+        task = {"task": self.task} if self.task != "multiclass" else {}
+        limits = {"limits": self.limits} if self.limits is not None else {}
+        table = {"label": self.label, "classes": self.classes, **task, **limits, "columns": columns}
+        return json.dumps(table, indent=1)
 
     @staticmethod
     def from_json(text: str, where: str) -> "Schema":
@@ -184,25 +223,93 @@ class Schema:
             raise LimbeckError(f"{where} is not a schema: {first_problem(error)}") from error
 
 
-def schema_of(public: Table, label: str, classes: Sequence[str]) -> Schema:
+def schema_of(
+    public: Table,
+    label: str | tuple[str, ...],
+    classes: Sequence[str],
+    task: Kind = "multiclass",
+    limits: tuple[float, float] | None = None,
+) -> Schema:
     """Schema from the public rows.
 
     Parameters
     ----------
     public : Table
         Public rows, with or without the label column.
-    label : str
-        Name of the label column.
+    label : str or tuple of str
+        Name of the label column, or of several.
     classes : sequence of str
         Classes, in order.
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
+    limits : tuple of two floats, optional
+        Public range of a numeric target.
 
     Returns
     -------
     Schema
         Rule for all tables of the same columns.
     """
-    columns = public.without(label).columns
-    return Schema(tuple(_learned(public.where, *column) for column in columns.items()), label, tuple(classes))
+    columns = public.without(*((label,) if isinstance(label, str) else label)).columns
+    found = tuple(_learned(public.where, *column) for column in columns.items())
+    return Schema(found, label, tuple(classes), task, limits)
+
+
+def kind_of_tables(tables: Sequence[Table], label: str) -> Kind:
+    """Find whether a label column has classes or numbers, in a simulation.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        Tables with labels.
+    label : str
+        Name of the label column.
+
+    Returns
+    -------
+    {"multiclass", "regression"}
+        Numbers with fractions, or many of them, are a numeric target.
+    """
+    values = [_numbers(labels_of(table, label)) for table in tables]
+    if any(isinstance(each, str) for each in values):
+        return "multiclass"
+    numbers = np.concatenate([np.asarray(each, np.float64) for each in values])
+    return kind_of(numbers, f"{tables[0].where}: {label!r}")
+
+
+def numbers_of(table: Table, label: str) -> Array:
+    """Read a numeric target of a table.
+
+    Parameters
+    ----------
+    table : Table
+        A table.
+    label : str
+        Name of the column.
+
+    Returns
+    -------
+    float64 array of shape (rows,)
+        Numbers. A row without one is an error.
+    """
+    values = _numbers(labels_of(table, label))
+    if isinstance(values, str):
+        raise LimbeckError(f"{table.where}: the target {label!r} holds text ({values!r}), not numbers")
+    return check_numbers(np.asarray(values, np.float64), f"{table.where}: {label!r}")
+
+
+def _several(table: Table, label: str) -> Array:
+    """One of several label columns as 1, 0 and -1; a missing value is unknown."""
+    texts = _text(table.column(label))
+    found = np.full(len(texts), UNKNOWN, np.int8)
+    for row, text in enumerate(texts):
+        if text is not None and text.lower() not in TRUTH:
+            raise LimbeckError(
+                f"{table.where}: the label {label!r} holds {text!r}; several labels a row "
+                "are 1 (positive), 0 (negative), and -1 or nothing (unknown)"
+            )
+        found[row] = UNKNOWN if text is None else TRUTH[text.lower()]
+    return found
 
 
 def labels_of(table: Table, label: str) -> Array:

@@ -10,15 +10,18 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from limbeck.data.labels import check_numbers, check_several, columns_into, kind_of
 from limbeck.data.mapping import LARGE, cache_of, unpacked
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.rows import Array, Rows, flat
+from limbeck.protocol.task import Kind
 
 EMBEDDED = {
     "digits": "load_digits",
     "breast-cancer": "load_breast_cancer",
     "wine": "load_wine",
     "iris": "load_iris",
+    "diabetes": "load_diabetes",
 }
 DIGITS_WHITE = 16
 Labels = Literal["own", "shared"]
@@ -34,10 +37,10 @@ class DataSet:
         Name of the set.
     x : array of shape (rows, ...)
         Training rows as stored; the method `rows` converts them to float32.
-    y : array of shape (rows,)
-        Labels, as indices into `classes`.
+    y : array of shape (rows,) or (rows, classes)
+        Labels: indices into `classes`; several labels a row as 1, 0 and -1 (unknown); or numbers.
     classes : tuple of str
-        All classes.
+        All classes; for numbers the name of the target.
     test_x : array of shape (test rows, ...), optional
         Official test rows.
     test_y : array of shape (test rows,), optional
@@ -50,6 +53,8 @@ class DataSet:
         Classes of the stored set that the rows belong to; by default all.
     joined : tuple of DataSet
         The sets that this one joins, if there are several.
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
     """
 
     name: str
@@ -62,6 +67,7 @@ class DataSet:
     whole: str = ""
     parts: frozenset[str] | None = None
     joined: tuple["DataSet", ...] = ()
+    task: Kind = "multiclass"
 
     def shares_rows_with(self, other: "DataSet") -> bool:
         """Whether both sets may contain the same stored row."""
@@ -91,9 +97,15 @@ class DataSet:
         for name in self.classes:
             if name not in classes:
                 raise LimbeckError(f"{self.name} holds the class {name!r}{lack}")
+        if self.task == "regression":
+            return replace(self, classes=tuple(classes))
         numbers = np.array([classes.index(name) for name in self.classes])
-        test_y = None if self.test_y is None else numbers[self.test_y]
-        return replace(self, classes=tuple(classes), y=numbers[self.y], test_y=test_y)
+
+        def renumbered(y: Array) -> Array:
+            return numbers[y] if self.task == "multiclass" else columns_into(y, numbers, len(classes))
+
+        test_y = None if self.test_y is None else renumbered(self.test_y)
+        return replace(self, classes=tuple(classes), y=renumbered(self.y), test_y=test_y)
 
     def rows(self, index: Any = ...) -> Rows:
         """Training rows of these indices as float32; by default all."""
@@ -216,13 +228,15 @@ def names() -> list[str]:
     return [*EMBEDDED, *stored, *(view for view in VIEWS if VIEWS[view].whole in stored)]
 
 
-def load(name: str) -> DataSet:
+def load(name: str, task: Kind | None = None) -> DataSet:
     """Load a data set by name, and check it.
 
     Parameters
     ----------
     name : str
         An embedded set, a stored set, or a view of one.
+    task : {"multiclass", "multilabel", "regression"}, optional
+        Kind of the labels; by default found from them.
 
     Returns
     -------
@@ -236,11 +250,17 @@ def load(name: str) -> DataSet:
     ((150, 4), ('setosa', 'versicolor', 'virginica'))
     """
     if name in EMBEDDED:
-        return _embedded(name)
+        return _of_task(_embedded(name), task)
     if name in VIEWS:
-        return VIEWS[name].of(load(VIEWS[name].whole))
+        return _of_task(VIEWS[name].of(load(VIEWS[name].whole)), task)
     path = path_of(name)
-    return _from_arrays(name, path, _read(path))
+    return _from_arrays(name, path, _read(path), task)
+
+
+def _of_task(data: DataSet, task: Kind | None) -> DataSet:
+    if task not in (None, data.task):
+        raise LimbeckError(f'data.task = "{task}": {data.name} is for "{data.task}"')
+    return data
 
 
 def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
@@ -262,6 +282,8 @@ def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
         if one.x.shape[1:] != other.x.shape[1:]:
             shapes = f"have the shape {other.x.shape[1:]}, those of {one.name} {one.x.shape[1:]}"
             raise LimbeckError(f"data.name: rows of {other.name} {shapes}")
+        if other.task != one.task:
+            raise LimbeckError(f"data.name: {one.name} is for {one.task}, {other.name} for {other.task}")
         if other.shares_rows_with(one):
             raise LimbeckError(f"data.name: rows of {other.name} are rows of {one.name} too; name only one of them")
     if labels == "own":
@@ -278,6 +300,7 @@ def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
         test_y=np.concatenate([rows.y for rows in tested]) if tested else None,
         groups={"domain": np.repeat(np.arange(len(sets)), [len(data.x) for data in sets])},
         joined=tuple(sets),
+        task=sets[0].task,
     )
 
 
@@ -306,13 +329,15 @@ def rows_in(path: Path) -> Array:
     raise LimbeckError(f"{path} has no array x, x_train or x_test; it has {', '.join(sorted(arrays))}")
 
 
-def load_file(path: Path) -> DataSet:
+def load_file(path: Path, task: Kind | None = None) -> DataSet:
     """Read a data set from a file of arrays.
 
     Parameters
     ----------
     path : Path
         An NPZ file with `x_train` and `y_train`, or an NPY file of rows without labels.
+    task : {"multiclass", "multilabel", "regression"}, optional
+        Kind of the labels; by default found from them.
 
     Returns
     -------
@@ -322,7 +347,7 @@ def load_file(path: Path) -> DataSet:
     if not path.is_file():
         raise LimbeckError(f"cannot read {path}: no such file")
     if path.suffix.lower() == ".npz":
-        return _from_arrays(str(path), path, _read(path))
+        return _from_arrays(str(path), path, _read(path), task)
     try:
         x = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -339,6 +364,8 @@ def _embedded(name: str) -> DataSet:
 
     bunch: Any = getattr(sklearn.datasets, EMBEDDED[name])()
     x = bunch.images / DIGITS_WHITE if name == "digits" else bunch.data
+    if name == "diabetes":
+        return DataSet(name, x.astype(np.float32), bunch.target, ("progression",), whole=name, task="regression")
     return DataSet(name, x.astype(np.float32), bunch.target, tuple(map(str, bunch.target_names)), whole=name)
 
 
@@ -357,7 +384,7 @@ def _read(path: Path) -> dict[str, Array]:
         raise LimbeckError(f"{path} is not an NPZ file of plain arrays") from error
 
 
-def _from_arrays(name: str, path: Path, arrays: dict[str, Array]) -> DataSet:
+def _from_arrays(name: str, path: Path, arrays: dict[str, Array], wanted: Kind | None = None) -> DataSet:
     for key in ("x_train", "y_train"):
         if key not in arrays:
             raise LimbeckError(f"{path} has no array {key}; it has {', '.join(sorted(arrays))}")
@@ -366,29 +393,49 @@ def _from_arrays(name: str, path: Path, arrays: dict[str, Array]) -> DataSet:
     for part in ("train", "test"):
         if f"x_{part}" in arrays:
             _check(path, part, arrays)
-    labels = np.unique(np.concatenate([arrays["y_train"], arrays.get("y_test", arrays["y_train"])]))
     groups = {
         key.removesuffix("_train"): value
         for key, value in arrays.items()
         if key.endswith("_train") and key not in ("x_train", "y_train") and value.shape == (len(arrays["x_train"]),)
     }
-    test_x = arrays.get("x_test")
-    test_y = None if test_x is None else np.searchsorted(labels, arrays["y_test"])
-    train_y = np.searchsorted(labels, arrays["y_train"])
-    return DataSet(name, arrays["x_train"], train_y, tuple(map(str, labels)), test_x, test_y, groups, name)
+    test_x, train, test = arrays.get("x_test"), arrays["y_train"], arrays.get("y_test", arrays["y_train"])
+    task = wanted or kind_of(train, f"{path}: y_train")
+    if (task == "multilabel") != (train.ndim == 2):
+        raise LimbeckError(f'{path}: y_train has the shape {train.shape}, which is not for task = "{task}"')
+    if task == "multiclass":
+        labels = np.unique(np.concatenate([train, test]))
+        names = tuple(map(str, labels))
+        train, test = np.searchsorted(labels, train), np.searchsorted(labels, test)
+    elif task == "multilabel":
+        names = _column_names(path, arrays)
+        train, test = check_several(train, f"{path}: y_train"), check_several(test, f"{path}: y_test")
+    else:
+        names = ("target",)
+        train, test = check_numbers(train, f"{path}: y_train"), check_numbers(test, f"{path}: y_test")
+    test_y = None if test_x is None else test
+    return DataSet(name, arrays["x_train"], train, names, test_x, test_y, groups, name, task=task)
+
+
+def _column_names(path: Path, arrays: dict[str, Array]) -> tuple[str, ...]:
+    """Names of the classes of several labels a row, in the array `classes`; by default their numbers."""
+    count = arrays["y_train"].shape[1]
+    names = tuple(map(str, arrays["classes"])) if "classes" in arrays else tuple(map(str, range(count)))
+    if len(set(names)) != count or len(names) != count:
+        raise LimbeckError(f"{path}: classes must hold {count} different names, one for each column of y_train")
+    return names
 
 
 def _check(path: Path, part: str, arrays: dict[str, Array]) -> None:
     x, y = arrays[f"x_{part}"], arrays.get(f"y_{part}")
     if x.ndim < 2 or x.dtype.kind not in "fiub" or not x.size:
         raise LimbeckError(f"{path}: x_{part} must hold numbers in at least two dimensions, not {x.dtype} {x.shape}")
-    if y is None or y.shape != (len(x),):
+    if y is None or y.ndim not in (1, 2) or len(y) != len(x) or y.shape[1:] != arrays["y_train"].shape[1:]:
         shape = "missing" if y is None else f"of shape {y.shape}"
         raise LimbeckError(f"{path}: y_{part} is {shape}; x_{part} has {len(x)} rows, so it must be ({len(x)},)")
     if x.shape[1:] != arrays["x_train"].shape[1:]:
         raise LimbeckError(f"{path}: x_{part} has rows of {x.shape[1:]}, x_train of {arrays['x_train'].shape[1:]}")
-    if y.dtype.kind not in "iubU":
-        raise LimbeckError(f"{path}: y_{part} must hold whole numbers or text, not {y.dtype}")
+    if y.dtype.kind not in "iubUf":
+        raise LimbeckError(f"{path}: y_{part} must hold numbers or text, not {y.dtype}")
     check_finite(x, f"{path}: x_{part}")
 
 

@@ -29,6 +29,7 @@ from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.release import MemoryLedger, Release
 from limbeck.protocol.rows import PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import Task
 from limbeck.tables import from_table
 
 TASK = f"{__name__}:answer_once"
@@ -109,6 +110,7 @@ def _write_run(home: Path, algorithm: Algorithm, silo: Silo) -> None:
     site = {
         "party": silo.party,
         "classes": silo.classes,
+        "task": asdict(silo.task),
         "seed": silo.seed,
         "noise": silo.noise,
         "parties": silo.parties,
@@ -134,6 +136,7 @@ def _read_run(home: Path) -> tuple[Algorithm, Silo]:
         algorithm=from_table(algorithm_named(site["algorithm"]), site["parameters"]),
         public=PublicRows(public["x"], public["y"] if len(public["y"]) else None),
         classes=site["classes"],
+        task=Task(**site["task"]),
         seed=site["seed"],
         parties=site["parties"],
         noise=site["noise"],

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from limbeck.models.tasks import for_task
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.release import Ledger, Noise
 from limbeck.protocol.rows import PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import MULTICLASS, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class RunContext:
         Identifier of the run.
     folder : Path
         Folder that paths of the algorithm are relative to.
+    task : Task
+        Kind of the labels.
     """
 
     algorithm: Algorithm
@@ -43,6 +47,7 @@ class RunContext:
     noise: Noise
     name: str = ""
     folder: Path = Path()
+    task: Task = MULTICLASS
 
     def server(self, model: Model, trainer: Trainer, ledger: Ledger, secret: bytes | None = None) -> Site:
         """Make the server; a secret is only used with secure noise."""
@@ -97,7 +102,8 @@ class RunContext:
         return {
             "public": self.public,
             "classes": self.classes,
-            "model": model,
+            "model": for_task(model, self.task.kind),
+            "task": self.task,
             "seed": self.seed,
             "trainer": trainer,
             "ledger": ledger,

@@ -114,7 +114,7 @@ def read_reply(
             f"a reply to another request (turn {found.turn}, not {header.turn}) or about other public rows"
         )
     if isinstance(message, Reply) and (models := message.models_within()):
-        try_out(models, site.public.x, site.classes, limits)
+        try_out(models, site.public.x, site.classes, limits, site.task.kind)
     check_reply(message, len(data), request, site, algorithm)
     assert isinstance(message, Reply)
     return message

@@ -21,6 +21,7 @@ from limbeck.experiments.record import RunRecord, finite
 from limbeck.features.settings import network_digest
 from limbeck.imports import code_beside, is_own, name_of, source_of
 from limbeck.protocol.learning import Model
+from limbeck.protocol.task import Kind
 from limbeck.tables import default_of
 
 FORMAT = 5  # of cached results: increased when the same configuration gives a different result
@@ -92,6 +93,8 @@ class CachedRun:
             "content": content_of_set(data.name) if isinstance(data.name, str) else several,
             "files": [content_of_file(self.base / file) for file in files],
             "label": data.label,
+            **({"task": data.task} if data.task else {}),
+            **({"range": data.limits} if data.limits else {}),
             "parties": self.experiment.parties,
             "split": _split(data.split),
             **{part: self._drawn(draw) for part, draw in drawn.items()},
@@ -138,7 +141,9 @@ class CachedResult:
     versions : mapping of str to str
         Versions of the libraries.
     curve : list of float
-        Accuracy after each round, the mean over parties.
+        Headline metric after each round, the mean over parties.
+    task : str
+        Kind of the labels.
     """
 
     configuration: Mapping[str, Any]
@@ -153,6 +158,7 @@ class CachedResult:
     missing: list[int]
     versions: Mapping[str, str]
     curve: list[float] = field(default_factory=list)
+    task: Kind = "multiclass"
 
     @property
     def key(self) -> str:
@@ -212,6 +218,7 @@ def cached_result(cached: CachedRun, record: RunRecord, seconds: float) -> Cache
         missing=list(record.missing),
         versions=dict(record.versions),
         curve=_curve(record),
+        task=record.task,
     )
 
 

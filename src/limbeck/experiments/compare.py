@@ -17,6 +17,7 @@ from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.cached_runs import CachedResult, CachedRun, cached_result
 from limbeck.experiments.config import Experiment, check_table
 from limbeck.experiments.mapping import map_rows
+from limbeck.experiments.metrics import HEADLINES
 from limbeck.experiments.plan import ComparedMethod, ComparisonPlan
 from limbeck.experiments.results_folder import Results
 from limbeck.experiments.run import federation_of
@@ -25,8 +26,10 @@ from limbeck.models.caching import CachingTrainer, JobCache
 from limbeck.models.pool import PoolTrainer, Watch, end_with, unwatched
 from limbeck.models.trainers import Training, finish, is_network, trainer_for
 from limbeck.protocol.learning import Trainer
+from limbeck.protocol.task import Kind
 
-METRICS = ("accuracy", "balanced_accuracy", "roc_auc")
+METRICS = ("accuracy", "balanced_accuracy", "roc_auc", "r2", "rmse", "mae")
+DEFAULT: Kind = "multiclass"
 COSTS = ("constant", "rounds", "up", "down", "seconds")
 
 
@@ -66,6 +69,8 @@ class Summary:
         Accuracy after each round, the mean over seeds.
     note : str
         Why runs have no result.
+    task : str
+        Kind of the labels.
     """
 
     method: str
@@ -75,6 +80,12 @@ class Summary:
     epsilon: Mapping[str, float | None]
     curve: Sequence[float] = ()
     note: str = ""
+    task: Kind = "multiclass"
+
+    @property
+    def headline(self) -> str:
+        """The metric by which methods are compared."""
+        return HEADLINES[self.task][0]
 
 
 @dataclass(slots=True)
@@ -232,6 +243,7 @@ def _summary(line: ComparedMethod, results: Results, refused: Mapping[str, str])
         epsilon=_epsilon(list(there.values())),
         curve=[fmean(points) for points in zip(*(each.curve for each in there.values()), strict=False)],
         note=_note(reasons, len(line.runs)),
+        task=next((each.task for each in there.values()), DEFAULT),
     )
 
 

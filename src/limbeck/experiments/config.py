@@ -32,6 +32,7 @@ from limbeck.privacy.ledger import Budget, check_site_names
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model
 from limbeck.protocol.release import Noise
+from limbeck.protocol.task import Kind, Task
 from limbeck.tables import check_keys, first_problem, from_table
 
 T = TypeVar("T", bound="Table")
@@ -204,8 +205,12 @@ class Data(Table):
         With several data sets: whether classes of one name are one class, or every set has its own classes.
     path : str, optional
         One file of private rows, which is split among the parties.
-    label : str, optional
-        Column of tables that has the classes.
+    label : str or list of str, optional
+        Column of tables that has the classes or the numeric target; several columns are several labels a row.
+    task : {"multiclass", "multilabel", "regression"}, optional
+        Kind of the labels; in simulations by default found from them.
+    limits : list of two floats, optional
+        Public range of a numeric target (the key `range`).
     classes : list of str, optional
         All classes, in order.
     schema_file : str, optional
@@ -219,6 +224,22 @@ class Data(Table):
     test : Draw or FromFile, optional
         Test rows.
     """
+
+    @model_validator(mode="after")
+    def _task_is_consistent(self) -> "Data":
+        several = isinstance(self.label, list)
+        if several and (self.task not in (None, "multilabel") or len(set(self.label or ())) < 2):
+            raise LimbeckError('label: several different columns are several labels a row, task = "multilabel"')
+        if self.limits is not None and self.task not in (None, "regression"):
+            raise LimbeckError(f'range is for task = "regression", not "{self.task}"')
+        if self.limits is not None:
+            Task("regression", *map(float, self.limits))
+        return self
+
+    @property
+    def labels_of_tables(self) -> tuple[str, ...]:
+        """Columns of tables that have the labels; none if they are not named."""
+        return (self.label,) if isinstance(self.label, str) else tuple(self.label or ())
 
     @model_validator(mode="after")
     def _labels_are_for_public_rows(self) -> "Data":
@@ -236,8 +257,10 @@ class Data(Table):
     name: Annotated[str | list[str] | None, PlainValidator(_names)] = None
     labels: Labels | None = None
     path: str | None = None
-    label: str | None = None
-    classes: list[str] | None = Field(None, min_length=2)
+    label: str | list[str] | None = None
+    task: Kind | None = None
+    limits: list[StrictFloat | StrictInt] | None = Field(None, alias="range", min_length=2, max_length=2)
+    classes: list[str] | None = Field(None, min_length=1)
     schema_file: str | None = Field(None, alias="schema")
     parties: StrictInt = Field(10, ge=1)
     split: Annotated[Split, PlainValidator(split_in)] = Iid()
@@ -327,6 +350,13 @@ class Source(Table):
         return self
 
     @property
+    def kind(self) -> Kind | None:
+        """Kind of the labels, as in the file; None if it is found from the labels, in a simulation."""
+        if self.data.task is None and self.data.limits is not None:
+            return "regression"
+        return self.data.task or ("multilabel" if isinstance(self.data.label, list) else None)
+
+    @property
     def files(self) -> list[str]:
         """Files of the parties in party order; empty if rows are split among the parties."""
         return [party.data for party in sorted(self.party, key=lambda party: party.index) if party.data]
@@ -389,6 +419,12 @@ class Experiment(Source):
         if features is not None and self.data.public is None:
             raise LimbeckError(NO_PUBLIC)
         return self
+
+    @property
+    def kind(self) -> Kind | None:
+        found = Source.kind.fget(self)  # type: ignore[attr-defined]
+        is_real = self.algorithm.is_private and self.noise_source == "secure"
+        return found or ("multiclass" if is_real and not self.data.schema_file else None)
 
     @property
     def noise_source(self) -> Noise:

@@ -3,15 +3,17 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
+import numpy as np
 from joblib import cpu_count
 
 from limbeck.algorithms.local_training import WEIGHTS
 from limbeck.engines.engine import Engine
-from limbeck.experiments.metrics import Metrics, score
+from limbeck.experiments.metrics import Metrics, metrics_of_numbers, metrics_of_several, score
 from limbeck.models.jobs import ForwardPass
 from limbeck.models.onnx import PackedModel
 from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.site import Site
+from limbeck.protocol.task import MULTICLASS, Task
 
 
 class Curve:
@@ -21,10 +23,12 @@ class Curve:
     ----------
     test : Rows
         Test rows. Each model is evaluated on them once.
+    task : Task
+        Kind of the labels. The points of a curve are accuracies, mean areas under the ROC curve, or R2.
     """
 
-    def __init__(self, test: Rows) -> None:
-        self.test = test
+    def __init__(self, test: Rows, task: Task = MULTICLASS) -> None:
+        self.test, self.task = test, task
         self.points: list[dict[str, Any]] = []
         self._known: dict[bytes, Metrics] = {}
         self._seen: set[bytes | None] = set()
@@ -67,14 +71,19 @@ class Curve:
         return {party: self._accuracy(logits) for party, logits in zip(asks, answers, strict=True)}
 
     def _accuracy(self, logits: Array) -> float:
+        if self.task.kind == "regression":
+            numbers = self.task.unscaled(np.clip(logits[:, 0], 0, 1))
+            return metrics_of_numbers(numbers, self.task.unscaled(self.test.y)).r2 or 0.0
+        if self.task.kind == "multilabel":
+            return metrics_of_several(1 / (1 + np.exp(-logits.astype(np.float64))), self.test.y).roc_auc or 0.0
         return float((logits.argmax(axis=1) == self.test.y).mean())
 
     def _scored(self, models: dict[int, bytes]) -> dict[int, float]:
         there = list(dict.fromkeys(models.values()))
         with ThreadPoolExecutor(cpu_count()) as side_by_side:
             self._known = dict(zip(there, side_by_side.map(self.metrics, there), strict=True))
-        return {party: self._known[model].accuracy for party, model in models.items()}
+        return {party: self._known[model].headline(self.task.kind) or 0.0 for party, model in models.items()}
 
     def metrics(self, model: bytes) -> Metrics:
         """Metrics of a model (ONNX) on the test rows."""
-        return self._known.get(model) or score(PackedModel(model), self.test)
+        return self._known.get(model) or score(PackedModel(model), self.test, self.task)

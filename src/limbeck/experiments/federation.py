@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from limbeck.data.mapping import cache_of, mapped
 from limbeck.data.schema import Schema
 from limbeck.data.sets import data_folder
@@ -18,14 +16,24 @@ from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.curve import Curve
-from limbeck.experiments.metrics import Metrics, constant_accuracy, mean_metrics
-from limbeck.experiments.record import SERVER, PartyRecord, RunRecord, delta_of, owner_part, published, record_of
-from limbeck.experiments.result import Classifier, Result, labelled
+from limbeck.experiments.metrics import Metrics, constant_metric, mean_metrics
+from limbeck.experiments.record import (
+    SERVER,
+    PartyRecord,
+    RunRecord,
+    delta_of,
+    owner_part,
+    published,
+    record_of,
+    task_facts,
+)
+from limbeck.experiments.result import Predictor, Result, labelled
 from limbeck.features.map import FeatureMap
 from limbeck.features.packing import packed_behind
 from limbeck.features.settings import hash_of_map
 from limbeck.models.jobs import is_gradient_trained
 from limbeck.models.smoke_test import smoke_test
+from limbeck.models.tasks import for_task
 from limbeck.privacy.guarantees import guarantees
 from limbeck.privacy.ledger import LedgerStore, check_site_names
 from limbeck.protocol.algorithm import Algorithm, Outcome
@@ -34,6 +42,7 @@ from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import MULTICLASS, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +91,8 @@ class Federation:
         The parties' names, by which a ledger that several runs share knows them; None means party 0, party 1 and so on.
     folder : Path
         Folder that paths of the algorithm are relative to.
+    task : Task
+        Kind of the labels.
 
     Raises
     ------
@@ -109,8 +120,10 @@ class Federation:
     ledger_store: LedgerStore = field(default_factory=LedgerStore)
     names: Sequence[str] | None = None
     folder: Path = Path()
+    task: Task = MULTICLASS
 
     def __post_init__(self) -> None:
+        self.algorithm.check_task(self.task)
         if self.names is not None:
             if len(self.names) != len(self.private):
                 raise LimbeckError(f"names: {len(self.names)} names for {len(self.private)} parties; give one for each")
@@ -121,6 +134,11 @@ class Federation:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
         if self.algorithm.needs_one_network:
             check_one_network(self.algorithm.name, self.models, self.server_model)
+        if self.is_real and self.classes_are_private and self.task.kind == "regression":
+            raise LimbeckError(
+                "the range of the target would be read from private labels: give it by data.range or data.schema "
+                "(Python: limits=(low, high))"
+            )
         if self.is_real and self.classes_are_private:
             raise LimbeckError(
                 "the class names would be read from private labels and stored in the model: give them by data.classes "
@@ -168,6 +186,7 @@ class Federation:
             noise=self.noise,
             name=self.ledger_store.run,
             folder=self.folder,
+            task=self.task,
         )
         secret = self.ledger_store.secret if self.noise == "secure" else None
         silos = [
@@ -179,7 +198,7 @@ class Federation:
     def check_plan(self) -> None:
         """Raise before any training if the noise cannot be calibrated or the run would exceed its budget."""
         public = len(self.public) if self.public else 0
-        facts = Facts(public, len(self.classes), len(self.private), self.noise)
+        facts = Facts(public, len(self.classes), len(self.private), self.noise, task=self.task)
         rows = None if self.noise == "secure" else [len(rows) for rows in self.private]
         releases = planned_releases(self.algorithm.disclosures, facts, rows)
         guarantees(releases, delta_of(self.algorithm, releases), self.algorithm.rows_per_person)
@@ -213,7 +232,7 @@ class Federation:
         known = set() if known is None else known
         for model in {id(model): model for model in [*self.models, self.server_model]}.values():
             if repr(model.description) not in known:
-                smoke_test(model, self.private[0].x.shape[1:], len(self.classes))
+                smoke_test(for_task(model, self.task.kind), self.private[0].x.shape[1:], len(self.classes))
                 known.add(repr(model.description))
 
     def warn_of_strange_public_rows(self) -> None:
@@ -270,7 +289,7 @@ class Federation:
         Result
             The models and the record.
         """
-        curve = Curve(self.test) if self.test else None
+        curve = Curve(self.test, self.task) if self.test else None
         if curve:
             engine.watch = curve.look
         with clock.phase("learn"):
@@ -311,12 +330,14 @@ class Federation:
             By the name of the bound's algorithm, the accuracy of each party's model, or None.
         """
         record = replace(self, algorithm=self.check_bounds(), ledger_store=LedgerStore()).run(trainer).record
-        return {record.algorithm: [party.metrics.accuracy if party.metrics else None for party in record.parties]}
+        return {record.algorithm: [party.headline(self.task.kind) for party in record.parties]}
 
-    def _classifier(self, onnx: bytes) -> Classifier:
+    def _classifier(self, onnx: bytes) -> Predictor:
         row = self.features.row if self.features else self.private[0].x.shape[1:]
         onnx = packed_behind(self.features, onnx) if self.features else onnx
-        return Classifier(labelled(onnx, self.classes, row, self.schema), self.classes, row, self.schema)
+        return Predictor(
+            labelled(onnx, self.classes, row, self.schema, self.task), self.classes, row, self.schema, self.task
+        )
 
     def _public_rows(self) -> PublicRows:
         if self.public is None:
@@ -338,7 +359,7 @@ class Federation:
             PartyRecord(
                 index=silo.party,
                 rows=len(silo.private),
-                classes=np.bincount(silo.private.y, minlength=len(self.classes)).tolist(),
+                classes=self.task.counts(silo.private.y, len(self.classes)).tolist(),
                 model=silo.model.description,
                 bytes={"up": traffic.up(silo.party), "down": traffic.down(silo.party)},
                 metrics=by_party.get(silo.party),
@@ -362,10 +383,13 @@ class Federation:
                 "public_hash": engine.server.public.hash,
                 **hash_of_map(self.algorithm, self.features, engine.server.public.x, self.seed, self.folder),
                 "classes_are_private": self.classes_are_private,
+                **task_facts(self.task),
             },
             noise=self.noise,
             metrics=metrics,
-            constant=constant_accuracy(list(self.private), self.test, len(self.classes)) if self.test else None,
+            constant=constant_metric(list(self.private), self.test, len(self.classes), self.task)
+            if self.test
+            else None,
             timing={
                 **clock.timing(),
                 "run": self.ledger_store.run or None,

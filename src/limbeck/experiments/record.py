@@ -15,14 +15,16 @@ from typing import Any
 from limbeck._version import __version__
 from limbeck.engines.engine import Engine
 from limbeck.errors import LimbeckError
-from limbeck.experiments.metrics import Metrics
+from limbeck.experiments.metrics import HEADLINES, Metrics
 from limbeck.privacy.guarantees import delta_of_subsets, epsilon_by_observer, guarantees
 from limbeck.protocol.algorithm import Algorithm, Outcome
 from limbeck.protocol.release import Release
+from limbeck.protocol.task import Kind, Task
 
 FORMAT = 2
 VERSIONED = ("numpy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "xgboost", "xgboost-cpu", "lightgbm", "torch")
 SERVER = "server"
+NAMES = ("accuracy", "balanced_accuracy", "roc_auc")  # of metrics that every summary has
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ class PartyRecord:
     bytes: Mapping[str, Any]
     metrics: Metrics | None
     name: str | None = None
+
+    def headline(self, task: Kind) -> float | None:
+        """Return the metric of the party's own model by which runs of a task are compared."""
+        return self.metrics.headline(task) if self.metrics else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,20 +167,27 @@ class RunRecord(Record):
         """Largest epsilon towards any observer; 0 if nothing was released."""
         return max(self.epsilon.values(), default=0.0)
 
+    @property
+    def task(self) -> Kind:
+        """Kind of the labels."""
+        return self.data.get("task", "multiclass")  # type: ignore[no-any-return]
+
+    @property
+    def _numbers(self) -> tuple[str, ...]:
+        return {"multilabel": ("class_auc",), "regression": HEADLINES["regression"]}.get(self.task, ())
+
     def summary(self, folder: str | None) -> dict[str, Any]:
         """Output of `--json`; None for what is withheld or does not exist."""
         return {
             "algorithm": self.algorithm,
-            "accuracy": self.metrics and self.metrics.accuracy,
-            "balanced_accuracy": self.metrics and self.metrics.balanced_accuracy,
-            "roc_auc": self.metrics and self.metrics.roc_auc,
+            **{name: self.metrics and getattr(self.metrics, name) for name in (*NAMES, *self._numbers)},
             "constant": self.constant,
             "parties": [
                 {
                     "index": party.index,
                     "rows": party.rows,
                     "model": party.model["name"],
-                    "accuracy": party.metrics and party.metrics.accuracy,
+                    HEADLINES[self.task][0]: party.headline(self.task),
                 }
                 for party in self.parties
             ],
@@ -292,6 +305,13 @@ def record_of(
         rows_per_person=algorithm.rows_per_person,
         **details,
     )
+
+
+def task_facts(task: Task) -> dict[str, Any]:
+    """What a record says about the labels, unless each row has one class."""
+    if task.is_multiclass:
+        return {}
+    return {"task": task.kind, **({"range": [task.low, task.high]} if task.kind == "regression" else {})}
 
 
 def delta_of(algorithm: Algorithm, releases: Sequence[Release]) -> float:

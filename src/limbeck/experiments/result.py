@@ -16,29 +16,41 @@ from limbeck.data.sets import as_float, check_finite, rows_in
 from limbeck.errors import LimbeckError, reading
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import OwnerRecord, RunRecord
-from limbeck.models.onnx import PackedModel, with_metadata
+from limbeck.models.onnx import TASK, PackedModel, in_range, with_metadata
 from limbeck.protocol.rows import Array
+from limbeck.protocol.task import MULTICLASS, Task
 
 CLASSES, SCHEMA, ROW = "limbeck.classes", "limbeck.schema", "limbeck.row"  # metadata keys in a model's file
+RANGE = "limbeck.range"  # metadata key: range of a numeric target
 
 
-class Classifier:
-    """A fitted model that predicts the users' class names.
+class Predictor:
+    """A fitted model that predicts what users know: class names, several labels a row, or numbers.
 
     Parameters
     ----------
     onnx : bytes
-        The model as ONNX, which predicts class numbers.
+        The model as ONNX, which predicts class numbers, several labels a row, or numbers in the target's unit.
     classes : array of shape (classes,)
         The class names, in the order of the class numbers.
     row : tuple of int
         The shape of one row.
     schema : Schema or None
         The columns of the tables that the model was trained on; None for arrays.
+    task : Task
+        Kind of the labels.
     """
 
-    def __init__(self, onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema | None = None) -> None:
+    def __init__(
+        self,
+        onnx: bytes,
+        classes: Array,
+        row: tuple[int, ...],
+        schema: Schema | None = None,
+        task: Task = MULTICLASS,
+    ) -> None:
         self.classes_ = classes
+        self.task = task
         self.row = row
         self.schema = schema
         self.packed = PackedModel(onnx)
@@ -49,7 +61,7 @@ class Classifier:
         return self.packed.data
 
     def predict_both(self, x: Any) -> tuple[Array, Array | None]:
-        """Predict class names and probabilities.
+        """Predict labels and probabilities.
 
         Parameters
         ----------
@@ -58,16 +70,18 @@ class Classifier:
 
         Returns
         -------
-        names : array of shape (rows,)
-            The class names.
+        labels : array of shape (rows,) or (rows, classes)
+            The class names; with several labels a row 1 or 0 for each class; or numbers.
         probabilities : array of shape (rows, classes) or None
             The probabilities; None if the model has none.
         """
         labels, scores = self.packed.run(self._rows(x))
+        if not self.task.is_multiclass:
+            return labels, scores if self.task.kind == "multilabel" else None
         return self.classes_[labels], scores if self.packed.has_probabilities else None
 
     def predict(self, x: Any) -> Array:
-        """Predict class names.
+        """Predict class names, several labels a row, or numbers.
 
         Parameters
         ----------
@@ -76,8 +90,8 @@ class Classifier:
 
         Returns
         -------
-        array of shape (rows,)
-            The class names.
+        array of shape (rows,) or (rows, classes)
+            The class names; with several labels a row 1 or 0 for each class; or numbers.
         """
         return self.predict_both(x)[0]
 
@@ -100,6 +114,8 @@ class Classifier:
             If the model has no probabilities.
         """
         scores = self.predict_both(x)[1]
+        if self.task.kind == "regression":
+            raise LimbeckError("this model predicts numbers and has no probabilities; use predict")
         if scores is None:
             raise LimbeckError("this model predicts classes by a vote and has no probabilities; use predict")
         return scores
@@ -129,7 +145,7 @@ class Classifier:
         return Schema(tuple(Number(name, np.nan) for name in table.columns), "", ()).encode(table)
 
 
-def load(path: str | Path) -> Classifier:
+def load(path: str | Path) -> Predictor:
     """Load a model from a file that a run wrote.
 
     Parameters
@@ -139,7 +155,7 @@ def load(path: str | Path) -> Classifier:
 
     Returns
     -------
-    Classifier
+    Predictor
         The model, with its class names and the columns of its tables.
 
     Raises
@@ -171,11 +187,17 @@ def load(path: str | Path) -> Classifier:
     if CLASSES not in metadata:
         raise LimbeckError(f"{path} has no class names: it is not a model that a run wrote")
     schema = Schema.from_json(metadata[SCHEMA], str(path)) if SCHEMA in metadata else None
-    return Classifier(onnx, np.array(json.loads(metadata[CLASSES])), tuple(json.loads(metadata[ROW])), schema)
+    row, limits = tuple(json.loads(metadata[ROW])), json.loads(metadata.get(RANGE, "[]"))
+    task = Task(metadata.get(TASK, "multiclass"), *limits)  # type: ignore[arg-type]
+    return Predictor(onnx, np.array(json.loads(metadata[CLASSES])), row, schema, task)
 
 
-def labelled(onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema | None) -> bytes:
+def labelled(
+    onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema | None, task: Task = MULTICLASS
+) -> bytes:
     """Add the class names, the shape of a row and the schema to the metadata of a model.
+
+    A model of numbers then predicts them in the target's unit.
 
     Parameters
     ----------
@@ -187,6 +209,8 @@ def labelled(onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema |
         The shape of one row.
     schema : Schema or None
         The columns of the tables that the model was trained on.
+    task : Task
+        Kind of the labels.
 
     Returns
     -------
@@ -194,6 +218,9 @@ def labelled(onnx: bytes, classes: Array, row: tuple[int, ...], schema: Schema |
         The model as ONNX with metadata.
     """
     metadata = {CLASSES: json.dumps(classes.tolist()), ROW: json.dumps(row)}
+    if task.kind == "regression":
+        metadata[RANGE] = json.dumps([task.low, task.high])
+        onnx = in_range(onnx, task.low, task.high)
     return with_metadata(onnx, metadata | ({SCHEMA: schema.to_json()} if schema else {}))
 
 
@@ -203,9 +230,9 @@ class Result:
 
     Parameters
     ----------
-    model : Classifier or None
+    model : Predictor or None
         The final model; None if every party ends with a model of its own.
-    models : mapping of int to Classifier
+    models : mapping of int to Predictor
         The parties' own models by party number; empty if there is a final model.
     record : RunRecord
         The record of the run; that of a real run has only public and released facts.
@@ -213,8 +240,8 @@ class Result:
         What only the owner of the rows may see; None for a simulation.
     """
 
-    model: Classifier | None
-    models: Mapping[int, Classifier]
+    model: Predictor | None
+    models: Mapping[int, Predictor]
     record: RunRecord
     owner: OwnerRecord | None = None
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from limbeck.data.draw import Draw
+from limbeck.data.labels import check_numbers, check_several, kind_of
 from limbeck.data.own import SplitRows
 from limbeck.data.sets import as_float, check_finite
 from limbeck.errors import LimbeckError, LimbeckWarning, located
@@ -19,6 +20,7 @@ from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.mapping import MappedRows, map_rows
 from limbeck.experiments.overrides import override
+from limbeck.experiments.record import task_facts
 from limbeck.experiments.result import Result
 from limbeck.experiments.splitting import split_rows
 from limbeck.features.settings import Features, applied, network_digest
@@ -31,6 +33,7 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, Rows, content_hash
+from limbeck.protocol.task import Kind
 
 
 def federation_of(
@@ -93,6 +96,7 @@ def federation_of(
         ledger_store=ledger_store or LedgerStore(budget=experiment.budget),
         names=experiment.names,
         folder=base,
+        task=partitioned.task,
     )
 
 
@@ -182,6 +186,7 @@ def _facts(federation: Federation) -> dict[str, Any]:
         "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
         "seed": federation.seed,
         "classes": None if federation.classes_are_private else federation.classes.tolist(),
+        **({} if federation.classes_are_private else task_facts(federation.task)),
         "models": [dict(model.description) for model in federation.models],
         "server": dict(federation.server_model.description),
         "parties": list(federation.names or []) or len(federation.private),
@@ -261,6 +266,8 @@ def run(
     features: Features | None = None,
     seed: int = 0,
     classes: Sequence[Any] | None = None,
+    task: Kind | None = None,
+    limits: tuple[float, float] | None = None,
     noise: Noise | None = None,
     budget: Budget | None = None,
     ledger: str | Path | None = None,
@@ -275,7 +282,8 @@ def run(
     algorithm : Algorithm
         The algorithm with its hyper-parameters, such as `FedKT()`.
     parties : sequence of (X, y) or mapping of str to (X, y)
-        The private rows of each party, possibly by the party's name. X has the shape (rows, ...), y any labels.
+        The private rows of each party, possibly by the party's name. X has the shape (rows, ...), y any labels: one
+        class a row; a column for each class with 1, 0 and -1 (unknown); or numbers.
     public : array, (X, y) or None
         The public rows, without or with labels; None if the algorithm needs none.
     models : estimator, str, mapping or list of these
@@ -289,7 +297,13 @@ def run(
     seed : int
         The seed of all random numbers, except secure noise.
     classes : sequence or None
-        All classes; None reads them from the labels, which a run with secure noise does not allow.
+        All classes; None reads them from the labels, which a run with secure noise does not allow. With several labels
+        a row the names of the columns, by default their numbers.
+    task : {"multiclass", "multilabel", "regression"} or None
+        Kind of the labels; None finds it from them, which a run with secure noise does not allow.
+    limits : (low, high) or None
+        The public range of a numeric target; None takes that of the targets, which a run with secure noise does not
+        allow.
     noise : {"secure", "simulated"} or None
         Where noise comes from; None means secure if the algorithm is private.
     budget : Budget or None
@@ -337,15 +351,18 @@ def run(
     sides = list(zip(titles, pairs, strict=True))
     sides += [("test", test)] if test else []
     sides += [("public", public)] if isinstance(public, tuple) else []
-    names = _class_names(sides, classes)
-    private = [_rows(x, y, names, title) for title, (x, y) in zip(titles, pairs, strict=True)]
-    tested = None if test is None else _rows(*test, names, "test")
-    opened = None if public is None else _public(public, names)
+    is_real = algorithm.is_private and noise != "simulated"
+    kind = task or ("regression" if limits else "multiclass" if is_real else _kind(sides))
+    names = _class_names(sides, classes, kind)
+    private = [_rows(x, y, names, title, kind) for title, (x, y) in zip(titles, pairs, strict=True)]
+    tested = None if test is None else _rows(*test, names, "test", kind)
+    opened = None if public is None else _public(public, names, kind)
     shape = private[0].x.shape[1:]
     for title, rows in (*zip(titles, private, strict=True), ("test", tested), ("public", opened)):
         if rows is not None and rows.x.shape[1:] != shape:
             raise LimbeckError(f"{title}: rows of shape {rows.x.shape[1:]}, but {titles[0]} has rows of shape {shape}")
-    raw = SplitRows(tuple(names), private, opened, tested)
+    raw = SplitRows(tuple(names), private, opened, tested, public_is_labelled=isinstance(public, tuple))
+    raw = raw.with_range(limits, kind)
     mapped = map_rows(raw, features, int(seed))
     chosen = _models(models, len(pairs))
     server = chosen[0] if server_model is None else _model(server_model)
@@ -353,7 +370,8 @@ def run(
         algorithm=algorithm,
         seed=int(seed),
         classes=names,
-        classes_are_private=classes is None,
+        classes_are_private=classes is None if kind == "multiclass" else raw.classes_are_private,
+        task=raw.task,
         private=mapped.rows.private,
         models=chosen,
         server_model=server,
@@ -401,8 +419,24 @@ def _check_numbers(parties: Any, seed: Any, processes: int | None) -> None:
         raise LimbeckError(f"processes must be at least 1, not {processes}")
 
 
-def _class_names(sides: Sequence[tuple[str, Any]], classes: Sequence[Any] | None) -> Array:
+def _kind(sides: Sequence[tuple[str, Any]]) -> Kind:
+    """Kind of the labels of all sides, in a simulation."""
+    where, pair = sides[0]
+    first = _labels(pair, where)
+    if first.ndim == 2 or first.dtype.kind not in "f":
+        return kind_of(first, f"{where}: y")
+    return kind_of(np.concatenate([_labels(pair, where).ravel() for where, pair in sides]), "y")
+
+
+def _class_names(sides: Sequence[tuple[str, Any]], classes: Sequence[Any] | None, kind: Kind) -> Array:
     """The given classes, or all classes of all labels."""
+    if kind == "regression":
+        return np.array(["target"] if classes is None else list(classes))
+    if kind == "multilabel":
+        columns = {_labels(pair, where).shape[1:] for where, pair in sides}
+        if len(columns) > 1 or (classes is not None and columns != {(len(classes),)}) or columns == {()}:
+            raise LimbeckError("y: with several labels a row, every y has one column for each class")
+        return np.array(list(map(str, range(*columns.pop()))) if classes is None else list(classes))
     labels = [(where, _labels(pair, where)) for where, pair in sides]
     if len({each.dtype.kind == "U" for _, each in labels}) > 1:
         text = next(where for where, each in labels if each.dtype.kind == "U")
@@ -419,8 +453,10 @@ def _labels(pair: Any, where: str) -> Array:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise LimbeckError(f"{where}: give a pair (X, y)")
     labels = np.asarray(pair[1])
+    if labels.ndim == 2 and labels.dtype.kind in "fiub":
+        return labels
     if labels.ndim != 1:
-        raise LimbeckError(f"{where}: y must have one dimension, not the shape {labels.shape}")
+        raise LimbeckError(f"{where}: y must have one dimension, or a column for each class, not {labels.shape}")
     if any(label is None or label != label for label in labels.tolist()):
         raise LimbeckError(f"{where}: y contains None or NaN; every row needs a label")
     return np.array(labels.tolist()) if labels.dtype == object else labels
@@ -444,20 +480,23 @@ def _model(given: Any) -> Model:
     return model_from(given)
 
 
-def _rows(x: Any, y: Any, classes: Array, where: str) -> Rows:
+def _rows(x: Any, y: Any, classes: Array, where: str, kind: Kind) -> Rows:
     rows, labels = _floats(x, where), _labels((x, y), where)
-    if labels.shape != (len(rows),):
-        raise LimbeckError(f"{where}: {len(rows)} rows need as many labels, not y of shape {labels.shape}")
+    if len(labels) != len(rows) or (labels.ndim == 2) != (kind == "multilabel"):
+        hint = ' (several labels a row: task = "multilabel")' if labels.ndim == 2 else ""
+        raise LimbeckError(f"{where}: {len(rows)} rows need as many labels, not y of shape {labels.shape}{hint}")
     if not len(rows):
         raise LimbeckError(f"{where} has no rows")
+    if kind != "multiclass":
+        return Rows(rows, (check_numbers if kind == "regression" else check_several)(labels, f"{where}: y"))
     order = np.argsort(classes)
     return Rows(rows, order[np.searchsorted(classes, labels, sorter=order)])
 
 
-def _public(given: Any, classes: Array) -> Rows:
+def _public(given: Any, classes: Array, kind: Kind) -> Rows:
     if isinstance(given, tuple):
         x, y = given
-        return _rows(x, y, classes, "public")
+        return _rows(x, y, classes, "public", kind)
     rows = _floats(given, "public")
     return Rows(rows, np.zeros(len(rows), np.int64))
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from limbeck.data.draw import Draw, FromFile, draw_parts
+from limbeck.data.labels import classes_for_split
 from limbeck.data.own import UNNAMED, Files, SplitRows, read_files
 from limbeck.data.sets import DataSet, as_float, joined, load, load_file
 from limbeck.errors import LimbeckError
@@ -33,21 +34,24 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
     >>> [len(rows) for rows in split_rows(source).private]
     [30, 30, 30]
     """
-    config, seed = experiment.data, experiment.seed
+    config, seed, kind = experiment.data, experiment.seed, experiment.kind
     if isinstance(config.name, list):
         assert config.labels is not None
-        return _data_set(joined([load(name) for name in config.name], config.labels), config, seed, base)
+        return _data_set(joined([load(name, kind) for name in config.name], config.labels), config, seed, base)
     if config.name is not None:
-        return _data_set(load(config.name), config, seed, base)
+        return _data_set(load(config.name, kind), config, seed, base)
     if config.path is not None and Path(config.path).suffix.lower() == ".npz":
-        data = replace(load_file(base / config.path), name=Path(config.path).name)
+        data = replace(load_file(base / config.path, kind), name=Path(config.path).name)
         if config.classes is not None:
             data = data.numbered(config.classes, UNNAMED)
         split = _data_set(data, config, seed, base)
-        return replace(split, classes_are_private=config.classes is None)
+        known = config.limits if data.task == "regression" else config.classes
+        return replace(split, classes_are_private=known is None)
     files = Files(
         private=[base / path for path in experiment.files or [str(config.path)]],
-        label=config.label,
+        label=config.labels_of_tables,
+        task=kind,
+        limits=config.limits,
         classes=tuple(config.classes) if config.classes else None,
         schema=base / config.schema_file if config.schema_file else None,
         public=base / config.public.path if isinstance(config.public, FromFile) else None,
@@ -64,10 +68,10 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
         return own
     [rows] = own.private
     test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
-    data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y)
+    data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y, task=own.task.kind)
     split = _split(data, config, seed)
     public = own.public or split.public
-    return replace(split, public=public, schema=own.schema, classes_are_private=own.classes_are_private)
+    return replace(split, public=public, schema=own.schema, classes_are_private=own.classes_are_private, task=own.task)
 
 
 def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> SplitRows:
@@ -76,7 +80,7 @@ def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> SplitRows:
         raise LimbeckError(
             "data.test: a test file needs tables of private rows, in data.path or [[party]] data, not arrays"
         )
-    split = _split(data, config, seed)
+    split = _split(data, config, seed).with_range(config.limits, data.task)
     if not isinstance(config.public, FromFile):
         return split
     public = load_file(base / config.public.path)
@@ -91,7 +95,8 @@ def _split(data: DataSet, config: Data, seed: int) -> SplitRows:
     public, test = (source if isinstance(source, Draw) else None for source in (config.public, config.test))
     parts = draw_parts(data, public, test, seed)
     groups = {name: members[parts.private] for name, members in data.groups.items()}
-    held = config.split.assign(data.y[parts.private], groups, config.parties, stream(seed, "split"))
+    labels = classes_for_split(data.y[parts.private], data.task)
+    held = config.split.assign(labels, groups, config.parties, stream(seed, "split"))
     first = len(parts.classes) - len(data.classes)  # classes of the public rows come before those of the private rows
     private = [data.rows(parts.private[rows]) for rows in held]
     return SplitRows(

@@ -102,6 +102,32 @@ def consensus_of(scores: Sequence[Array], weights: Sequence[float], score_format
     return winners(counts.round(12)).astype(scores[0].dtype)
 
 
+def mean_of_known(scores: Sequence[Array], weights: Sequence[float]) -> Array:
+    """Compute the weighted mean of the scores of several labels a row, over the parties that know each class.
+
+    Parameters
+    ----------
+    scores : sequence of array of shape (rows, classes)
+        Scores of each party. A party that does not know a class sends 0 for it in all rows.
+    weights : sequence of float
+        Weight of each party.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        The means in float32; 0 for a class that no party knows.
+
+    Examples
+    --------
+    >>> mean_of_known([np.array([[1.0, 0.0]]), np.array([[3.0, 2.0]])], [1, 1]).tolist()
+    [[2.0, 2.0]]
+    """
+    stacked = np.stack(scores, dtype=np.float64)
+    shares = np.asarray(weights, np.float64)[:, None] * stacked.any(axis=1)
+    totals = shares.sum(axis=0)
+    return np.asarray(np.einsum("pc,prc->rc", shares / np.where(totals > 0, totals, 1.0), stacked), np.float32)
+
+
 def alignment_rows(size: int, labels: Array | None, count: int, rng: np.random.Generator) -> Array:
     """Draw the public rows of a round, in proportion to the classes if labels are known.
 
@@ -267,6 +293,28 @@ def logits_of(probabilities: Array) -> Array:
         Logarithms of the probabilities.
     """
     return np.log(np.maximum(probabilities, MIN_PROBABILITY))
+
+
+def log_odds(probabilities: Array) -> Array:
+    """Compute the logits of several labels a row from their probabilities.
+
+    Parameters
+    ----------
+    probabilities : array of shape (rows, classes)
+        Probabilities; they are limited to 0.01 to 0.99.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        Logarithms of p / (1 - p).
+
+    Examples
+    --------
+    >>> log_odds(np.array([[0.5, 1.0]])).round(2).tolist()
+    [[0.0, 4.6]]
+    """
+    limited = np.clip(probabilities, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    return np.asarray(np.log(limited / (1 - limited)))
 
 
 def softmax(logits: Array) -> Array:

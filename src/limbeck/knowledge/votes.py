@@ -93,6 +93,11 @@ def soft_vote(scores: Array) -> Array:
     return np.asarray(clipped / np.maximum(clipped.sum(axis=1, keepdims=True), 1.0))
 
 
+def shares_voted(scores: Array) -> Array:
+    """Make soft votes of several labels a row from scores: from 0 to 1 for each class; invalid ones count as 0.5."""
+    return np.asarray(np.clip(np.nan_to_num(np.asarray(scores, np.float64), nan=0.5, posinf=1.0, neginf=0.0), 0.0, 1.0))
+
+
 def winners(votes: Array) -> Array:
     """Return the class with the most votes in each row; a tie goes to the lowest class number.
 

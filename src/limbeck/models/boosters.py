@@ -1,12 +1,12 @@
-"""ONNX converters for XGBoost and LightGBM, whose classifiers have scikit-learn's interface."""
+"""ONNX converters for XGBoost and LightGBM, whose estimators have scikit-learn's interface."""
 
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-BOOSTERS = {  # package: classifier, skl2onnx's alias, the name of onnxmltools' module
-    "xgboost": ("XGBClassifier", "XGBoostXGBClassifier", "XGBoost"),
-    "lightgbm": ("LGBMClassifier", "LightGbmLGBMClassifier", "LightGbm"),
+BOOSTERS = {  # package: prefix of its classes and of skl2onnx's aliases, the name of onnxmltools' module
+    "xgboost": ("XGB", "XGBoostXGB", "XGBoost"),
+    "lightgbm": ("LGBM", "LightGbmLGBM", "LightGbm"),
 }
 
 
@@ -21,10 +21,20 @@ def register_boosters(estimator: Any) -> None:
 @cache
 def _register(package: str) -> None:
     from skl2onnx import update_registered_converter
-    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes as shapes
+    from skl2onnx.common.shape_calculator import (
+        calculate_linear_classifier_output_shapes,
+        calculate_linear_regressor_output_shapes,
+    )
 
-    classifier, alias, name = BOOSTERS[package]
+    prefix, alias, name = BOOSTERS[package]
     module = import_module(f"onnxmltools.convert.{package}.operator_converters.{name}")
-    convert = getattr(module, f"convert_{package}")
-    options = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
-    update_registered_converter(getattr(import_module(package), classifier), alias, shapes, convert, options=options)
+    convert, made = getattr(module, f"convert_{package}"), import_module(package)
+    shapes, options = (
+        calculate_linear_classifier_output_shapes,
+        {"nocl": [True, False], "zipmap": [True, False, "columns"]},
+    )
+    update_registered_converter(
+        getattr(made, f"{prefix}Classifier"), f"{alias}Classifier", shapes, convert, options=options
+    )
+    shapes = calculate_linear_regressor_output_shapes
+    update_registered_converter(getattr(made, f"{prefix}Regressor"), f"{alias}Regressor", shapes, convert)

@@ -145,7 +145,11 @@ def _fingerprint(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
     if isinstance(value, tuple) and all(isinstance(part, int) for part in value):
         return repr(value)
     description = getattr(value, "description", None)
-    return None if description is None else json.dumps(dict(description), sort_keys=True, default=repr)
+    if description is None:
+        return None
+    task = getattr(value, "task", "multiclass")
+    text = json.dumps(dict(description), sort_keys=True, default=repr)
+    return text if task == "multiclass" else f"{task} {text}"
 
 
 def address(array: Array) -> Any:

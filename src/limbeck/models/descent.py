@@ -208,10 +208,18 @@ def _kl(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
     return F.kl_div(ours, theirs, reduction="none", log_target=True).sum(1) * temperature**2
 
 
+def _binary(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
+    """Binary cross-entropy of each class, the mean over the classes whose label is known."""
+    known = (targets >= 0).to(logits.dtype)
+    each = F.binary_cross_entropy_with_logits(logits, targets.clamp(min=0).to(logits.dtype), reduction="none")
+    return (each * known).sum(1) / known.sum(1).clamp(min=1)
+
+
 LOSSES: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {  # (logits, targets, temperature) -> loss of each row
     "cross-entropy": lambda logits, targets, _: F.cross_entropy(logits, targets.long(), reduction="none"),
     "soft-cross-entropy": lambda logits, targets, _: F.cross_entropy(logits, targets, reduction="none"),
+    "binary-cross-entropy": _binary,
     "kl": _kl,
-    "mse": lambda logits, targets, _: F.mse_loss(logits, targets, reduction="none").mean(1),
-    "mae": lambda logits, targets, _: F.l1_loss(logits, targets, reduction="none").mean(1),
+    "mse": lambda logits, targets, _: F.mse_loss(logits, targets.view_as(logits), reduction="none").mean(1),
+    "mae": lambda logits, targets, _: F.l1_loss(logits, targets.view_as(logits), reduction="none").mean(1),
 }

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import onnx
@@ -20,6 +21,7 @@ from onnx import AttributeProto, GraphProto, TensorProto
 from limbeck.errors import LimbeckError
 from limbeck.models.onnx import PackedModel, check_answers
 from limbeck.protocol.rows import Array
+from limbeck.protocol.task import Kind
 
 DOMAINS = {"": (13, 21), "ai.onnx.ml": (1, 3)}  # lowest and highest version of each operator set
 IR_VERSIONS = range(7, 11)
@@ -122,7 +124,13 @@ def _inspect_tensors(tensors: Iterable[TensorProto]) -> None:
             raise LimbeckError("weights in another file are not allowed in a model")
 
 
-def try_out(models: Sequence[bytes], rows: Array, classes: int, limits: Limits = Limits()) -> None:  # noqa: B008
+def try_out(
+    models: Sequence[bytes],
+    rows: Array,
+    classes: int,
+    limits: Limits = Limits(),  # noqa: B008
+    task: Kind = "multiclass",
+) -> None:
     """Run models on rows in a limited child process.
 
     Parameters
@@ -135,13 +143,15 @@ def try_out(models: Sequence[bytes], rows: Array, classes: int, limits: Limits =
         Number of classes.
     limits : Limits
         Limits of each model's size, and of the process.
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
 
     Raises
     ------
     LimbeckError
         If a model is not allowed, fails, or exceeds a limit.
     """
-    run_limited(__name__, models, rows, limits, str(classes))
+    run_limited(__name__, models, rows, limits, str(classes), task)
 
 
 def run_limited(module: str, models: Sequence[bytes], rows: Array, limits: Limits, *arguments: str) -> None:
@@ -232,13 +242,13 @@ def run_child(trial: Callable[[Path, Limits, list[str]], None]) -> None:
         sys.exit(1)
 
 
-def _trial(folder: Path, classes: int, limits: Limits) -> None:
+def _trial(folder: Path, limits: Limits, classes: int, task: Kind) -> None:
     """In the child process: read every model and run it on all rows."""
     rows, models = limit_process(folder, limits)
     for data in models:
         inspect(data, limits)
-        check_answers(*PackedModel(data).run(rows), len(rows), classes)
+        check_answers(*PackedModel(data).run(rows), len(rows), classes, task)
 
 
 if __name__ == "__main__":
-    run_child(lambda folder, limits, rest: _trial(folder, int(rest[0]), limits))
+    run_child(lambda folder, limits, rest: _trial(folder, limits, int(rest[0]), cast(Kind, rest[1])))

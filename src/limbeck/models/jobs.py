@@ -10,6 +10,7 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.learning import Fitted, Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
+from limbeck.protocol.task import Kind
 
 if TYPE_CHECKING:
     from limbeck.models.torch import FittedTorch, TorchModel
@@ -99,13 +100,13 @@ class Fit(FitJob[bytes]):
 
     def substitute(self, classes: int, seed: int, number: int) -> bytes:
         """Result in place of a failed training: a model that always predicts the class `number` modulo `classes`."""
-        return constant_model(number, classes, self.rows.shape[1:])
+        return constant_model(number, classes, self.rows.shape[1:], task_of(self.model))
 
     def is_valid(self, result: bytes, classes: int) -> bool:
         """Whether a result is a packed model that predicts all rows and is not too large."""
         from limbeck.models.inspection import Limits
 
-        return answers(result, self.rows, classes, Limits().bytes)
+        return answers(result, self.rows, classes, Limits().bytes, task_of(self.model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,9 @@ class FitAndScore(FitJob[Array]):
         return np.asarray(fitted.scores(self.asked), np.float32)
 
     def substitute(self, classes: int, seed: int, number: int) -> Array:
-        """Result in place of a failed training: the class `number` modulo `classes` for all rows."""
+        """Result in place of a failed training: the class `number` modulo `classes` for all rows; else 0.5."""
+        if task_of(self.model) != "multiclass":
+            return np.full((len(self.asked), classes), 0.5, np.float32)
         return np.asarray(np.eye(classes, dtype=np.float32)[np.full(len(self.asked), number % classes)])
 
     def is_valid(self, result: Any, classes: int) -> bool:
@@ -275,7 +278,7 @@ class Pack:
 
     def substitute(self, classes: int, seed: int, number: int) -> bytes:
         """Result in place of a failed job: a model that always predicts the class `number` modulo `classes`."""
-        return constant_model(number, classes, self.row)
+        return constant_model(number, classes, self.row, task_of(self.model))
 
 
 class PredictJob:
@@ -356,8 +359,8 @@ class PredictPacked(PredictJob):
         return np.full((len(self.asked), classes), 1 / classes, np.float32)
 
 
-def constant_model(number: int, classes: int, row: tuple[int, ...]) -> bytes:
-    """Packed model that gives every row the same class.
+def constant_model(number: int, classes: int, row: tuple[int, ...], task: Kind = "multiclass") -> bytes:
+    """Packed model that gives every row the same class, or the score 0.5 for every class.
 
     Parameters
     ----------
@@ -367,18 +370,22 @@ def constant_model(number: int, classes: int, row: tuple[int, ...]) -> bytes:
         Number of classes.
     row : tuple of int
         Shape of a row.
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
 
     Returns
     -------
     bytes
         The packed model.
     """
-    from limbeck.models.constant import Constant
+    from limbeck.models.constant import Constant, ConstantScores
 
+    if task != "multiclass":
+        return ConstantScores(np.full(classes, 0.5, np.float32), math.prod(row), task).pack()
     return Constant(number % classes, classes, math.prod(row)).pack()
 
 
-def answers(packed: Any, rows: Array, classes: int, largest: int | None = None) -> bool:
+def answers(packed: Any, rows: Array, classes: int, largest: int | None = None, task: Kind = "multiclass") -> bool:
     """Whether a packed model gives each row a class and finite scores, and is not too large to send or store.
 
     Parameters
@@ -391,6 +398,8 @@ def answers(packed: Any, rows: Array, classes: int, largest: int | None = None) 
         Number of classes.
     largest : int or None
         Maximum size in bytes; None means no limit.
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
 
     Returns
     -------
@@ -401,10 +410,15 @@ def answers(packed: Any, rows: Array, classes: int, largest: int | None = None) 
 
     try:
         if len(rows):
-            check_answers(*PackedModel(packed).run(rows), len(rows), classes)
+            check_answers(*PackedModel(packed).run(rows), len(rows), classes, task)
     except (LimbeckError, ValueError):
         return False
     return largest is None or len(packed) <= largest
+
+
+def task_of(model: Model) -> Kind:
+    """Kind of labels that a model learns."""
+    return getattr(model, "task", "multiclass")
 
 
 def is_gradient_trained(model: Model) -> bool:

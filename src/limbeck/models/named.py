@@ -16,6 +16,7 @@ from limbeck.models.prior_corrected import PriorCorrected
 from limbeck.models.sklearn import SklearnModel
 from limbeck.protocol.learning import Model
 from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.task import Kind
 from limbeck.tables import check_keys, from_table
 
 if TYPE_CHECKING:
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Classifier behind the name of a model.
+    """Estimators behind the name of a model.
 
     Parameters
     ----------
     where : str
-        `module:class`.
+        `module:class` of the classifier; empty if there is none.
+    regressor : str
+        `module:class` of the regressor; empty if there is none.
     defaults : mapping
         Parameters with another default than the class has.
     scaled : bool
@@ -37,37 +40,46 @@ class Named:
     """
 
     where: str
+    regressor: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     scaled: bool = False
 
-    def classifier(self) -> Any:
-        """Import the class, or raise LimbeckError that says what to install."""
-        module, name = self.where.split(":")
+    def imported(self, task: Kind = "multiclass") -> Any:
+        """Import the class for a task, or raise LimbeckError that says what to install."""
+        module, name = (self.regressor if task == "regression" or not self.where else self.where).split(":")
         try:
             return getattr(import_module(module), name)
         except ImportError as error:
             raise missing_extra("this model", module) from error
 
-    def estimator(self, parameters: Mapping[str, Any]) -> Any:
+    def estimator(self, parameters: Mapping[str, Any], task: Kind = "multiclass") -> Any:
         """Unfitted estimator with the given parameters."""
-        estimator = self.classifier()(**{**self.defaults, **parameters})
+        kind = self.imported(task)
+        known = kind().get_params()
+        if unknown := [key for key in parameters if key not in known]:
+            raise LimbeckError(f"{kind.__name__} has no parameter {unknown[0]!r}; {did_you_mean(unknown[0], known)}")
+        estimator = kind(**{**self.defaults, **parameters})
         return make_pipeline(StandardScaler(), estimator) if self.scaled else estimator
 
 
 NAMED = {
-    "random-forest": Named("sklearn.ensemble:RandomForestClassifier"),
-    "extra-trees": Named("sklearn.ensemble:ExtraTreesClassifier"),
-    "decision-tree": Named("sklearn.tree:DecisionTreeClassifier"),
-    "logistic-regression": Named("sklearn.linear_model:LogisticRegression", {"max_iter": 1000}, scaled=True),
-    "svm": Named("sklearn.svm:SVC", scaled=True),
-    "knn": Named("sklearn.neighbors:KNeighborsClassifier", scaled=True),
+    "random-forest": Named("sklearn.ensemble:RandomForestClassifier", "sklearn.ensemble:RandomForestRegressor"),
+    "extra-trees": Named("sklearn.ensemble:ExtraTreesClassifier", "sklearn.ensemble:ExtraTreesRegressor"),
+    "decision-tree": Named("sklearn.tree:DecisionTreeClassifier", "sklearn.tree:DecisionTreeRegressor"),
+    "logistic-regression": Named("sklearn.linear_model:LogisticRegression", defaults={"max_iter": 1000}, scaled=True),
+    "linear-regression": Named("", "sklearn.linear_model:Ridge", scaled=True),
+    "svm": Named("sklearn.svm:SVC", "sklearn.svm:SVR", scaled=True),
+    "knn": Named("sklearn.neighbors:KNeighborsClassifier", "sklearn.neighbors:KNeighborsRegressor", scaled=True),
     "naive-bayes": Named("sklearn.naive_bayes:GaussianNB"),
-    "mlp": Named("sklearn.neural_network:MLPClassifier", {"max_iter": 300}, scaled=True),
-    "xgboost": Named("xgboost:XGBClassifier"),
-    "lightgbm": Named("lightgbm:LGBMClassifier", {"verbose": -1}),
+    "mlp": Named(
+        "sklearn.neural_network:MLPClassifier", "sklearn.neural_network:MLPRegressor", {"max_iter": 300}, scaled=True
+    ),
+    "xgboost": Named("xgboost:XGBClassifier", "xgboost:XGBRegressor"),
+    "lightgbm": Named("lightgbm:LGBMClassifier", "lightgbm:LGBMRegressor", {"verbose": -1}),
 }
 
 
+CLASSIFIERS = [name for name, named in NAMED.items() if named.where]
 PRIOR_CORRECTED = "prior-corrected"
 BUILDER = {"shape", "classes"}
 NETWORKS = {"cnn": "cnn", "torch-mlp": "torch_mlp", "vgg-9": "vgg_9", "resnet-8": "resnet_8", "conv-net": "conv_net"}
@@ -188,7 +200,7 @@ def parameters_of(name: str) -> set[str]:
     if name == PRIOR_CORRECTED:
         return {"model", "prior"}
     if name in NAMED:
-        return set(NAMED[name].classifier()().get_params())
+        return set(NAMED[name].imported()().get_params())
     if not is_own(name) and name not in NETWORKS:
         raise LimbeckError(
             f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS, *PRESETS, PRIOR_CORRECTED])}"

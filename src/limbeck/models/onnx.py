@@ -1,7 +1,8 @@
 """Packed models: every fitted model as one form of ONNX model, run by onnxruntime.
 
 The input is `rows`, float32 of shape (rows, ...). The outputs are `label`, int64 of shape (rows,), and `scores`,
-float32 of shape (rows, classes).
+float32 of shape (rows, classes). With several labels a row, `label` is int64 of shape (rows, classes), 0 or 1. For
+regression it is float32 of shape (rows,), and `scores` has one column.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +17,16 @@ from joblib import cpu_count
 from onnx import TensorProto, helper, numpy_helper
 
 from limbeck.errors import LimbeckError
+from limbeck.protocol.messages import check_array
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Site
+from limbeck.protocol.task import Kind
 
 OPSETS = {"": 21, "ai.onnx.ml": 3}
 IR_VERSION = 10
 MAX_VALUES = 2**18  # of the rows of one call: a network holds hundreds of times as many
 SCORES = "limbeck.scores"  # metadata key: "probability", or "vote" where a model has no probabilities
+TASK = "limbeck.task"  # metadata key: the kind of labels, unless it is multiclass
 
 
 def predict(model: bytes, x: Array, site: Site) -> tuple[Array, Array]:
@@ -52,13 +56,13 @@ def predict(model: bytes, x: Array, site: Site) -> tuple[Array, Array]:
     key = sha256(model).digest(), len(x)
     if key not in site.predicted:
         labels, scores = PackedModel(model).run(x)
-        check_answers(labels, scores, len(x), site.classes)
+        check_answers(labels, scores, len(x), site.classes, site.task.kind)
         site.predicted[key] = labels, scores
     return site.predicted[key]
 
 
-def check_answers(labels: Array, scores: Array, rows: int, classes: int) -> None:
-    """Raise LimbeckError unless predictions are valid: class numbers, and finite scores for all rows and classes.
+def check_answers(labels: Array, scores: Array, rows: int, classes: int, task: Kind = "multiclass") -> None:
+    """Raise LimbeckError unless predictions are valid: labels of the task, and finite scores for all rows and classes.
 
     Parameters
     ----------
@@ -70,6 +74,8 @@ def check_answers(labels: Array, scores: Array, rows: int, classes: int) -> None
         Number of rows.
     classes : int
         Number of classes.
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
 
     Examples
     --------
@@ -78,12 +84,17 @@ def check_answers(labels: Array, scores: Array, rows: int, classes: int) -> None
     Traceback (most recent call last):
     limbeck.errors.LimbeckError: the model predicts labels that are not class numbers from 0 to 1
     """
-    if labels.shape != (rows,) or scores.shape != (rows, classes):
+    shape = (rows, classes) if task == "multilabel" else (rows,)
+    if labels.shape != shape or scores.shape != (rows, classes):
         raise LimbeckError(
             f"the model predicts labels of shape {labels.shape} and scores of shape {scores.shape}; "
-            f"these must be ({rows},) and ({rows}, {classes})"
+            f"these must be {shape} and ({rows}, {classes})"
         )
-    if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < classes)).all():
+    if task == "regression":
+        check_array(labels, shape, 0, 1, "f")
+    elif task == "multilabel":
+        check_array(labels, shape, 0, 1, "iu")
+    elif labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < classes)).all():
         raise LimbeckError(f"the model predicts labels that are not class numbers from 0 to {classes - 1}")
     if scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
         raise LimbeckError("the model predicts scores that are not finite")
@@ -134,6 +145,11 @@ class PackedModel:
         """Metadata of the model."""
         metadata: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
         return metadata
+
+    @property
+    def task(self) -> str:
+        """Kind of the labels."""
+        return self.metadata.get(TASK, "multiclass")
 
     @property
     def has_probabilities(self) -> bool:
@@ -197,6 +213,7 @@ def packed(
     classes: int,
     probabilities: bool,
     opsets: dict[str, int] = OPSETS,
+    task: Kind = "multiclass",
 ) -> bytes:
     """Bytes of an ONNX model with the inputs and outputs of a packed model.
 
@@ -214,6 +231,8 @@ def packed(
         Whether the scores are probabilities; otherwise they are votes.
     opsets : dict
         Version of each ONNX operator set.
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
 
     Returns
     -------
@@ -225,15 +244,51 @@ def packed(
         "limbeck",
         [helper.make_tensor_value_info("rows", TensorProto.FLOAT, [None, *row])],
         [
-            helper.make_tensor_value_info("label", TensorProto.INT64, [None]),
+            helper.make_tensor_value_info("label", *_label_of(task, classes)),
             helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, classes]),
         ],
         list(weights),
     )
     versions = [helper.make_opsetid(domain, version) for domain, version in sorted(opsets.items())]
     model = helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION, producer_name="limbeck")
-    helper.set_model_props(model, {SCORES: "probability" if probabilities else "vote"})
+    kind = {} if task == "multiclass" else {TASK: task}
+    helper.set_model_props(model, {SCORES: "probability" if probabilities else "vote", **kind})
     return bytes(model.SerializeToString(deterministic=True))
+
+
+def _label_of(task: Kind, classes: int) -> tuple[int, list[int | None]]:
+    """Type and shape of the output `label`."""
+    if task == "regression":
+        return TensorProto.FLOAT, [None]
+    return TensorProto.INT64, [None, classes] if task == "multilabel" else [None]
+
+
+def number_outputs(values: str, task: Kind) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """Nodes that make the outputs of a packed model from numbers, limited to [0, 1].
+
+    Parameters
+    ----------
+    values : str
+        Name of the numbers, float32 of shape (rows, classes).
+    task : {"multilabel", "regression"}
+        Kind of the labels.
+
+    Returns
+    -------
+    tuple of lists
+        The nodes, and their constants.
+    """
+    constants = [
+        numpy_helper.from_array(np.array(limit, np.float32), f"limit.{name}")
+        for name, limit in (("low", 0.0), ("middle", 0.5), ("high", 1.0))
+    ]
+    nodes = [helper.make_node("Clip", [values, "limit.low", "limit.high"], ["scores"])]
+    if task == "multilabel":
+        nodes.append(helper.make_node("Greater", ["scores", "limit.middle"], ["limit.above"]))
+        nodes.append(helper.make_node("Cast", ["limit.above"], ["label"], to=TensorProto.INT64))
+        return nodes, constants
+    constants.append(numpy_helper.from_array(np.array([-1], np.int64), "limit.flat"))
+    return [*nodes, helper.make_node("Reshape", ["scores", "limit.flat"], ["label"])], constants
 
 
 def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
@@ -264,6 +319,33 @@ def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:
     return bytes(model.SerializeToString(deterministic=True))
 
 
+def in_range(data: bytes, low: float, high: float) -> bytes:
+    """Let a packed model of numbers predict `label` in the unit of the target; `scores` stay in [0, 1].
+
+    Parameters
+    ----------
+    data : bytes
+        Packed model for regression.
+    low, high : float
+        Range of the target.
+
+    Returns
+    -------
+    bytes
+        The model.
+    """
+    model = onnx.load_from_string(data)
+    graph = model.graph
+    for node in graph.node:
+        node.output[:] = ["label.scaled" if name == "label" else name for name in node.output]
+        node.input[:] = ["label.scaled" if name == "label" else name for name in node.input]
+    graph.node.append(helper.make_node("Mul", ["label.scaled", "label.width"], ["label.wide"]))
+    graph.node.append(helper.make_node("Add", ["label.wide", "label.low"], ["label"]))
+    graph.initializer.append(numpy_helper.from_array(np.array(high - low, np.float32), "label.width"))
+    graph.initializer.append(numpy_helper.from_array(np.array(low, np.float32), "label.low"))
+    return bytes(model.SerializeToString(deterministic=True))
+
+
 def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: bool) -> bytes:
     """Extend a converted model from the classes that it has seen to all classes.
 
@@ -284,7 +366,7 @@ def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: boo
         Packed model.
     """
     graph = model.graph
-    _rename(graph, {graph.input[0].name: "rows"})
+    renamed(graph, {graph.input[0].name: "rows"})
     label, *rest = [output.name for output in graph.output]
     positions = np.eye(classes, dtype=np.float32)
     nodes = [*graph.node, helper.make_node("Gather", ["seen", label], ["label"])]
@@ -299,8 +381,16 @@ def spread(model: onnx.ModelProto, seen: Array, classes: int, probabilities: boo
     return packed(nodes, [*graph.initializer, *weights], row, classes, probabilities, opsets)
 
 
-def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
-    """Number all values in order of appearance; converters name them by a counter of the process."""
+def renamed(graph: onnx.GraphProto, names: dict[str, str]) -> None:
+    """Number all values of a graph in order of appearance; converters name them by a counter of the process.
+
+    Parameters
+    ----------
+    graph : GraphProto
+        The graph, which is changed.
+    names : dict of str to str
+        Names that are given; the others are added.
+    """
 
     def short(name: str) -> str:
         return names.setdefault(name, f"v{len(names)}") if name else ""
@@ -314,5 +404,5 @@ def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 attribute.g.name = "inner"
-                _rename(attribute.g, names)
+                renamed(attribute.g, names)
     del graph.value_info[:]

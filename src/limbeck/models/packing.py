@@ -14,13 +14,17 @@ import torch
 from onnx import numpy_helper
 from torch import Tensor, nn
 
+from limbeck.models.heads import labels_of, scores_of
 from limbeck.models.onnx import PackedModel, packed
+from limbeck.protocol.task import Kind
 
 OPSET = 17  # newest of the TorchScript exporter
 COLORS = (1, 3, 4)  # possible numbers of channels
 
 
-def pack(network: nn.Module, row: tuple[int, ...], classes: int, architecture: Hashable) -> bytes:
+def pack(
+    network: nn.Module, row: tuple[int, ...], classes: int, architecture: Hashable, task: Kind = "multiclass"
+) -> bytes:
     """Pack a trained network as ONNX.
 
     Parameters
@@ -33,6 +37,8 @@ def pack(network: nn.Module, row: tuple[int, ...], classes: int, architecture: H
         Number of classes.
     architecture : hashable
         Key that is equal for networks that differ only in their weights.
+    task : {"multiclass", "multilabel", "regression"}
+        What the outputs of the network mean.
 
     Returns
     -------
@@ -44,19 +50,19 @@ def pack(network: nn.Module, row: tuple[int, ...], classes: int, architecture: H
     The result is compared with the network on random rows. A network with numbers outside its weights is exported by
     itself.
     """
-    template = onnx.load_from_string(_template(_Architecture(network, architecture), row, classes))
+    template = onnx.load_from_string(_template(_Architecture(network, architecture), row, classes, task))
     weights = network.state_dict(prefix="network.")
     for initializer in template.graph.initializer:
         if initializer.name in weights:
             initializer.CopyFrom(numpy_helper.from_array(weights[initializer.name].cpu().numpy(), initializer.name))
     found = bytes(template.SerializeToString(deterministic=True))
-    return found if _agrees(found, network, row) else _exported(network, row, classes)
+    return found if _agrees(found, network, row, task) else _exported(network, row, classes, task)
 
 
-def _agrees(found: bytes, network: nn.Module, row: tuple[int, ...]) -> bool:
+def _agrees(found: bytes, network: nn.Module, row: tuple[int, ...], task: Kind) -> bool:
     rows = torch.rand(8, *row, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        scores = torch.softmax(network(channels_first(rows)), dim=1).numpy()
+        scores = scores_of(network(channels_first(rows)), task).numpy()
     return bool(np.allclose(PackedModel(found).scores(rows.numpy()), scores, atol=1e-3))
 
 
@@ -92,7 +98,7 @@ class _Architecture:
 
 
 @lru_cache(maxsize=16)
-def _template(key: _Architecture, row: tuple[int, ...], classes: int) -> bytes:
+def _template(key: _Architecture, row: tuple[int, ...], classes: int, task: Kind) -> bytes:
     """ONNX graph with made-up weights that all differ, because equal ones would be merged."""
     network = copy.deepcopy(key.network).cpu().eval()
     key.network = nn.Identity()
@@ -100,16 +106,16 @@ def _template(key: _Architecture, row: tuple[int, ...], classes: int) -> bytes:
     for weight in network.state_dict().values():
         if weight.is_floating_point():
             weight.copy_(torch.rand(weight.shape, generator=rng))
-    return _exported(network, row, classes)
+    return _exported(network, row, classes, task)
 
 
-def _exported(network: nn.Module, row: tuple[int, ...], classes: int) -> bytes:
+def _exported(network: nn.Module, row: tuple[int, ...], classes: int, task: Kind) -> bytes:
     file = io.BytesIO()
     names = ("rows", "label", "scores")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the TorchScript exporter is deprecated, and ten times faster
         torch.onnx.export(
-            _Voter(network).eval(),
+            _Voter(network, task).eval(),
             (torch.zeros(2, *row),),
             cast(Any, file),
             input_names=names[:1],
@@ -121,16 +127,16 @@ def _exported(network: nn.Module, row: tuple[int, ...], classes: int) -> bytes:
             dynamo=False,
         )
     graph = onnx.load_from_string(file.getvalue()).graph
-    return packed(graph.node, graph.initializer, row, classes, probabilities=True, opsets={"": OPSET})
+    return packed(graph.node, graph.initializer, row, classes, True, {"": OPSET}, task)
 
 
 class _Voter(nn.Module):
     """A network with the outputs of a packed model: label and scores of stored rows."""
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, task: Kind) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.task = network, task
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self.network(channels_first(rows))
-        return logits.argmax(dim=1), torch.softmax(logits, dim=1)
+        outputs = self.network(channels_first(rows))
+        return labels_of(outputs, self.task), scores_of(outputs, self.task)

@@ -70,7 +70,7 @@ class SklearnModel:
         seen, codes = np.unique(y, return_inverse=True)
         if len(seen) == 1:
             return Constant(int(seen[0]), classes, rows.shape[1])
-        estimator = _prepared(self.estimator, seed)
+        estimator = prepared(self.estimator, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
@@ -119,28 +119,49 @@ class FittedSklearn:
             return pack_trees(trees, self.seen, self.classes, self.features)
         return spread(self._converted(), self.seen, self.classes, self._has_probabilities)
 
-    @property
-    def _has_probabilities(self) -> bool:
-        return hasattr(self.estimator, "predict_proba")
-
     def _converted(self) -> Any:
-        from skl2onnx import convert_sklearn
-        from skl2onnx.common.data_types import FloatTensorType
         from skl2onnx.helpers.onnx_helper import select_model_inputs_outputs
 
-        register_boosters(self.estimator)
         options = {id(_last(self.estimator)): {"zipmap": False}} if self._has_probabilities else None
-        rows = [("rows", FloatTensorType([None, self.features]))]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            model = convert_sklearn(self.estimator, "local", rows, options=options, target_opset=OPSETS)
+        model = converted(self.estimator, self.features, options)
         if self._has_probabilities:
             return model
         return select_model_inputs_outputs(model, [model.graph.output[0].name])
 
+    @property
+    def _has_probabilities(self) -> bool:
+        return hasattr(self.estimator, "predict_proba")
 
-def _prepared(estimator: Any, seed: int) -> Any:
-    """Clone with every open seed set and on one core, because the trainer distributes the cores."""
+
+def converted(estimator: Any, features: int, options: Any = None) -> Any:
+    """Convert a fitted estimator to ONNX by skl2onnx.
+
+    Parameters
+    ----------
+    estimator : Any
+        The estimator.
+    features : int
+        Number of values in a row.
+    options : dict, optional
+        Options of skl2onnx.
+
+    Returns
+    -------
+    ModelProto
+        The converted model.
+    """
+    from skl2onnx import convert_sklearn
+    from skl2onnx.common.data_types import FloatTensorType
+
+    register_boosters(estimator)
+    rows = [("rows", FloatTensorType([None, features]))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return convert_sklearn(estimator, "local", rows, options=options, target_opset=OPSETS)
+
+
+def prepared(estimator: Any, seed: int) -> Any:
+    """Clone an estimator, with every open seed set and on one core, because the trainer distributes the cores."""
     fresh = clone(estimator)
     parameters = fresh.get_params()
     open_seeds = {k: seed for k, v in parameters.items() if k.endswith("random_state") and v is None}

@@ -7,14 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from limbeck.errors import LimbeckError
+from limbeck.models.jobs import task_of
 from limbeck.models.onnx import PackedModel
 from limbeck.protocol.learning import Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
+from limbeck.protocol.task import Kind
 
 FEW, MANY = 8, 64  # rows per class, at first and if that fails
 MIN_ROWS = 4  # rows in total for networks: one step of a large one takes a second
 MIN_AGREEMENT = 0.9  # share of rows for which the packed model must predict the same class
+MAX_DIFFERENCE = 1e-3  # of numbers that count as the same
 
 
 def smoke_test(model: Model, row: tuple[int, ...], classes: int) -> None:
@@ -49,6 +52,7 @@ def smoke_test(model: Model, row: tuple[int, ...], classes: int) -> None:
 
 
 def _run_smoke_test(model: Model, x: Array, y: Array, classes: int, recipe: Recipe | None = None) -> None:
+    y = _labels(y, classes, task_of(model))
     try:
         fitted = model.fit(x, y, classes, seed=0, recipe=recipe)
         native = fitted.vote(x)
@@ -58,7 +62,7 @@ def _run_smoke_test(model: Model, x: Array, y: Array, classes: int, recipe: Reci
         votes = PackedModel(fitted.pack()).vote(x)
     except Exception as error:
         raise LimbeckError(f"model {model.name!r} cannot be packed as ONNX: {_reason(error)}") from error
-    agreement = (votes == native).mean()
+    agreement = np.isclose(votes, native, atol=MAX_DIFFERENCE).mean()
     if agreement < MIN_AGREEMENT:
         problem = f"packed as ONNX it predicts the same class for only {agreement:.0%} of rows"
         raise LimbeckError(f"model {model.name!r} cannot be used: {problem}")
@@ -69,6 +73,13 @@ def _rows(count: int, row: tuple[int, ...], classes: int) -> tuple[Array, Array]
     y = np.arange(count) % classes
     centers = rng.random((classes, *row))
     return (0.8 * centers[y] + 0.2 * rng.random((count, *row))).astype(np.float32), y
+
+
+def _labels(y: Array, classes: int, task: Kind) -> Array:
+    """Class numbers as labels of the task: the class alone is positive; or numbers from 0 to 1."""
+    if task == "regression":
+        return np.linspace(0, 1, len(y), dtype=np.float32)
+    return y if task == "multiclass" else np.eye(classes, dtype=np.int8)[y]
 
 
 def _reason(error: Exception) -> str:

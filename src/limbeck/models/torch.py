@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,13 @@ from limbeck.imports import code_beside
 from limbeck.models.constant import Constant
 from limbeck.models.descent import ASK_AT_ONCE, train
 from limbeck.models.device import CPU, Device
+from limbeck.models.heads import LOSS_OF, labels_of, scores_of
 from limbeck.models.packing import channels_first, pack
 from limbeck.models.weights import STEP_COUNT
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
+from limbeck.protocol.task import Kind
 
 Build = Callable[[tuple[int, ...], int], nn.Module]
 
@@ -41,6 +43,8 @@ class TorchModel:
         How the network is trained.
     description : mapping
         What the run record says about the model; by default its name, its `repr` and the recipe.
+    task : {"multiclass", "multilabel", "regression"}
+        What the outputs of the network mean: logits of a softmax, logits of a sigmoid for each class, or a number.
 
     Notes
     -----
@@ -61,6 +65,7 @@ class TorchModel:
     network: Build | nn.Module
     recipe: Recipe = field(default_factory=Recipe)
     description: Mapping[str, Any] = field(default_factory=dict)
+    task: Kind = "multiclass"
 
     def __post_init__(self) -> None:
         if not self.description:
@@ -73,6 +78,10 @@ class TorchModel:
     def name(self) -> str:
         """Name of the model in messages and records."""
         return str(self.description["name"])
+
+    def for_task(self, task: Kind) -> "TorchModel":
+        """Return the network for another kind of labels."""
+        return replace(self, task=task)
 
     @property
     def architecture(self) -> Hashable:
@@ -139,7 +148,7 @@ class TorchModel:
             If the recipe or the network does not suit the targets, or if training diverges.
         """
         recipe = self.checked(y, recipe)
-        if (label := only_class(y)) is not None and start is None:
+        if self.task == "multiclass" and (label := only_class(y)) is not None and start is None:
             return Constant(label, classes, int(np.prod(x.shape[1:])))
         moments, added = moments_in(start), load(correction) if correction else {}
         with alone(seed):
@@ -152,6 +161,8 @@ class TorchModel:
     def checked(self, y: Array, recipe: Recipe | None) -> Recipe:
         """Return the recipe to train with, or raise LimbeckError if its loss does not suit the targets."""
         recipe = recipe or self.recipe
+        if self.task != "multiclass":
+            return replace(recipe, loss=LOSS_OF[self.task]) if recipe.loss == "cross-entropy" else recipe
         if y.ndim == 1 and recipe.loss != "cross-entropy":
             raise LimbeckError(f"the loss {recipe.loss!r} needs a target for each class, not class numbers")
         return recipe
@@ -185,11 +196,11 @@ class TorchModel:
         """Fitted model from a network and its trained weights, or LimbeckError if these are not finite."""
         check_finite(weights.values())
         network.load_state_dict(weights)
-        return FittedTorch(network.eval(), row, classes, self.architecture, moments or {})
+        return FittedTorch(network.eval(), row, classes, self.architecture, moments or {}, self.task)
 
     def with_weights(self, weights: bytes, row: tuple[int, ...], classes: int) -> "FittedTorch":
         """Fitted model with given weights (safetensors)."""
-        return FittedTorch(self.started(row, classes, weights).eval(), row, classes, self.architecture)
+        return FittedTorch(self.started(row, classes, weights).eval(), row, classes, self.architecture, task=self.task)
 
     def first_weights(self, row: tuple[int, ...], classes: int, seed: int) -> bytes:
         """Initial weights (safetensors), before any training."""
@@ -228,6 +239,8 @@ class FittedTorch:
         Key of the architecture; networks with equal keys share one ONNX graph.
     moments : mapping
         Optimizer moments by name; empty if training does not continue.
+    task : {"multiclass", "multilabel", "regression"}
+        What the outputs mean.
     """
 
     network: nn.Module
@@ -235,9 +248,10 @@ class FittedTorch:
     classes: int
     architecture: Hashable
     moments: Mapping[str, Tensor] = field(default_factory=dict)
+    task: Kind = "multiclass"
 
     def logits(self, x: Array, device: Device = CPU) -> Array:
-        """Logits of shape (rows, classes), before the softmax."""
+        """Outputs of the network, of shape (rows, classes): logits before the softmax or sigmoid, or numbers."""
         rows, network = on(device, x)[0], self.network
         if device is not CPU:
             network = copy.deepcopy(network).to(device.type, device.dtype)
@@ -245,16 +259,16 @@ class FittedTorch:
             return torch.cat([network(part) for part in rows.split(ASK_AT_ONCE)]).float().cpu().numpy()
 
     def scores(self, x: Array) -> Array:
-        """Probabilities of shape (rows, classes)."""
-        return torch.softmax(torch.from_numpy(self.logits(x)), dim=1).numpy()
+        """Probabilities of shape (rows, classes), or numbers in [0, 1]."""
+        return scores_of(torch.from_numpy(self.logits(x)), self.task).numpy()
 
     def vote(self, x: Array) -> Array:
-        """Class number of each row, an array of shape (rows,)."""
-        return np.asarray(self.logits(x).argmax(axis=1))
+        """Class number of each row, an array of shape (rows,); for other tasks the labels."""
+        return labels_of(torch.from_numpy(self.logits(x)), self.task).numpy()
 
     def pack(self) -> bytes:
         """Pack as ONNX bytes."""
-        return pack(self.network, self.row, self.classes, self.architecture)
+        return pack(self.network, self.row, self.classes, self.architecture, self.task)
 
     def weights(self) -> bytes:
         """Weights as safetensors, with the optimizer moments if training continues with them."""

@@ -12,11 +12,12 @@ from onnx import helper
 from sklearn.base import BaseEstimator
 from sklearn.tree import _classes as tree_classes
 
-from limbeck.models.onnx import packed
+from limbeck.models.onnx import number_outputs, packed
 from limbeck.protocol.rows import Array
 
-TREES = frozenset({"DecisionTreeClassifier", "ExtraTreeClassifier"})
-FORESTS = frozenset({"RandomForestClassifier", "ExtraTreesClassifier"})
+KINDS = ("Classifier", "Regressor")
+TREES = frozenset(f"{name}{kind}" for name in ("DecisionTree", "ExtraTree") for kind in KINDS)
+FORESTS = frozenset(f"{name}{kind}" for name in ("RandomForest", "ExtraTrees") for kind in KINDS)
 
 
 def trees_of(estimator: Any) -> list[Any] | None:
@@ -92,15 +93,15 @@ _QUICK: tuple[tuple[Any, str, Any], ...] = (
 _growing = _Growing()
 
 
-def pack_trees(trees: Sequence[Any], seen: Array, classes: int, features: int) -> bytes:
-    """Pack trees as one model whose scores are their mean class shares.
+def pack_trees(trees: Sequence[Any], seen: Array | None, classes: int, features: int) -> bytes:
+    """Pack trees as one model whose scores are their mean class shares, or for regression their mean number.
 
     Parameters
     ----------
     trees : sequence
         Fitted trees of scikit-learn (`tree_`).
-    seen : array of int
-        Class numbers that the trees' own 0, 1, ... stand for.
+    seen : array of int or None
+        Class numbers that the trees' own 0, 1, ... stand for; None for regression.
     classes : int
         Number of all classes.
     features : int
@@ -129,12 +130,12 @@ def pack_trees(trees: Sequence[Any], seen: Array, classes: int, features: int) -
     )
     leaf = left < 0
     value = np.concatenate([tree.value[:, 0, :] for tree in trees])
-    share = value / value.sum(axis=1, keepdims=True) / len(trees)
+    share = value / (value.sum(axis=1, keepdims=True) if seen is not None else 1.0) / len(trees)
     at, column = np.nonzero(leaf[:, None] & (share > 0))
     ensemble = helper.make_node(
         "TreeEnsembleRegressor",
         ["rows"],
-        ["scores"],
+        ["scores" if seen is not None else "numbers"],
         domain="ai.onnx.ml",
         n_targets=classes,
         nodes_treeids=tree.tolist(),
@@ -146,9 +147,12 @@ def pack_trees(trees: Sequence[Any], seen: Array, classes: int, features: int) -
         nodes_falsenodeids=np.where(leaf, 0, right).tolist(),
         target_treeids=tree[at].tolist(),
         target_nodeids=node[at].tolist(),
-        target_ids=seen[column].tolist(),
+        target_ids=(column if seen is None else seen[column]).tolist(),
         target_weights=share[at, column].astype(np.float32).tolist(),
     )
+    if seen is None:
+        outputs, constants = number_outputs("numbers", "regression")
+        return packed([ensemble, *outputs], constants, [features], classes, probabilities=True, task="regression")
     vote = helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0)
     return packed([ensemble, vote], [], [features], classes, probabilities=True)
 

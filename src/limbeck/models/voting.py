@@ -1,6 +1,7 @@
 """Several packed models combined into one model that counts their votes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -30,21 +31,65 @@ def voting(models: Sequence[bytes]) -> bytes:
     >>> PackedModel(voting(members)).scores(np.zeros((1, 2)))
     array([[0.25, 0.25, 0.5 ]], dtype=float32)
     """
+    members = merged(models)
+    count, classes = len(models), members.classes
+    weights = [numpy_helper.from_array(np.eye(classes, dtype=np.float32) / count, "vote"), *members.weights]
+    nodes = [*members.nodes]
+    nodes += [helper.make_node("Gather", ["vote", f"m{index}/label"], [f"voted{index}"]) for index in range(count)]
+    nodes.append(helper.make_node("Sum", [f"voted{index}" for index in range(count)], ["scores"]))
+    nodes.append(helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0))
+    return packed(nodes, weights, members.row, classes, probabilities=True, opsets=members.opsets)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedModels:
+    """Several packed models in one graph; the outputs of model i are `m<i>/label` and `m<i>/scores`.
+
+    Parameters
+    ----------
+    nodes : list of NodeProto
+        Nodes of all models.
+    weights : list of TensorProto
+        Constants of all models.
+    row : list of int
+        Shape of a row.
+    classes : int
+        Number of classes of the first model.
+    opsets : dict
+        Version of each ONNX operator set.
+    """
+
+    nodes: list[onnx.NodeProto]
+    weights: list[onnx.TensorProto]
+    row: list[int]
+    classes: int
+    opsets: dict[str, int]
+
+
+def merged(models: Sequence[bytes]) -> MergedModels:
+    """Put packed models into one graph.
+
+    Parameters
+    ----------
+    models : sequence of bytes
+        Packed models with the same number of values in a row.
+
+    Returns
+    -------
+    MergedModels
+        The nodes and constants of the graph.
+    """
     members = [_member(data, f"m{index}/") for index, data in enumerate(models)]
     classes = members[0].graph.output[1].type.tensor_type.shape.dim[1].dim_value
     row = [dim.dim_value for dim in members[0].graph.input[0].type.tensor_type.shape.dim][1:]
-    weights = [numpy_helper.from_array(np.eye(classes, dtype=np.float32) / len(members), "vote")]
-    nodes, opsets = [], dict(OPSETS)
+    nodes, weights, opsets = list[onnx.NodeProto](), list[onnx.TensorProto](), dict(OPSETS)
     for index, member in enumerate(members):
         graph, prefix = member.graph, f"m{index}/"
         shape = [-1, *(dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim[1:])]
         weights += [numpy_helper.from_array(np.array(shape, np.int64), f"shape{index}"), *graph.initializer]
         nodes += [helper.make_node("Reshape", ["rows", f"shape{index}"], [f"{prefix}rows"]), *graph.node]
-        nodes.append(helper.make_node("Gather", ["vote", f"{prefix}label"], [f"voted{index}"]))
         opsets |= {opset.domain: opset.version for opset in member.opset_import}
-    nodes.append(helper.make_node("Sum", [f"voted{index}" for index in range(len(members))], ["scores"]))
-    nodes.append(helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0))
-    return packed(nodes, weights, row, classes, probabilities=True, opsets=opsets)
+    return MergedModels(nodes, weights, row, classes, opsets)
 
 
 def _member(data: bytes, prefix: str) -> onnx.ModelProto:

@@ -10,6 +10,7 @@ from limbeck.protocol.disclosures import Disclosure, Facts
 from limbeck.protocol.messages import InstallModel, Reply, Request
 from limbeck.protocol.parties import Parties
 from limbeck.protocol.site import Silo, Site
+from limbeck.protocol.task import Kind, Task
 from limbeck.tables import check_fields
 
 REMOVED = ("ask", "cap", "directions", "groups", "teachers", "unanswered", "votes", "voting")
@@ -60,6 +61,8 @@ class Algorithm(ABC):
         Whether parties learn from a secret random subset of their rows, which is a mechanism of its own.
     applies_features : bool
         Whether the algorithm has a field `features` and maps rows itself. For other algorithms, rows are mapped first.
+    tasks : tuple of str
+        Kinds of labels that the algorithm learns.
     former_keys : mapping of str to str
         What to do about keys of earlier versions, by key, or by key and value.
 
@@ -95,6 +98,7 @@ class Algorithm(ABC):
     is_one_shot: ClassVar[bool] = False
     subsamples: ClassVar[bool] = False
     applies_features: ClassVar[bool] = False
+    tasks: ClassVar[tuple[Kind, ...]] = ("multiclass",)
     former_keys: ClassVar[dict[str, str]] = {key: f"{key} was removed; see CHANGELOG.md" for key in REMOVED}
 
     def __post_init__(self) -> None:
@@ -103,6 +107,14 @@ class Algorithm(ABC):
 
     def check(self) -> None:  # noqa: B027
         """Raise LimbeckError if values of several parameters do not go together."""
+
+    def check_task(self, task: Task) -> None:
+        """Raise LimbeckError if the algorithm, with these parameters, does not learn such labels."""
+        if task.kind not in self.tasks:
+            known = ", ".join(f'"{kind}"' for kind in self.tasks)
+            raise LimbeckError(
+                f'{self.name} is for task = {known}, not "{task.kind}"; fedridge, fedkd and fedmd learn all'
+            )
 
     def disclosures(self, run: Facts) -> Sequence[Disclosure]:
         """Declare everything that leaves a site in a run; nothing else can leave.

@@ -12,6 +12,7 @@ from pydantic import Field, InstanceOf
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.release import Asked, Mechanism, Noise, Observer, Release, release_row
+from limbeck.protocol.task import MULTICLASS, Task
 from limbeck.tables import check_fields
 
 Origin = Literal["party", "server"]
@@ -34,6 +35,8 @@ class Facts:
         Where noise comes from: the seed, or the operating system.
     rows : int or None
         Number of rows of the party, in simulations only; None elsewhere, because it is private.
+    task : Task
+        Kind of the labels.
 
     Examples
     --------
@@ -47,6 +50,7 @@ class Facts:
     parties: int
     noise: Noise = "simulated"
     rows: int | None = None
+    task: Task = MULTICLASS
 
     def asked(self, queries: int, voters: int | None = None, abstentions: bool = False) -> Asked:
         """Return the facts of a release.

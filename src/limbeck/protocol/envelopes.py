@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 from pydantic import TypeAdapter
 
 from limbeck.errors import LimbeckError
+from limbeck.protocol.task import MULTICLASS, Task
 
 MAGIC = b"limbeck1"
 RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # a run's name is also a file name
@@ -44,6 +45,8 @@ class Terms:
         Whether the public rows have labels that everybody may use.
     features : str or None
         Hash of the map from rows to features; None if the rows stay as they are.
+    task : Task
+        Kind of the labels, and the public range of a numeric target.
     """
 
     algorithm: str
@@ -55,6 +58,7 @@ class Terms:
     schema: str | None = None
     labelled: bool = False
     features: str | None = None
+    task: Task = MULTICLASS
 
 
 class _Envelope:

@@ -9,7 +9,7 @@ from limbeck.tables import Above0, NotNegative, Positive, check_fields
 
 Optimizer = Literal["adam", "sgd"]
 Schedule = Literal["constant", "cosine"]
-Loss = Literal["cross-entropy", "soft-cross-entropy", "kl", "mse", "mae"]
+Loss = Literal["cross-entropy", "soft-cross-entropy", "binary-cross-entropy", "kl", "mse", "mae"]
 Augmentation = Literal["none", "flip", "crop", "crop-flip", "crop-flip-cutout"]
 
 
@@ -37,8 +37,9 @@ class Recipe:
         Weight decay of the optimizer.
     proximal : float
         The mu of FedProx: the loss gets mu/2 times the squared distance to the weights at the start.
-    loss : {"cross-entropy", "soft-cross-entropy", "kl", "mse", "mae"}
-        Loss. It decides what the targets are, see Notes.
+    loss : {"cross-entropy", "soft-cross-entropy", "binary-cross-entropy", "kl", "mse", "mae"}
+        Loss. It decides what the targets are, see Notes. With several labels a row, `cross-entropy` means
+        `binary-cross-entropy`, and for numbers `mse`.
     temperature : float
         Temperature of `kl`.
     patience : int or None
@@ -58,7 +59,8 @@ class Recipe:
     Notes
     -----
     The targets are class numbers for `cross-entropy`. For `soft-cross-entropy` they are class probabilities times the
-    weight of the row, and for `kl`, `mse` and `mae` they are logits.
+    weight of the row, for `binary-cross-entropy` 0 or 1 for each class (-1 is left out), and for `kl`, `mse` and `mae`
+    they are logits, or numbers.
 
     Examples
     --------

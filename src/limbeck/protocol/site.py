@@ -17,6 +17,7 @@ from limbeck.protocol.messages import Acknowledgement, Message, is_private
 from limbeck.protocol.release import Ledger, MemoryLedger, Noise, NoiseSource, Release
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.streams import stream
+from limbeck.protocol.task import MULTICLASS, Task
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -64,6 +65,8 @@ class Site:
         Predictions of packed models that are already computed.
     folder : Path
         Folder that paths of the algorithm are relative to, at the server.
+    task : Task
+        Kind of the labels.
 
     Examples
     --------
@@ -101,6 +104,7 @@ class Site:
     declare: Declare = lambda run: ()
     predicted: dict[tuple[bytes, int], tuple[Array, Array]] = field(default_factory=dict)
     folder: Path = Path()
+    task: Task = MULTICLASS
     rng: np.random.Generator = field(init=False)
     _declared: dict[str, Disclosure] | None = field(default=None, init=False)
     _released: list[Message] = field(default_factory=list, init=False)
@@ -123,7 +127,7 @@ class Site:
     @property
     def facts(self) -> Facts:
         """Public facts of the run; in a simulation also the row count of the party."""
-        return Facts(len(self.public), self.classes, self.parties, self.noise)
+        return Facts(len(self.public), self.classes, self.parties, self.noise, task=self.task)
 
     def begin(self, turn: int) -> None:
         """Start to answer request number `turn`: randomness depends on the seed, the site and the turn alone."""
@@ -183,7 +187,19 @@ class Site:
         Silo
             The silo; it has the server's model, trainer and ledger.
         """
-        shared = ("public", "classes", "model", "seed", "trainer", "ledger", "noise", "private_level", "secret", "run")
+        shared = (
+            "public",
+            "classes",
+            "model",
+            "seed",
+            "trainer",
+            "ledger",
+            "noise",
+            "private_level",
+            "secret",
+            "run",
+            "task",
+        )
         own: dict[str, Any] = {name: getattr(self, name) for name in shared}
         return Silo(**own, declare=lambda run: self.declare(self.facts), party=0, private=rows, title=self.name)
 
@@ -328,6 +344,8 @@ class Silo(Site):
         Predictions of packed models that are already computed.
     folder : Path
         Not used at a party.
+    task : Task
+        Kind of the labels.
     party : int
         Number of the party, from 0.
     private : Rows
@@ -368,7 +386,7 @@ class Silo(Site):
     @property
     def facts(self) -> Facts:
         rows = len(self.private) if self.noise == "simulated" else None
-        return Facts(len(self.public), self.classes, self.parties, self.noise, rows)
+        return Facts(len(self.public), self.classes, self.parties, self.noise, rows, self.task)
 
     @property
     def _stream_key(self) -> tuple[str | int, ...]:

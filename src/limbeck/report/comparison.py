@@ -12,11 +12,13 @@ from rich.console import Group
 from rich.text import Text
 
 from limbeck.experiments.compare import COSTS, METRICS, Spread, Summary
+from limbeck.experiments.metrics import HEADLINES
 from limbeck.experiments.plan import ComparisonPlan
-from limbeck.report.tables import framed, weight
+from limbeck.report.tables import framed, short_title, weight
 
+SHARES = ("accuracy", "balanced_accuracy")
 CSV_FIGURES = (*METRICS, *COSTS)
-COLUMNS = ("accuracy %", "balanced %", "rounds", "up", "down", "seconds", "epsilon")
+COSTS_SHOWN = ("rounds", "up", "down", "seconds", "epsilon")
 
 
 def comparison(plan: ComparisonPlan, summaries: Sequence[Summary]) -> Group:
@@ -85,26 +87,27 @@ def _plain(summary: Summary) -> dict[str, Any]:
 
 def _lines(plan: ComparisonPlan, summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
     """Return the headings, and the lines as lists of text: one per summary, then the constant predictor."""
-    headings = ["method", *(key.split(".")[-1] for key in plan.swept), *COLUMNS]
-    lines = [[s.method, *map(_value, s.swept.values()), *_cells(s)] for s in summaries]
+    task: Any = next((s.task for s in summaries if s.seeds), "multiclass")
+    titles = [f"{short_title(name)}{' %' * (name in SHARES)}" for name in HEADLINES[task]]
+    headings = ["method", *(key.split(".")[-1] for key in plan.swept), *titles, *COSTS_SHOWN]
+    lines = [[s.method, *map(_value, s.swept.values()), *_cells(s, HEADLINES[task])] for s in summaries]
     return headings, lines + [line + [""] * (len(headings) - len(line)) for line in _constants(plan, summaries)]
 
 
 def _constants(plan: ComparisonPlan, summaries: Sequence[Summary]) -> list[list[str]]:
     """Return one line if the constant predictor is the same for all swept values, otherwise one for each."""
     whole = [s for s in summaries if "constant" in s.figures and len(s.seeds) == len(plan.seeds)]
-    lines = {repr(s.swept): (s.swept.values(), _shares(s.figures["constant"])) for s in whole}
+    lines = {repr(s.swept): (s.swept.values(), _metric(s.headline, s.figures["constant"])) for s in whole}
     if len({text for _, text in lines.values()}) == 1:
         [(swept, text), *_] = lines.values()
         return [["constant", *("" for _ in swept), text]]
     return [["constant", *map(_value, swept), text] for swept, text in lines.values()]
 
 
-def _cells(summary: Summary) -> list[str]:
+def _cells(summary: Summary, metrics: Sequence[str]) -> list[str]:
     figure = summary.figures.get
     return [
-        _shares(figure("accuracy")),
-        _shares(figure("balanced_accuracy")),
+        *(_metric(name, figure(name)) for name in metrics),
         _mean(figure("rounds"), "{:g}".format),
         _mean(figure("up"), weight),
         _mean(figure("down"), weight),
@@ -113,12 +116,13 @@ def _cells(summary: Summary) -> list[str]:
     ]
 
 
-def _shares(figure: Spread | None) -> str:
-    """Return mean and standard deviation in percent."""
+def _metric(name: str, figure: Spread | None) -> str:
+    """Return mean and standard deviation of a metric, shares in percent."""
     if figure is None:
         return "–"
-    spread = "" if figure.deviation is None else f" ± {100 * figure.deviation:.1f}"
-    return f"{100 * figure.mean:.1f}{spread}"
+    factor, form = (100, ".1f") if name in SHARES else (1, ".3f" if name in ("roc_auc", "r2") else ".4g")
+    spread = "" if figure.deviation is None else f" ± {factor * figure.deviation:{form}}"
+    return f"{factor * figure.mean:{form}}{spread}"
 
 
 def _mean(figure: Spread | None, shown: Callable[[float], str]) -> str:

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from limbeck.experiments.compare import Summary
+from limbeck.experiments.metrics import HEADLINES
 from limbeck.experiments.plan import ComparisonPlan, split_outside
 from limbeck.experiments.record import RunRecord
+from limbeck.protocol.task import Kind
 from limbeck.report.pictures import new_figure, save_figure
+from limbeck.report.tables import TITLES
 
 SIZE = (7, 4.2)
 LONG = 40  # characters; with longer names the legend is below the plot
@@ -39,7 +42,7 @@ def save_pictures(plan: ComparisonPlan, summaries: Sequence[Summary], stem: Path
     list of Path
         The files; none without results.
     """
-    shown = [s for s in summaries if "accuracy" in s.figures]
+    shown = [s for s in summaries if s.headline in s.figures]
     if not shown:
         return []
     pictures: dict[str, Callable[[Any], None]] = {
@@ -51,7 +54,7 @@ def save_pictures(plan: ComparisonPlan, summaries: Sequence[Summary], stem: Path
     }
     paths = {stem.with_name(f"{stem.name}-{name}.png"): draw for name, draw in pictures.items()}
     for path, draw in paths.items():
-        _save(draw, path)
+        _save(draw, path, shown[0].task)
     return list(paths)
 
 
@@ -72,7 +75,7 @@ def _rounds(axes: Any, summaries: Sequence[Summary]) -> None:
     """Plot the accuracy after each round. A method without rounds is a point."""
     for summary in summaries:
         last = summary.figures["rounds"].mean
-        heights = [100 * accuracy for accuracy in summary.curve or [summary.figures["accuracy"].mean]]
+        heights = [100 * accuracy for accuracy in summary.curve or [summary.figures[summary.headline].mean]]
         positions = [last - len(heights) + 1 + i for i in range(len(heights))]
         axes.plot(positions, heights, marker="." if summary.curve else "o", label=_name(summary))
     axes.set(xlabel="rounds")
@@ -99,7 +102,7 @@ def _private(axes: Any, summaries: Sequence[Summary]) -> None:
             _accuracies(axes, list(map(_towards_public, known)), known, name)
         for summary in family:
             if not _towards_public(summary):
-                height = 100 * summary.figures["accuracy"].mean
+                height = 100 * summary.figures[summary.headline].mean
                 axes.axhline(height, linestyle="--", linewidth=1, color="grey")
                 style = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 7}
                 axes.annotate(f"{name}, no guarantee", (0, height), (3, 3), **style)
@@ -146,7 +149,7 @@ def _swept(axes: Any, summaries: Sequence[Summary], key: str) -> None:
 
 def _accuracies(axes: Any, positions: Sequence[Any], summaries: Sequence[Summary], name: str) -> None:
     """Plot a curve of accuracies with their deviations; a single accuracy is a point."""
-    figures = [summary.figures["accuracy"] for summary in summaries]
+    figures = [summary.figures[summary.headline] for summary in summaries]
     deviations = [100 * (f.deviation or 0) for f in figures]
     axes.errorbar(positions, [100 * f.mean for f in figures], deviations, marker="o", capsize=3, label=name)
 
@@ -181,7 +184,7 @@ def learning_curves(record: RunRecord) -> bytes | None:
     """
     if len(record.curve) < MIN_POINTS:
         return None
-    _save(lambda axes: _curves(axes, record), file := BytesIO())
+    _save(lambda axes: _curves(axes, record), file := BytesIO(), record.task)
     return file.getvalue()
 
 
@@ -211,11 +214,11 @@ def _curves(axes: Any, record: RunRecord) -> None:
     axes.set_xticks(range(0, last + 1, math.ceil((last + 1) / MAX_TICKS)))
 
 
-def _save(draw: Callable[[Any], None], file: Path | BytesIO) -> None:
+def _save(draw: Callable[[Any], None], file: Path | BytesIO, task: Kind) -> None:
     figure, axes = new_figure(*SIZE)
     axes.set_prop_cycle(color=_colors())
     draw(axes)
-    axes.set(ylabel="accuracy, %")
+    axes.set(ylabel=f"{TITLES[HEADLINES[task][0]]}, %")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     _explain(figure, *axes.get_legend_handles_labels())

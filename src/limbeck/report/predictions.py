@@ -7,15 +7,15 @@ from pathlib import Path
 
 from limbeck.atomic_files import AtomicFile
 from limbeck.errors import LimbeckError
-from limbeck.experiments.result import Classifier
+from limbeck.experiments.result import Predictor
 
 
-def write_predictions(model: Classifier, rows: Path, out: Path | None) -> None:
+def write_predictions(model: Predictor, rows: Path, out: Path | None) -> None:
     """Write predictions as CSV, to a file or to standard output. A file appears completely or not at all.
 
     Parameters
     ----------
-    model : Classifier
+    model : Predictor
         The model.
     rows : Path
         CSV file with the rows.
@@ -45,7 +45,7 @@ def write_predictions(model: Classifier, rows: Path, out: Path | None) -> None:
         raise LimbeckError(f"cannot write {out or 'the predictions'}: {error.strerror}") from error
 
 
-def predictions(model: Classifier, rows: Path) -> str:
+def predictions(model: Predictor, rows: Path) -> str:
     """Predictions as CSV: one line per row with the class and, if known, the probability of each class."""
     labels, scores = model.predict_both(rows)
     names = [f"p({name})" for name in model.classes_] if scores is not None else []

@@ -2,17 +2,27 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from rich import box
 from rich.table import Column, Table
 
+from limbeck.experiments.metrics import HEADLINES
 from limbeck.experiments.record import RunRecord
 
 BYTE_UNITS = ("B", "kB", "MB", "GB")
 WITHHELD = "withheld"  # from the record of a real run; owner.json contains it
 MAX_REMARKS = 3
 
+TITLES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "roc_auc": "mean ROC AUC",
+    "r2": "R2",
+    "rmse": "RMSE",
+    "mae": "MAE",
+}
 SMALL = 1e-3  # an epsilon below is printed in full: rounded to decimals it would be 0
 
 
@@ -22,12 +32,19 @@ def run_table(record: RunRecord) -> Table:
     table = framed(title, "", Column(justify="right"))
     if record.metrics:
         own = any(party.metrics for party in record.parties)
-        table.add_row("accuracy" + (" (mean over parties)" if own else ""), percent(record.metrics.accuracy))
-        table.add_row("balanced accuracy", percent(record.metrics.balanced_accuracy))
-        table.add_row("ROC AUC", "–" if record.metrics.roc_auc is None else f"{record.metrics.roc_auc:.3f}")
-        table.add_row("constant predictor's accuracy", _visible(record, record.constant, percent))
+        first, *others = HEADLINES[record.task]
+        others += ["roc_auc"] if record.task == "multiclass" else []
+        for name in (first, *others):
+            title = "ROC AUC" if record.task == "multiclass" and name == "roc_auc" else TITLES[name]
+            mean = " (mean over parties)" if own and name == first else ""
+            table.add_row(title + mean, figure(name, getattr(record.metrics, name)))
+        for name, auc in zip(record.data["classes"], record.metrics.class_auc or (), strict=False):
+            table.add_row(f"ROC AUC of {name}", figure("roc_auc", auc))
+        table.add_row(
+            f"constant predictor's {TITLES[first]}", _visible(record, record.constant, partial(figure, first))
+        )
     elif record.real and record.data["test"]:
-        table.add_row("accuracy", WITHHELD)
+        table.add_row(TITLES[HEADLINES[record.task][0]], WITHHELD)
     table.add_row("rounds", str(record.rounds))
     table.add_row("bytes up / down", f"{weight(record.bytes['up'])} / {weight(record.bytes['down'])}")
     table.add_row("epsilon", _epsilons(record))
@@ -46,15 +63,16 @@ def run_table(record: RunRecord) -> Table:
 def party_table(record: RunRecord) -> Table:
     """Table of the parties of a run: model, rows, classes, and the accuracy of their own models if they have any."""
     learned = len(record.curve) > 1 and "accuracy" in record.curve[0]
-    heading = ("at the start", "accuracy") if learned else ("accuracy alone",)
+    first = HEADLINES[record.task][0]
+    heading = ("at the start", TITLES[first]) if learned else (f"{TITLES[first]} alone",)
     own = (*heading, *record.bounds) if any(party.metrics for party in record.parties) else ()
     numbers = (Column(name, justify="right") for name in ("rows", "classes", *own))
     table = framed("parties", Column("party", justify="right"), "model", *numbers)
     for party_index, party in enumerate(record.parties):
         counts = [_visible(record, party.rows, str), _visible(record, party.classes or None, _held)]
-        reached = percent(party.metrics.accuracy if party.metrics else None)
-        started = (percent(_start(record, party_index)),) if learned else ()
-        bounds = [percent(bound[party_index]) for bound in record.bounds.values()]
+        reached = figure(first, party.headline(record.task))
+        started = (figure(first, _start(record, party_index)),) if learned else ()
+        bounds = [figure(first, bound[party_index]) for bound in record.bounds.values()]
         alone = (*started, reached, *bounds) if own else ()
         table.add_row(party.name or str(party.index), str(party.model["name"]), *counts, *alone)
     return table
@@ -84,7 +102,8 @@ def comparison_table(records: Sequence[RunRecord], title: str = "on the same tes
 
     At a private level, the method is followed by the level, and epsilon is that towards the public.
     """
-    numbers = ("accuracy", "balanced", "rounds", "up", "down", "epsilon", "seconds")
+    shown = HEADLINES[records[0].task]
+    numbers = (*map(short_title, shown), "rounds", "up", "down", "epsilon", "seconds")
     columns = (Column(name, justify="right", no_wrap=True) for name in numbers)
     table = framed(title, Column("method", no_wrap=True), *columns)
     for record in records:
@@ -92,16 +111,33 @@ def comparison_table(records: Sequence[RunRecord], title: str = "on the same tes
         level = record.config.get("algorithm", {}).get("privacy", {}).get("level", "L0")
         table.add_row(
             record.algorithm if level == "L0" else f"{record.algorithm} {level}",
-            percent(record.metrics.accuracy),
-            percent(record.metrics.balanced_accuracy),
+            *(figure(name, getattr(record.metrics, name)) for name in shown),
             str(record.rounds),
             weight(record.bytes["up"]),
             weight(record.bytes["down"]),
             number(record.worst_epsilon if level == "L0" else record.epsilon["public"]),
             _visible(record, record.timing.get("seconds"), lambda seconds: f"{seconds:.1f}"),
         )
-    table.add_row("constant", _visible(records[0], records[0].constant, percent))
+    table.add_row("constant", _visible(records[0], records[0].constant, partial(figure, shown[0])))
     return table
+
+
+def short_title(name: str) -> str:
+    """Return the title of a metric in a table of many columns."""
+    return "balanced" if name == "balanced_accuracy" else TITLES[name]
+
+
+def figure(name: str, value: float | None) -> str:
+    """Return the value of a metric as text.
+
+    Examples
+    --------
+    >>> figure("accuracy", 0.8341), figure("roc_auc", 0.8341), figure("rmse", 54.321), figure("r2", None)
+    ('83.4 %', '0.834', '54.32', '–')
+    """
+    if value is None or name in ("accuracy", "balanced_accuracy"):
+        return percent(value)
+    return f"{value:.3f}" if name in ("roc_auc", "r2") else f"{value:.4g}"
 
 
 def percent(fraction: float | None) -> str:

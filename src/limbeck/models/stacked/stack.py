@@ -17,12 +17,14 @@ from torch.func import functional_call, vmap
 
 from limbeck.models.descent import LOSSES, loss_on
 from limbeck.models.device import Device
+from limbeck.models.heads import scores_of
 from limbeck.models.randomness import Dropout, augmented
 from limbeck.models.schedule import ABSENT, ADAM_BETAS, ADAM_EPSILON
 from limbeck.models.stacked.convolution import channels_last, is_small, show_to_compiler
 from limbeck.models.stacked.layers import BatchNorm, Convolution, halved, stackable
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
+from limbeck.protocol.task import Kind
 
 WINDOW = 256  # steps sent ahead
 ASK_VALUES = 2**22  # of one forward pass: values of its rows times networks
@@ -182,11 +184,11 @@ class Stack:
         with self._asked(), self.device.numerics():
             return loss_on(_Alone(self.network, self._held(slot)), x, y, self.recipe)
 
-    def scores(self, states: Sequence[State], rows: Tensor) -> Array:
-        """Probabilities of shape (networks, rows, classes), computed for all networks together."""
+    def scores(self, states: Sequence[State], rows: Tensor, task: Kind = "multiclass") -> Array:
+        """Scores of shape (networks, rows, classes), computed for all networks together."""
         if len(states) > self.depth:
             parts = [states[at : at + self.depth] for at in range(0, len(states), self.depth)]
-            return np.concatenate([self.scores(part, rows) for part in parts])
+            return np.concatenate([self.scores(part, rows, task) for part in parts])
         names = [*self.weights, *self.buffers]
         every = {name: torch.stack([state[name] for state in states]).to(self.device.type) for name in names}
         at_once = max(1, ASK_VALUES // (len(states) * rows[0].numel()))
@@ -195,7 +197,7 @@ class Stack:
             ask = self._logits_one_by_one
         with self._asked(), torch.no_grad(), self.device.numerics():
             logits = torch.cat([ask(every, part).float() for part in rows.split(at_once)], 1)
-            return torch.softmax(logits, 2).cpu().numpy()
+            return scores_of(logits, task, dim=2).cpu().numpy()
 
     def _held(self, slot: int) -> State:
         return {name: values[slot].detach() for name, values in (self.weights | self.buffers).items()}

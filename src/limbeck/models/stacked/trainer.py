@@ -301,7 +301,7 @@ class StackedTrainer:
             member = together[0][0]
             rows = on(self.device, cast(FitAndScore, member.job).asked)[0]
             try:
-                found = stack.scores([state for _, state in together], rows)
+                found = stack.scores([state for _, state in together], rows, group.model.task)
             except Exception as error:  # the rows may have another shape than the network takes
                 raise failed(member.job, member.index, error) from error
             for (member, _), scores in zip(together, found, strict=True):
@@ -391,10 +391,10 @@ def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Sta
         fit = plain(job)
         if not fits_network(fit) or len(fit.rows) < 2:
             continue
-        if fit.start is not None or only_class(fit.targets) is None:
+        if fit.start is not None or fit.model.task != "multiclass" or only_class(fit.targets) is None:
             recipe = fit.recipe or fit.model.recipe
             shapes = (fit.rows.shape[1:], fit.targets.shape[1:])
-            kind = (fit.model.architecture, recipe, shapes, fit.correction is not None)
+            kind = (fit.model.architecture, fit.model.task, recipe, shapes, fit.correction is not None)
             inner = job.job if isinstance(job, Timed) else job
             member = StackMember(index, fit, seed, isinstance(job, Timed), isinstance(inner, Guarded))
             found.setdefault(kind, []).append(member)

@@ -1,0 +1,98 @@
+"""Any regressor or pipeline with the interface of scikit-learn (also XGBoost, LightGBM), as a kind of model."""
+
+import warnings
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from limbeck.errors import LimbeckError
+from limbeck.models.onnx import OPSETS, number_outputs, packed, renamed
+from limbeck.models.sklearn import converted, prepared
+from limbeck.models.trees import is_forest, pack_trees, trees_of, without_formalities
+from limbeck.protocol.learning import Fitted
+from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.rows import Array, flat
+from limbeck.protocol.task import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class SklearnRegressor:
+    """Regressor as a kind of model. Targets and predictions are scaled to [0, 1].
+
+    Parameters
+    ----------
+    estimator : Any
+        scikit-learn regressor or pipeline.
+    description : mapping
+        What the run record says about the model.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> model = SklearnRegressor(DecisionTreeRegressor(), {"name": "decision-tree"})
+    >>> rows, targets = np.array([[0.0], [1.0]]), np.array([0.25, 0.75])
+    >>> model.fit(rows, targets, classes=1, seed=0).vote(rows).tolist()
+    [0.25, 0.75]
+    """
+
+    estimator: Any
+    description: Mapping[str, Any]
+    task: ClassVar[Kind] = "regression"
+
+    @property
+    def name(self) -> str:
+        """Name of the model in messages and records."""
+        return str(self.description["name"])
+
+    def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
+        """Fit a clone of the estimator."""
+        if recipe is not None:
+            raise LimbeckError(f"{self.name} is not trained in epochs and takes no recipe")
+        rows, estimator = flat(x), prepared(self.estimator, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
+            with without_formalities() if is_forest(estimator) else nullcontext():
+                estimator.fit(rows, np.asarray(y, np.float64).ravel())
+        return FittedRegressor(estimator, rows.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class FittedRegressor:
+    """Fitted regressor.
+
+    Parameters
+    ----------
+    estimator : Any
+        The estimator.
+    features : int
+        Number of values in a row.
+    """
+
+    estimator: Any
+    features: int
+
+    def vote(self, x: Array) -> Array:
+        """Number of each row in [0, 1], an array of shape (rows,)."""
+        numbers = np.asarray(self.estimator.predict(flat(x)), np.float32).ravel()
+        return np.clip(np.nan_to_num(numbers), 0.0, 1.0)
+
+    def scores(self, x: Array) -> Array:
+        """The numbers, of shape (rows, 1)."""
+        return self.vote(x)[:, None]
+
+    def pack(self) -> bytes:
+        """Pack as ONNX bytes."""
+        if (trees := trees_of(self.estimator)) is not None:
+            return pack_trees(trees, None, 1, self.features)
+        model = converted(self.estimator, self.features)
+        graph = model.graph
+        renamed(graph, {graph.input[0].name: "rows", graph.output[0].name: "numbers"})
+        outputs, constants = number_outputs("numbers", "regression")
+        opsets = OPSETS | {o.domain: o.version for o in model.opset_import if o.domain not in OPSETS}
+        nodes, weights = [*graph.node, *outputs], [*graph.initializer, *constants]
+        return packed(nodes, weights, [self.features], 1, True, opsets, "regression")
