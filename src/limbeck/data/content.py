@@ -5,6 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
+from limbeck.data.mosaics import MOSAICS
 from limbeck.data.sets import EMBEDDED, VIEWS, path_of
 from limbeck.errors import LimbeckError, reading
 
@@ -31,6 +32,8 @@ def content_of_set(name: str) -> str:
         return f"scikit-learn {name}"
     if name in VIEWS:
         return f"{name} of {content_of_set(VIEWS[name].whole)}"
+    if name in MOSAICS:
+        return f"{name} of {content_of_set(MOSAICS[name].source)}"
     return content_of_file(path_of(name))
 
 

@@ -15,6 +15,7 @@ from limbeck.protocol.rows import Array
 
 Convert = Callable[[Mapping[str, Path]], dict[str, Array]]
 SECONDS_OF_SILENCE = 30.0
+MD5_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Download:
     home : str
         Base URL of all files.
     files : mapping of str to str or None
-        MD5 sum of each file; None if no sum is published.
+        MD5 or SHA-256 sum of each file; None if no sum is published.
     convert : callable
         Function from the downloaded files to the arrays of the NPZ file.
     rows : mapping of str to int
@@ -123,13 +124,13 @@ def _fetched(home: str, file: str, md5: str | None, folder: Path, timeout: float
     pooch.get_logger().setLevel("ERROR")
     try:
         loader = pooch.HTTPDownloader(timeout=timeout, headers={"User-Agent": "limbeck"})
-        known = f"md5:{md5}" if md5 else None
+        known = f"{'md5' if len(md5) == MD5_DIGITS else 'sha256'}:{md5}" if md5 else None
         return Path(pooch.retrieve(home + file, known, fname=file, path=folder, downloader=loader))
     except requests.RequestException as error:
         reason = " ".join(str(error).split())[:200]
         raise LimbeckError(f"cannot fetch {home}{file}: {reason}") from error
     except ValueError as error:
-        raise LimbeckError(f"{home}{file} is corrupt or truncated: its MD5 sum is not {md5}") from error
+        raise LimbeckError(f"{home}{file} is corrupt or truncated: its checksum is not {md5}") from error
 
 
 def _mnist(files: Mapping[str, Path]) -> dict[str, Array]:
@@ -191,6 +192,20 @@ def _svhn(files: Mapping[str, Path]) -> dict[str, Array]:
     return arrays
 
 
+def _california(files: Mapping[str, Path]) -> dict[str, Array]:
+    """Columns as in scikit-learn's `fetch_california_housing`; the target is in units of 100 000 dollars."""
+    with tarfile.open(files[HOUSING]) as tar:
+        file = tar.extractfile("CaliforniaHousing/cal_housing.data")
+        assert file is not None
+        values = np.loadtxt(file, delimiter=",")[:, [8, 7, 2, 3, 4, 5, 6, 1, 0]]
+    x = values[:, 1:].copy()
+    x[:, 2] /= x[:, 5]
+    x[:, 3] /= x[:, 5]
+    x[:, 5] = x[:, 4] / x[:, 5]
+    return {"x_train": x.astype(np.float32), "y_train": values[:, 0] / 1e5}
+
+
+HOUSING = "5976036"
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 CIFAR = "https://www.cs.toronto.edu/~kriz"
 DOWNLOADS = {
@@ -224,6 +239,12 @@ DOWNLOADS = {
         CIFAR,
         {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"},
         _cifar("cifar-100-binary.tar.gz", ["train.bin"], "test.bin", ("coarse", "y")),
+    ),
+    "california-housing": Download(
+        "https://ndownloader.figshare.com/files",
+        {HOUSING: "aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681"},
+        _california,
+        {"train": 20_640},
     ),
     "svhn": Download(
         "http://ufldl.stanford.edu/housenumbers",

@@ -12,6 +12,7 @@ import numpy as np
 
 from limbeck.data.labels import check_numbers, check_several, columns_into, kind_of
 from limbeck.data.mapping import LARGE, cache_of, unpacked
+from limbeck.data.mosaics import MOSAICS, mosaics_of
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.rows import Array, Rows, flat
 from limbeck.protocol.task import Kind
@@ -225,7 +226,9 @@ def names() -> list[str]:
     """Names of all data sets that `load` can load now, embedded sets first."""
     folder = data_folder()
     stored = sorted(path.stem for path in folder.glob("*.npz")) if folder else []
-    return [*EMBEDDED, *stored, *(view for view in VIEWS if VIEWS[view].whole in stored)]
+    views = [view for view in VIEWS if VIEWS[view].whole in stored]
+    known = {*stored, *views}
+    return [*EMBEDDED, *stored, *views, *(name for name in MOSAICS if MOSAICS[name].source in known)]
 
 
 def load(name: str, task: Kind | None = None) -> DataSet:
@@ -253,8 +256,25 @@ def load(name: str, task: Kind | None = None) -> DataSet:
         return _of_task(_embedded(name), task)
     if name in VIEWS:
         return _of_task(VIEWS[name].of(load(VIEWS[name].whole)), task)
+    if name in MOSAICS:
+        return _of_task(_mosaics(name), task)
     path = path_of(name)
     return _from_arrays(name, path, _read(path), task)
+
+
+def _mosaics(name: str) -> DataSet:
+    """Mosaics of a named set, with the labels of some classes."""
+    made = MOSAICS[name]
+    source = load(made.source)
+    classes, known = source.classes[made.first : made.last + 1], slice(made.first, made.last + 1)
+    parts = [(source.x, source.y, "train"), (source.test_x, source.test_y, "test")]
+    (x, y), *tested = [
+        mosaics_of(x, y, len(source.classes), part) for x, y, part in parts if x is not None and y is not None
+    ]
+    test_x, test_y = tested[0] if tested else (None, None)
+    test_y = None if test_y is None else test_y[:, known]
+    whole = {"whole": source.whole, "parts": source.parts, "task": "multilabel"}
+    return DataSet(name, x, y[:, known], classes, test_x, test_y, **whole)  # type: ignore[arg-type]
 
 
 def _of_task(data: DataSet, task: Kind | None) -> DataSet:
