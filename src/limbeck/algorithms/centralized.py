@@ -65,6 +65,11 @@ class Centralized(Algorithm):
 
     This baseline shows what sharing all rows would reach. It protects nothing.
 
+    Parameters
+    ----------
+    with_public : bool
+        Whether the model also learns the labelled public rows, as in FedKD's Table 4.
+
     Examples
     --------
     >>> import limbeck as lb
@@ -78,6 +83,12 @@ class Centralized(Algorithm):
     name: ClassVar[str] = "centralized"
     tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
+    with_public: bool = False
+
+    @property
+    def needs_public_labels(self) -> bool:
+        return self.with_public
+
     def disclosures(self, run: Facts) -> list[Disclosure]:
         return [
             Disclosure("party", "rows", Unprotected(), "server"),
@@ -86,7 +97,11 @@ class Centralized(Algorithm):
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         everything = pooled(parties.ask(SendRows()).at_least(1))
-        [final] = site.train([Fit(site.model, everything.x, everything.y)])
+        x, y = everything.x, everything.y
+        if self.with_public:
+            assert site.public.y is not None
+            x, y = np.concatenate([site.public.x, x]), np.concatenate([site.public.y, y])
+        [final] = site.train([Fit(site.model, x, y)])
         return hand_out(final, parties, site)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from limbeck.algorithms.local_training import fine_tune, initialize, predict_logits, without_unknown
+from limbeck.algorithms.local_training import fine_tune, initialize, predict_logits, training_rows, without_unknown
 from limbeck.algorithms.logits import NOTHING, Encoding, Predictions, PredictViews
 from limbeck.algorithms.subsets import Queries, QueryingAlgorithm, number_of_queries
 from limbeck.knowledge.quantize import MAX_LEVELS, score_sizes
@@ -83,6 +83,8 @@ class FedKD(QueryingAlgorithm):
         Epsilon to which Gaussian noise is calibrated, if `sigma` is not given.
     delta : float
         Delta of the guarantee for logits.
+    with_public : bool
+        Whether local models also learn the labelled public rows, as in FedKD's Table 4.
     privacy : Privacy
         Noise on the votes if `transfer` is `"labels"`: level L0 or L1.
 
@@ -128,6 +130,7 @@ class FedKD(QueryingAlgorithm):
     sigma: Scale | None = None
     epsilon: Scale | None = None
     delta: Delta = 1e-5
+    with_public: bool = False
     privacy: Privacy = L0
 
     def check(self) -> None:
@@ -149,6 +152,10 @@ class FedKD(QueryingAlgorithm):
             (task.is_multiclass or self.temperature is None, f"temperature is for one class a row: norm {ONLY}"),
             (task.is_multiclass or self.weights_release == "exact", COUNTS),
         )
+
+    @property
+    def needs_public_labels(self) -> bool:
+        return self.with_public
 
     @property
     def encoding(self) -> Encoding:
@@ -226,7 +233,7 @@ class FedKD(QueryingAlgorithm):
         match request:
             case PredictViews(seed):
                 initialize(silo, None)
-                fine_tune(silo, silo.private, self.local)
+                fine_tune(silo, training_rows(silo, self.with_public), self.local)
                 seen = views(self.queried(silo), self.views, seed)
                 logits = np.concatenate([predict_logits(silo, view) for view in seen])
                 if silo.task.kind == "regression":  # numbers in [0, 1] take up the range of the logits

@@ -115,6 +115,15 @@ def without_unknown(silo: Silo, logits: Array, rows: Array | None = None) -> Arr
     )
 
 
+def training_rows(silo: Silo, with_public: bool) -> Rows:
+    """Return a party's private rows, after the labelled public rows if wanted."""
+    if not with_public:
+        return silo.private
+    assert silo.public.y is not None
+    x, y = (np.concatenate(pair) for pair in ((silo.public.x, silo.private.x), (silo.public.y, silo.private.y)))
+    return Rows(x, y)
+
+
 def digest(
     silo: Silo, own: Rows, rows: Array, consensus: Array, recipe: Recipe, loss: Loss, revisit: Recipe
 ) -> Acknowledgement:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from limbeck.algorithms.local_training import training_rows
 from limbeck.models.jobs import Fit
 from limbeck.protocol.algorithm import Algorithm, Outcome, unknown_request
 from limbeck.protocol.messages import Acknowledgement, Reply, Request
@@ -22,6 +23,11 @@ class Solo(Algorithm):
 
     This is the lower bound in the papers on FedKT and FedMD. The accuracy of a run is the mean over all parties.
 
+    Parameters
+    ----------
+    with_public : bool
+        Whether the models also learn the labelled public rows, as in FedKD's Table 4.
+
     Examples
     --------
     >>> import limbeck as lb
@@ -36,6 +42,12 @@ class Solo(Algorithm):
     name: ClassVar[str] = "solo"
     tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
+    with_public: bool = False
+
+    @property
+    def needs_public_labels(self) -> bool:
+        return self.with_public
+
     def lead(self, parties: Parties, site: Site) -> Outcome:
         parties.ask(TrainAlone()).at_least(1)
         return Outcome()
@@ -43,6 +55,7 @@ class Solo(Algorithm):
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case TrainAlone():
-                [model] = silo.train([Fit(silo.model, silo.private.x, silo.private.y)])
+                rows = training_rows(silo, self.with_public)
+                [model] = silo.train([Fit(silo.model, rows.x, rows.y)])
                 return silo.install(model)
         raise unknown_request(request, silo)
