@@ -138,7 +138,8 @@ class FedRidge(LevelledAlgorithm):
         return [sums, Disclosure("server", "model", Unprotected(), "parties")]
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
-        x, features = site.public.x, self.features.fit(site.public.x, site.seed, site.folder)
+        x = site.public.x
+        features = self.features.fit(x, site.seed, site.folder, site.public.are_tokens)
         replies = parties.ask(SumRequest(features.kind, features.pack())).at_least(1)
         total = np.sum([self._limited(reply.sums) for reply in replies], axis=0)
         total = site.disclose("noisy sums", total) if self.level == "L1" else total

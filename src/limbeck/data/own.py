@@ -12,8 +12,10 @@ import numpy as np
 
 from limbeck.data.draw import Draw, count_of, order
 from limbeck.data.files import Table, read_table
-from limbeck.data.schema import Schema, classes_of, labels_of, read_schema, schema_of
-from limbeck.data.sets import as_float, load_file
+from limbeck.data.schema import Schema, classes_of, labels_of, read_schema, schema_of, schema_of_texts
+from limbeck.data.sets import DataSet, as_float, load_file
+from limbeck.data.texts import column_of
+from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Rows
 
@@ -39,6 +41,10 @@ class Files:
         File of public rows.
     test : Path, optional
         File of test rows.
+    text : str, optional
+        Column of texts of tables.
+    tokens : Tokens, optional
+        Rule of the texts.
     """
 
     private: Sequence[Path]
@@ -47,6 +53,8 @@ class Files:
     schema: Path | None = None
     public: Path | None = None
     test: Path | None = None
+    text: str | None = None
+    tokens: Tokens | None = None
 
     @property
     def are_arrays(self) -> bool:
@@ -72,7 +80,7 @@ class SplitRows:
     test : Rows or None
         Test rows.
     schema : Schema, optional
-        Schema, if the rows come from tables.
+        Schema, if the rows come from tables or texts.
     classes_are_private : bool
         Whether the classes were read from the labels of private rows.
     public_is_labelled : bool
@@ -86,6 +94,11 @@ class SplitRows:
     schema: Schema | None = None
     classes_are_private: bool = False
     public_is_labelled: bool = False
+
+    @property
+    def are_tokens(self) -> bool:
+        """Whether the rows are token numbers of texts."""
+        return self.schema is not None and self.schema.text is not None
 
 
 def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> SplitRows:
@@ -119,11 +132,14 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     open_rows = read_table(files.public) if files.public else _drawn(whole, files.private[0].name, public, seed)
     if schema and schema.label != label:
         raise LimbeckError(f"data.label is {label!r}, but {files.schema} names {schema.label!r}")
+    if schema and schema.text:
+        schema.text.check_encoder(files.tokens)
     if schema is None:
         if open_rows is None:
             raise LimbeckError("data.public is missing: categories come from the public rows, or from data.schema")
         classes = files.classes or classes_of([*private, *([test] if test else [])], label)
-        schema = schema_of(open_rows, label, classes)
+        text = None if files.text is None else column_of(open_rows, label, files.text, files.tokens or Tokens())
+        schema = schema_of(open_rows, label, classes, text)
     return SplitRows(
         private=[_labelled(table, schema) for table in private],
         public=_unlabelled(open_rows, schema) if open_rows and files.public else None,
@@ -163,11 +179,11 @@ def public_rows(path: Path, schema: Schema | None) -> Rows:
     Rows
         Public rows. Labels of an NPZ file are used only if all parties agreed to that; without labels they are 0.
     """
-    if schema is not None:
+    if schema is not None and not _is_npz_of(path, schema):
         return _unlabelled(read_table(path), schema)
     if path.suffix.lower() not in ARRAYS:
         raise LimbeckError(f"{path} is a table, but the consortium has no schema; use an NPZ or NPY file")
-    data = load_file(path)
+    data = _loaded(path, schema)
     return Rows(as_float(data.x), data.y)
 
 
@@ -190,12 +206,25 @@ def private_rows(path: Path, classes: Sequence[str], schema: Schema | None, labe
     Rows
         Rows with class numbers of the consortium.
     """
-    if schema is not None:
+    if schema is not None and not _is_npz_of(path, schema):
         table = read_table(path)
         return _labelled(table.renamed(label, schema.label) if label else table, schema)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium uses arrays: give an NPZ file with x_train and y_train")
-    return load_file(path).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
+    return _loaded(path, schema).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
+
+
+def _is_npz_of(path: Path, schema: Schema) -> bool:
+    """Whether a file is an NPZ file of texts that a schema describes."""
+    return schema.text is not None and path.suffix.lower() == ".npz"
+
+
+def _loaded(path: Path, schema: Schema | None) -> DataSet:
+    """Read a file of arrays, which holds texts if there is a schema."""
+    data = load_file(path, schema.text.rule if schema and schema.text else None)
+    if schema is not None and data.tokens is None:
+        raise LimbeckError(f"{path} holds no texts: it must have the arrays text_train.bytes and text_train.ends")
+    return data
 
 
 def _labelled(table: Table, schema: Schema) -> Rows:
@@ -207,12 +236,12 @@ def _unlabelled(table: Table, schema: Schema) -> Rows:
 
 
 def _arrays(files: Files) -> SplitRows:
-    sets = [load_file(path) for path in files.private]
-    public, test = (load_file(path) if path else None for path in (files.public, files.test))
+    sets = [load_file(path, files.tokens) for path in files.private]
+    public, test = (load_file(path, files.tokens) if path else None for path in (files.public, files.test))
     every = [*sets, *filter(None, [public, test])]
     for data in every:
-        if data.x.shape[1:] != sets[0].x.shape[1:]:
-            raise LimbeckError(f"{data.name} has rows of {data.x.shape[1:]}, {sets[0].name} of {sets[0].x.shape[1:]}")
+        sets[0].check_kind(data, "data")
+    tokens = sets[0].tokens
     found = {name for data in every if data is not public for name in data.classes}
     classes = files.classes or tuple(sorted(found, key=_by_number))
     sets = [data.numbered(classes, UNNAMED) for data in sets]
@@ -222,6 +251,7 @@ def _arrays(files: Files) -> SplitRows:
         public=Rows(as_float(public.x), np.zeros(len(public.x), np.int64)) if public else None,
         test=(test.test_rows() if test.official_test else test.rows()) if test else None,
         classes=classes,
+        schema=schema_of_texts(tokens, classes) if tokens else None,
         classes_are_private=files.classes is None,
     )
 

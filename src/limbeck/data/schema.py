@@ -2,7 +2,7 @@
 
 A column whose public values are all numbers is numeric. A missing number becomes the median of the public rows. Any
 other column is categorical. It becomes one column of 0 and 1 for each value of the public rows (or of a schema file).
-Other values and missing values are all zeros.
+Other values and missing values are all zeros. A column of texts, which the user names, becomes token numbers.
 """
 
 import json
@@ -16,6 +16,8 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from limbeck.data.files import Table
+from limbeck.data.texts import COLUMN, Text, check_alone
+from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError, reading
 from limbeck.protocol.rows import Array
 from limbeck.tables import first_problem
@@ -90,8 +92,8 @@ class Schema:
 
     Parameters
     ----------
-    columns : tuple of Number or Category
-        Feature columns, in order.
+    columns : tuple of Number, Category or Text
+        Feature columns, in order. A column of texts is the only one.
     label : str
         Name of the label column.
     classes : tuple of str
@@ -107,7 +109,7 @@ class Schema:
            [35.,  1.,  0.]], dtype=float32)
     """
 
-    columns: tuple[Annotated[Number | Category, Field(discriminator="kind")], ...]
+    columns: tuple[Annotated[Number | Category | Text, Field(discriminator="kind")], ...]
     label: str
     classes: tuple[str, ...]
 
@@ -119,6 +121,15 @@ class Schema:
                 raise LimbeckError(f"the schema's {kind} hold {repeated[0]!r} twice")
         if not names:
             raise LimbeckError(f"the schema has no column other than the label {self.label!r}")
+        for column in self.columns:
+            if column.kind == "text":
+                check_alone("the schema", column.name, names)
+
+    @property
+    def text(self) -> Text | None:
+        """Column of texts; None if there is none."""
+        first = self.columns[0]
+        return first if isinstance(first, Text) else None
 
     def encode(self, table: Table) -> Array:
         """Features of a table.
@@ -184,7 +195,7 @@ class Schema:
             raise LimbeckError(f"{where} is not a schema: {first_problem(error)}") from error
 
 
-def schema_of(public: Table, label: str, classes: Sequence[str]) -> Schema:
+def schema_of(public: Table, label: str, classes: Sequence[str], text: Text | None = None) -> Schema:
     """Schema from the public rows.
 
     Parameters
@@ -195,14 +206,23 @@ def schema_of(public: Table, label: str, classes: Sequence[str]) -> Schema:
         Name of the label column.
     classes : sequence of str
         Classes, in order.
+    text : Text, optional
+        Column of texts, if that is the only column.
 
     Returns
     -------
     Schema
         Rule for all tables of the same columns.
     """
+    if text is not None:
+        return Schema((text,), label, tuple(classes))
     columns = public.without(label).columns
     return Schema(tuple(_learned(public.where, *column) for column in columns.items()), label, tuple(classes))
+
+
+def schema_of_texts(rule: Tokens, classes: Sequence[str]) -> Schema:
+    """Schema of texts that are no table; their column is named `text`."""
+    return Schema((Text(COLUMN, rule.tokens, rule.length, rule.vocabulary),), "label", tuple(classes))
 
 
 def labels_of(table: Table, label: str) -> Array:
@@ -278,7 +298,7 @@ def _learned(where: str, name: str, values: Array) -> Number | Category:
     if len(categories) > MAX_CATEGORIES:
         raise LimbeckError(
             f"{where}: the column {name!r} holds {len(categories)} different texts; "
-            f"a category has at most {MAX_CATEGORIES}"
+            f"a category has at most {MAX_CATEGORIES}. For a column of texts, set data.text = {name!r}"
         )
     return Category(name, tuple(categories))
 

@@ -11,6 +11,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from limbeck.data.mapping import LARGE, cache_of, unpacked
+from limbeck.data.texts import holds_texts, texts_in, with_tokens
+from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.rows import Array, Rows, flat
 
@@ -50,6 +52,8 @@ class DataSet:
         Classes of the stored set that the rows belong to; by default all.
     joined : tuple of DataSet
         The sets that this one joins, if there are several.
+    tokens : Tokens, optional
+        Rule that made the rows from texts.
     """
 
     name: str
@@ -62,6 +66,7 @@ class DataSet:
     whole: str = ""
     parts: frozenset[str] | None = None
     joined: tuple["DataSet", ...] = ()
+    tokens: Tokens | None = None
 
     def shares_rows_with(self, other: "DataSet") -> bool:
         """Whether both sets may contain the same stored row."""
@@ -72,6 +77,17 @@ class DataSet:
         if not self.whole or self.whole != other.whole:
             return False
         return self.parts is None or other.parts is None or bool(self.parts & other.parts)
+
+    def check_kind(self, other: "DataSet", key: str) -> None:
+        """Raise LimbeckError unless the rows of both sets are texts, or are not, and have the same shape."""
+        if (self.tokens is None) != (other.tokens is None):
+            text, numbers = (self, other) if self.tokens else (other, self)
+            raise LimbeckError(f"{key}: rows of {text.name} are texts, those of {numbers.name} are not")
+        if other.x.shape[1:] != self.x.shape[1:]:
+            raise LimbeckError(
+                f"{key}: rows of {other.name} have the shape {other.x.shape[1:]}, "
+                f"those of {self.name} {self.x.shape[1:]}"
+            )
 
     def numbered(self, classes: Sequence[str], lack: str = "") -> "DataSet":
         """Copy whose labels are indices into other classes.
@@ -216,13 +232,15 @@ def names() -> list[str]:
     return [*EMBEDDED, *stored, *(view for view in VIEWS if VIEWS[view].whole in stored)]
 
 
-def load(name: str) -> DataSet:
+def load(name: str, tokens: Tokens | None = None) -> DataSet:
     """Load a data set by name, and check it.
 
     Parameters
     ----------
     name : str
         An embedded set, a stored set, or a view of one.
+    tokens : Tokens, optional
+        Rule for the rows of a set of texts.
 
     Returns
     -------
@@ -240,7 +258,7 @@ def load(name: str) -> DataSet:
     if name in VIEWS:
         return VIEWS[name].of(load(VIEWS[name].whole))
     path = path_of(name)
-    return _from_arrays(name, path, _read(path))
+    return _from_arrays(name, path, _read(path), tokens)
 
 
 def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
@@ -259,9 +277,7 @@ def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
         All rows.
     """
     for one, other in combinations(sets, 2):
-        if one.x.shape[1:] != other.x.shape[1:]:
-            shapes = f"have the shape {other.x.shape[1:]}, those of {one.name} {one.x.shape[1:]}"
-            raise LimbeckError(f"data.name: rows of {other.name} {shapes}")
+        one.check_kind(other, "data.name")
         if other.shares_rows_with(one):
             raise LimbeckError(f"data.name: rows of {other.name} are rows of {one.name} too; name only one of them")
     if labels == "own":
@@ -278,6 +294,7 @@ def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
         test_y=np.concatenate([rows.y for rows in tested]) if tested else None,
         groups={"domain": np.repeat(np.arange(len(sets)), [len(data.x) for data in sets])},
         joined=tuple(sets),
+        tokens=sets[0].tokens,
     )
 
 
@@ -306,13 +323,27 @@ def rows_in(path: Path) -> Array:
     raise LimbeckError(f"{path} has no array x, x_train or x_test; it has {', '.join(sorted(arrays))}")
 
 
-def load_file(path: Path) -> DataSet:
+def is_file_of_texts(path: Path) -> bool:
+    """Whether a file is an NPZ file of texts."""
+    return path.suffix.lower() == ".npz" and path.is_file() and holds_texts(_read(path))
+
+
+def file_of_texts(path: Path, length: int) -> list[str] | None:
+    """Texts of an NPZ file, its test rows if it has no training rows; None if it holds no texts."""
+    arrays = _read(path)
+    part = next((part for part in ("train", "test") if f"text_{part}.bytes" in arrays), None)
+    return None if part is None else texts_in(arrays, part, length, str(path))
+
+
+def load_file(path: Path, tokens: Tokens | None = None) -> DataSet:
     """Read a data set from a file of arrays.
 
     Parameters
     ----------
     path : Path
-        An NPZ file with `x_train` and `y_train`, or an NPY file of rows without labels.
+        An NPZ file with `x_train` (or texts) and `y_train`, or an NPY file of rows without labels.
+    tokens : Tokens, optional
+        Rule for the rows of a set of texts.
 
     Returns
     -------
@@ -322,7 +353,7 @@ def load_file(path: Path) -> DataSet:
     if not path.is_file():
         raise LimbeckError(f"cannot read {path}: no such file")
     if path.suffix.lower() == ".npz":
-        return _from_arrays(str(path), path, _read(path))
+        return _from_arrays(str(path), path, _read(path), tokens)
     try:
         x = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -357,7 +388,9 @@ def _read(path: Path) -> dict[str, Array]:
         raise LimbeckError(f"{path} is not an NPZ file of plain arrays") from error
 
 
-def _from_arrays(name: str, path: Path, arrays: dict[str, Array]) -> DataSet:
+def _from_arrays(name: str, path: Path, arrays: dict[str, Array], tokens: Tokens | None = None) -> DataSet:
+    tokens = (tokens or Tokens()) if holds_texts(arrays) else None
+    arrays = with_tokens(arrays, tokens, str(path)) if tokens else arrays
     for key in ("x_train", "y_train"):
         if key not in arrays:
             raise LimbeckError(f"{path} has no array {key}; it has {', '.join(sorted(arrays))}")
@@ -375,7 +408,8 @@ def _from_arrays(name: str, path: Path, arrays: dict[str, Array]) -> DataSet:
     test_x = arrays.get("x_test")
     test_y = None if test_x is None else np.searchsorted(labels, arrays["y_test"])
     train_y = np.searchsorted(labels, arrays["y_train"])
-    return DataSet(name, arrays["x_train"], train_y, tuple(map(str, labels)), test_x, test_y, groups, name)
+    classes = tuple(map(str, labels))
+    return DataSet(name, arrays["x_train"], train_y, classes, test_x, test_y, groups, name, tokens=tokens)
 
 
 def _check(path: Path, part: str, arrays: dict[str, Array]) -> None:

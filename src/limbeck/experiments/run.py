@@ -11,7 +11,9 @@ import numpy as np
 
 from limbeck.data.draw import Draw
 from limbeck.data.own import SplitRows
+from limbeck.data.schema import schema_of_texts
 from limbeck.data.sets import as_float, check_finite
+from limbeck.data.tokens import Tokens, as_texts
 from limbeck.errors import LimbeckError, LimbeckWarning, located
 from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.clock import Clock
@@ -21,6 +23,7 @@ from limbeck.experiments.mapping import MappedRows, map_rows
 from limbeck.experiments.overrides import override
 from limbeck.experiments.result import Result
 from limbeck.experiments.splitting import split_rows
+from limbeck.features.sentences import rule_of_texts
 from limbeck.features.settings import Features, applied, network_digest
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
@@ -275,8 +278,9 @@ def run(
     algorithm : Algorithm
         The algorithm with its hyper-parameters, such as `FedKT()`.
     parties : sequence of (X, y) or mapping of str to (X, y)
-        The private rows of each party, possibly by the party's name. X has the shape (rows, ...), y any labels.
-    public : array, (X, y) or None
+        The private rows of each party, possibly by the party's name. X has the shape (rows, ...), or is a list of
+        texts; y has any labels.
+    public : array, sequence of str, (X, y) or None
         The public rows, without or with labels; None if the algorithm needs none.
     models : estimator, str, mapping or list of these
         What the parties train, one for all or one for each: a scikit-learn estimator, a model's name or its table.
@@ -338,14 +342,16 @@ def run(
     sides += [("test", test)] if test else []
     sides += [("public", public)] if isinstance(public, tuple) else []
     names = _class_names(sides, classes)
-    private = [_rows(x, y, names, title) for title, (x, y) in zip(titles, pairs, strict=True)]
-    tested = None if test is None else _rows(*test, names, "test")
-    opened = None if public is None else _public(public, names)
+    rule = _rule(pairs[0], algorithm, features)
+    private = [_rows(x, y, names, title, rule) for title, (x, y) in zip(titles, pairs, strict=True)]
+    tested = None if test is None else _rows(*test, names, "test", rule)
+    opened = None if public is None else _public(public, names, rule)
     shape = private[0].x.shape[1:]
     for title, rows in (*zip(titles, private, strict=True), ("test", tested), ("public", opened)):
         if rows is not None and rows.x.shape[1:] != shape:
             raise LimbeckError(f"{title}: rows of shape {rows.x.shape[1:]}, but {titles[0]} has rows of shape {shape}")
-    raw = SplitRows(tuple(names), private, opened, tested)
+    schema = schema_of_texts(rule, [str(name) for name in names]) if rule else None
+    raw = SplitRows(tuple(names), private, opened, tested, schema)
     mapped = map_rows(raw, features, int(seed))
     chosen = _models(models, len(pairs))
     server = chosen[0] if server_model is None else _model(server_model)
@@ -362,6 +368,7 @@ def run(
         test=mapped.rows.test,
         features=mapped.features,
         public_hash=mapped.public_hash,
+        schema=schema,
         config={
             "seed": int(seed),
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
@@ -444,8 +451,13 @@ def _model(given: Any) -> Model:
     return model_from(given)
 
 
-def _rows(x: Any, y: Any, classes: Array, where: str) -> Rows:
-    rows, labels = _floats(x, where), _labels((x, y), where)
+def _rule(party: Any, algorithm: Algorithm, features: Features | None) -> Tokens | None:
+    """The rule of the parties' texts; None if their rows are numbers."""
+    return (rule_of_texts(None, algorithm, features) or Tokens()) if as_texts(party[0]) is not None else None
+
+
+def _rows(x: Any, y: Any, classes: Array, where: str, rule: Tokens | None = None) -> Rows:
+    rows, labels = _values(x, where, rule), _labels((x, y), where)
     if labels.shape != (len(rows),):
         raise LimbeckError(f"{where}: {len(rows)} rows need as many labels, not y of shape {labels.shape}")
     if not len(rows):
@@ -454,12 +466,21 @@ def _rows(x: Any, y: Any, classes: Array, where: str) -> Rows:
     return Rows(rows, order[np.searchsorted(classes, labels, sorter=order)])
 
 
-def _public(given: Any, classes: Array) -> Rows:
+def _public(given: Any, classes: Array, rule: Tokens | None) -> Rows:
     if isinstance(given, tuple):
         x, y = given
-        return _rows(x, y, classes, "public")
-    rows = _floats(given, "public")
+        return _rows(x, y, classes, "public", rule)
+    rows = _values(given, "public", rule)
     return Rows(rows, np.zeros(len(rows), np.int64))
+
+
+def _values(x: Any, where: str, rule: Tokens | None) -> Array:
+    """Rows as numbers; texts as token numbers."""
+    texts = as_texts(x)
+    if (texts is None) != (rule is None):
+        here, there = ("numbers", "texts") if texts is None else ("texts", "numbers")
+        raise LimbeckError(f"{where}: rows are {here}, but those of the first party are {there}")
+    return _floats(x, where) if texts is None or rule is None else rule.encode(texts)
 
 
 def _floats(x: Any, where: str) -> Array:
