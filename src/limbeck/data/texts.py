@@ -62,7 +62,9 @@ class Text:
     def encode(self, table: Table) -> Array:
         """Token numbers of the column, of shape (rows, length)."""
         values = table.column(self.name)
-        texts = values if values.dtype == object else [f"{v:.15g}" if v == v else None for v in values.tolist()]
+        texts = values.tolist()
+        if values.dtype != object:  # a column of numbers
+            texts = [f"{value:.15g}" if value == value else None for value in texts]
         return self.rule.encode(texts)
 
 

@@ -121,6 +121,8 @@ class Classifier:
             check_finite(rows, "predict")
             return rows
         path = Path(x)
+        if text is not None and isinstance(x, str) and not path.suffix:
+            raise LimbeckError(f"predict: for texts, give a list of them, such as [{x[:40]!r}], or a file")
         if text is not None and path.suffix.lower() == ".npz" and path.is_file():
             if (texts := file_of_texts(path, text.length)) is not None:
                 return text.rule.encode(texts)

@@ -36,7 +36,8 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
     [30, 30, 30]
     """
     config, seed = experiment.data, experiment.seed
-    rule = rule_of_texts(config.text, *(getattr(experiment, key, None) for key in ("algorithm", "features")), base)
+    algorithm, features = (getattr(experiment, key, None) for key in ("algorithm", "features"))
+    rule = rule_of_texts(config.text, algorithm, features, base)
     if isinstance(config.name, list):
         assert config.labels is not None
         return _data_set(joined([load(name, rule) for name in config.name], config.labels), config, seed, base)

@@ -11,7 +11,6 @@ text costs therefore depends on its number of tokens, and on nothing else in it.
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path

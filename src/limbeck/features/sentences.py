@@ -132,7 +132,9 @@ def read_sentence_encoder(folder: Path, length: int) -> bytes:
     try:
         return _built(sizes, _weights(folder))
     except (KeyError, ValueError, IndexError) as error:
-        raise LimbeckError(f"{WEIGHTS} does not have the weights of {CONFIG}: {' '.join(str(error).split())}") from error
+        raise LimbeckError(
+            f"{WEIGHTS} does not have the weights of {CONFIG}: {' '.join(str(error).split())}"
+        ) from error
 
 
 def _sizes(folder: Path) -> Sizes:
@@ -196,7 +198,9 @@ def _built(sizes: Sizes, weights: dict[str, Array]) -> bytes:
     output = helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, ["rows", sizes.hidden])
     whole = helper.make_graph(graph.nodes, "encoder", [entry], [output], graph.weights)
     sets = [helper.make_opsetid("", OPSETS[""])]
-    return bytes(helper.make_model(whole, opset_imports=sets, ir_version=IR_VERSION).SerializeToString(deterministic=True))
+    return bytes(
+        helper.make_model(whole, opset_imports=sets, ir_version=IR_VERSION).SerializeToString(deterministic=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

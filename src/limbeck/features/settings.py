@@ -62,7 +62,10 @@ class Features:
     def __post_init__(self) -> None:
         check_fields(self)
         check_rules(
-            (self.kind != ENCODER or bool(self.path), 'path: kind = "encoder" needs an ONNX or TorchScript file, or the folder of a sentence encoder'),
+            (
+                self.kind != ENCODER or bool(self.path),
+                'path: kind = "encoder" needs an ONNX or TorchScript file, or the folder of a sentence encoder',
+            ),
             (self.kind == ENCODER or not self.path, f'path is for kind = "encoder", not "{self.kind}"'),
         )
 

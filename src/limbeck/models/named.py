@@ -71,11 +71,8 @@ NAMED = {
 
 PRIOR_CORRECTED, TFIDF_LINEAR = "prior-corrected", "tfidf-linear"
 BUILDER = {"shape", "classes"}
+NETWORKS = {"cnn": "cnn", "torch-mlp": "torch_mlp", "vgg-9": "vgg_9", "resnet-8": "resnet_8", "conv-net": "conv_net"}
 TEXT_NETWORKS = {"text-cnn": "text_cnn", "bag-of-embeddings": "bag_of_embeddings"}
-NETWORKS = {
-    **{"cnn": "cnn", "torch-mlp": "torch_mlp", "vgg-9": "vgg_9", "resnet-8": "resnet_8", "conv-net": "conv_net"},
-    **TEXT_NETWORKS,
-}
 FEDMD_MNIST = (  # FedMD's Table 1: filters and dropout
     *(((128, 256), 0.2), ((128, 384), 0.2), ((128, 512), 0.2), ((256, 256), 0.3), ((256, 512), 0.4)),
     *(((64, 128, 256), 0.2), ((64, 128, 192), 0.2), ((128, 192, 256), 0.2), ((128, 128, 128), 0.3)),
@@ -138,7 +135,7 @@ def model_from(description: Mapping[str, Any]) -> Model:
     if name == TFIDF_LINEAR:
         return TfidfLinear(**parameters, description=dict(description))
     recipe = _recipe(parameters.pop("recipe", {}))
-    if name in NETWORKS:
+    if name in NETWORKS or name in TEXT_NETWORKS:
         return _network(partial(_architecture(name), **parameters), recipe, description)
     return _own_model(own(name), parameters, recipe, description)
 
@@ -198,10 +195,9 @@ def parameters_of(name: str) -> set[str]:
         return set(inspect.signature(TfidfLinear).parameters) - {"description"}
     if name in NAMED:
         return set(NAMED[name].classifier()().get_params())
-    if not is_own(name) and name not in NETWORKS:
-        raise LimbeckError(
-            f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS, *PRESETS, PRIOR_CORRECTED, TFIDF_LINEAR])}"
-        )
+    if not is_own(name) and name not in NETWORKS and name not in TEXT_NETWORKS:
+        known = [*NAMED, *NETWORKS, *PRESETS, *TEXT_NETWORKS, PRIOR_CORRECTED, TFIDF_LINEAR]
+        raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, known)}")
     make = own(name) if is_own(name) else _architecture(name)
     return {"recipe", *inspect.signature(make).parameters} - BUILDER
 
@@ -224,7 +220,7 @@ def reads_tokens(name: str) -> bool:
     >>> reads_tokens("text-cnn"), reads_tokens("random-forest")
     (True, False)
     """
-    return name not in NAMED and (name not in NETWORKS or name in TEXT_NETWORKS)
+    return name not in NAMED and name not in NETWORKS and name not in PRESETS
 
 
 def _takes_any(name: str) -> bool:
@@ -267,7 +263,7 @@ def _architecture(name: str) -> Callable[..., Any]:
         networks = import_module(f"limbeck.models.{'text_networks' if name in TEXT_NETWORKS else 'networks'}")
     except ImportError as error:
         raise missing_extra(f"the model {name!r}", "torch") from error
-    architecture: Callable[..., Any] = getattr(networks, NETWORKS[name])
+    architecture: Callable[..., Any] = getattr(networks, {**NETWORKS, **TEXT_NETWORKS}[name])
     return architecture
 
 

@@ -149,7 +149,9 @@ def text_cnn(
     """
     length = _length(shape, "text-cnn")
     if not widths or not all(isinstance(width, int) and 1 <= width <= length for width in widths):
-        raise LimbeckError(f"text-cnn: widths = {list(widths)} must be whole numbers from 1 to {length}, a row's length")
+        raise LimbeckError(
+            f"text-cnn: widths = {list(widths)} must be whole numbers from 1 to {length}, a row's length"
+        )
     _check_sizes("text-cnn", buckets=buckets, size=size, filters=filters)
     return TextCnn(classes, buckets, size, widths, filters, dropout)
 
