@@ -57,7 +57,7 @@ def test_a_schema_has_no_other_column_beside_texts() -> None:
 
 
 def test_many_different_texts_suggest_the_setting() -> None:
-    with pytest.raises(LimbeckError, match="set data.text = 'review'"):
+    with pytest.raises(LimbeckError, match=r"set data\.text = 'review'"):
         schema_of(table(review=[f"text {i}" for i in range(1001)]), "y", ("a", "b"))
 
 

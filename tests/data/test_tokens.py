@@ -53,10 +53,17 @@ def test_one_character_is_a_token_in_scripts_without_spaces() -> None:
     def count(text: str) -> int:
         return int((Tokens(length=20).encode([text]) > 0).sum())
 
-    assert [count(text) for text in ("你好世界", "😀👍", "مرحبا بالعالم", "हिन्दी में", "one-two", "你a好")] == [4, 2, 2, 2, 2, 3]
+    assert [count(text) for text in ("你好世界", "😀👍", "مرحبا بالعالم", "हिन्दी में", "one-two", "你a好")] == [
+        4,
+        2,
+        2,
+        2,
+        2,
+        3,
+    ]
 
 
-def test_composed_and_decomposed_letters_are_the_same() -> None:
+def test_both_forms_of_an_accented_letter_are_the_same() -> None:
     one, other = Tokens(length=4).encode(["caf\u00e9", "cafe\u0301"])
     assert np.array_equal(one, other)
 
@@ -115,6 +122,8 @@ def test_texts_are_recognised(rows: Any) -> None:
     assert as_texts(rows) is not None
 
 
-@pytest.mark.parametrize("rows", ["a", [[1.0, 2.0]], np.zeros((2, 2)), [["a", "b"]], np.array([["a"]]), [1.0], [], None])
+@pytest.mark.parametrize(
+    "rows", ["a", [[1.0, 2.0]], np.zeros((2, 2)), [["a", "b"]], np.array([["a"]]), [1.0], [], None]
+)
 def test_other_rows_are_no_texts(rows: Any) -> None:
     assert as_texts(rows) is None

@@ -72,7 +72,9 @@ def accuracy(result: Result) -> float:
     ids=["fedvote", "fedvote of networks", "fedkd", "fedavg", "fedridge"],
 )
 def test_a_named_set_of_texts_is_learned(folder: Path, algorithm: Any, model: Any) -> None:
-    result = ran(folder, algorithm, data={"name": "films", "parties": 2, "public": 100, "text": {"length": 12}}, model=model)
+    result = ran(
+        folder, algorithm, data={"name": "films", "parties": 2, "public": 100, "text": {"length": 12}}, model=model
+    )
     assert accuracy(result) > 0.8
     assert result.model is not None
     assert np.mean(result.model.predict(TEST) == TRUE.astype(str)) == pytest.approx(result.accuracy)
@@ -105,7 +107,12 @@ def test_one_table_is_split(folder: Path, algorithm: dict[str, Any]) -> None:
 
 
 def test_every_party_has_a_table(folder: Path) -> None:
-    data = {"label": "mark", "text": {"column": "review", "length": 16}, "public": {"path": "public.csv"}, "test": {"path": "test.csv"}}
+    data = {
+        "label": "mark",
+        "text": {"column": "review", "length": 16},
+        "public": {"path": "public.csv"},
+        "test": {"path": "test.csv"},
+    }
     result = ran(folder, data=data, party=[{"index": i, "data": f"films-{i}.csv"} for i in range(3)])
     assert accuracy(result) > 0.9
     assert result.model is not None
@@ -118,9 +125,9 @@ def test_a_schema_file_names_the_column(folder: Path) -> None:
     (folder / "schema.json").write_text(json.dumps(schema))
     data = {"path": "films.csv", "schema": "schema.json", "parties": 2, "public": 90, "test": 60}
     assert accuracy(ran(folder, data=data)) > 0.9
-    with pytest.raises(lb.LimbeckError, match="the schema names the column of texts; remove data.text"):
+    with pytest.raises(lb.LimbeckError, match=r"the schema names the column of texts; remove data\.text"):
         ran(folder, data={**data, "text": "review"})
-    with pytest.raises(lb.LimbeckError, match="have other tokens than the sentence encoder features.path"):
+    with pytest.raises(lb.LimbeckError, match="have other tokens than the sentence encoder"):
         ran(folder, data=data, features={"kind": "encoder", "path": "encoder"})
 
 
@@ -155,7 +162,13 @@ def test_several_sets_are_joined(folder: Path) -> None:
 
 @pytest.mark.parametrize("algorithm", [VOTE, SUMS], ids=["fedvote", "fedridge"])
 def test_a_sentence_encoder_maps_texts(folder: Path, algorithm: dict[str, Any]) -> None:
-    data = {"name": "films", "parties": 2, "public": 60, "split": {"kind": "per-class", "rows": 40}, "text": {"length": 12}}
+    data = {
+        "name": "films",
+        "parties": 2,
+        "public": 60,
+        "split": {"kind": "per-class", "rows": 40},
+        "text": {"length": 12},
+    }
     model, features = {"name": "random-forest", "n_estimators": 20}, {"kind": "encoder", "path": "encoder"}
     result = ran(folder, algorithm, data=data, model=model, features=features)
     assert algorithm is SUMS or accuracy(result) >= 0.6
@@ -194,7 +207,7 @@ def test_lists_of_texts_from_python(folder: Path) -> None:
     assert result.model.predict(TEST[:5]).shape == (5,)
 
 
-def test_texts_and_numbers_do_not_mix_in_python() -> None:
+def test_rows_of_one_run_are_all_texts_or_all_numbers() -> None:
     numbers = np.ones((6, 128), np.float32)
     with pytest.raises(lb.LimbeckError, match="public: rows are numbers, but those of the first party are texts"):
         lb.run(lb.FedVote(), [(TEXTS[:6], LABELS[:6])], public=numbers, models="tfidf-linear")

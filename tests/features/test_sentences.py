@@ -112,15 +112,16 @@ def test_other_networks_are_refused_in_one_line(folder: Path, config: dict[str, 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt"])
 def test_a_missing_or_broken_file_is_named(folder: Path, name: str) -> None:
-    rows = np.ones((9, LENGTH), np.float32)
+    def read() -> None:
+        tokens_of(folder)
+        Features("encoder", path=str(folder)).fit(np.ones((9, LENGTH), np.float32), 0, of_tokens=True)
+
     (folder / name).write_bytes(b"\xff\xfe no")
     with pytest.raises(LimbeckError, match=name):
-        tokens_of(folder)
-        Features("encoder", path=str(folder)).fit(rows, 0, of_tokens=True)
+        read()
     (folder / name).unlink()
     with pytest.raises(LimbeckError, match=name):
-        tokens_of(folder)
-        Features("encoder", path=str(folder)).fit(rows, 0, of_tokens=True)
+        read()
 
 
 def test_the_rule_is_that_of_the_encoder(folder: Path) -> None:

@@ -54,7 +54,7 @@ def test_made_up_rows_do_not_stop_a_run(name: str) -> None:
 
 @pytest.mark.parametrize("classes", [[0, 2, 3], [1, 3]])
 def test_the_linear_model_speaks_of_all_classes(classes: list[int]) -> None:
-    x, y = rows(60)
+    x, _ = rows(60)
     labels = np.array(classes)[np.arange(60) % len(classes)]
     fitted = TfidfLinear().fit(x, labels, classes=5, seed=0)
     for model in (fitted, PackedModel(fitted.pack())):
