@@ -63,7 +63,7 @@ def test_one_character_is_a_token_in_scripts_without_spaces() -> None:
     ]
 
 
-def test_both_forms_of_an_accented_letter_are_the_same() -> None:
+def test_an_accent_is_read_alike_in_both_forms() -> None:
     one, other = Tokens(length=4).encode(["caf\u00e9", "cafe\u0301"])
     assert np.array_equal(one, other)
 

@@ -39,7 +39,14 @@ def test_it_learns_and_packs(name: str) -> None:
     packed = PackedModel(data)
     assert (fitted.vote(x) == y).mean() > 0.9
     odd = RULE.encode(["", None, "x" * 10**6, "good " * 999, "你好 😀", "unknown words only"])
-    for each in (x, odd, x[:1], np.full((2, 16), 1e30, np.float32), np.full((2, 16), -3.7, np.float32)):
+    for each in (
+        x,
+        odd,
+        x[:1],
+        np.full((2, 16), 1e30, np.float32),
+        np.full((2, 16), -3.7, np.float32),
+        np.full((1, 16), np.nan),
+    ):
         assert np.array_equal(packed.vote(each), fitted.vote(each))
         assert np.allclose(packed.scores(each), fitted.scores(each), atol=1e-5)
     assert packed.scores(x).shape == (100, 3)

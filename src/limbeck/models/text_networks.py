@@ -39,7 +39,8 @@ class TokenEmbedding(nn.Module):
         nn.init.uniform_(self.weight, -0.25, 0.25)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        numbers = x.flatten(1).clamp(0, MAX_NUMBER).floor()
+        rows = x.flatten(1)
+        numbers = torch.where(rows > 0, rows, 0.0).clamp(max=MAX_NUMBER).floor()  # NaN becomes 0
         there = (numbers > 0).to(self.weight.dtype).unsqueeze(2)
         bucket = numbers - (numbers / self.buckets).floor() * self.buckets
         return nn.functional.embedding(bucket.long(), self.weight) * there, there

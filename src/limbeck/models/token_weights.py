@@ -43,7 +43,7 @@ def counts_of(x: Array, buckets: int) -> csr_matrix:
     sparse array of shape (rows, buckets)
         Counts.
     """
-    numbers = np.floor(np.clip(flat(x), 0, MAX_NUMBER)).astype(np.int64)
+    numbers = np.floor(np.clip(np.nan_to_num(flat(x)), 0, MAX_NUMBER)).astype(np.int64)
     rows, places = np.nonzero(numbers)
     found = numbers[rows, places] % buckets
     counts = csr_matrix((np.ones(len(rows)), (rows, found)), shape=(len(numbers), buckets))
@@ -104,7 +104,8 @@ def weight_nodes(add: Add, rows: str, length: int, idf: Array, dtype: Any) -> tu
         (rows, 1). The padding at the end of the longest row is cut off.
     """
     kind = TensorProto.DOUBLE if dtype is np.float64 else TensorProto.FLOAT
-    whole = add("Floor", add("Clip", rows, np.float32(0), np.float32(MAX_NUMBER)))
+    positive = add("Where", add("Greater", rows, np.float32(0)), rows, np.float32(0))  # NaN becomes 0
+    whole = add("Floor", add("Min", positive, np.float32(MAX_NUMBER)))
     there = add("Greater", whole, np.float32(0))
     places = add("Mul", add("Cast", there, to=TensorProto.INT64), np.arange(1, length + 1))
     used = add("Max", add("ReduceMax", places, keepdims=0), np.array([1]))
