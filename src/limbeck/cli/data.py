@@ -86,12 +86,17 @@ def schema(
     public: Annotated[Path, typer.Argument(help="The public rows (CSV or Parquet).")],
     label: Annotated[str, typer.Option(help="The column that holds the classes.")],
     classes: Annotated[str, typer.Option(help="All classes, in order, with commas between them.")],
+    text: Annotated[str | None, typer.Option(help="The column of texts, if there is one.")] = None,
 ) -> None:
     """Print the schema of public rows, for the key data.schema = "schema.json" of an experiment."""
     from limbeck.data.files import read_table
     from limbeck.data.schema import schema_of
+    from limbeck.data.texts import column_of
+    from limbeck.data.tokens import Tokens
 
-    typer.echo(schema_of(read_table(public), label, classes.split(",")).to_json())
+    table = read_table(public)
+    column = column_of(table, label, text, Tokens()) if text else None
+    typer.echo(schema_of(table, label, classes.split(","), column).to_json())
 
 
 def _source(source: str, settings: list[str]) -> tuple[Any, Path]:
