@@ -10,7 +10,7 @@ import pytest
 
 from limbeck.errors import LimbeckError
 from limbeck.models.jobs import answers
-from limbeck.models.named import CLASSIFIERS, NETWORKS, PRIOR_CORRECTED
+from limbeck.models.named import CLASSIFIERS, NETWORKS, PRIOR_CORRECTED, TEXT_NETWORKS, TFIDF_LINEAR
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import L0, Privacy
 from limbeck.protocol.disclosures import Facts
@@ -24,9 +24,11 @@ SMALL: dict[str, dict[str, Any]] = {
     "xgboost": {"n_estimators": 2},
     "lightgbm": {"n_estimators": 2},
     "torch-mlp": {"hidden": [4], "recipe": {"epochs": 2, "batch": 4}},
+    "text-cnn": {"widths": [1, 2], "filters": 4, "buckets": 50, "recipe": {"epochs": 2, "batch": 4}},
+    "bag-of-embeddings": {"buckets": 50, "recipe": {"epochs": 2, "batch": 4}},
     PRIOR_CORRECTED: {"model": {"name": "decision-tree"}, "prior": [0.0, 0.1, 0.9]},
 }
-TABLES = [*CLASSIFIERS, "torch-mlp", PRIOR_CORRECTED]
+TABLES = [*CLASSIFIERS, "torch-mlp", TFIDF_LINEAR, *TEXT_NETWORKS, PRIOR_CORRECTED]
 IMAGES = [*(name for name in NETWORKS if name != "torch-mlp"), "fedmd-mnist-0", "fedmd-cifar-9"]
 CASES: dict[str, Callable[[Rows], Rows]] = {
     "two rows": lambda rows: Rows(rows.x[:2], rows.y[:2]),

@@ -114,7 +114,7 @@ def other() -> DataSet:
 
 
 def test_public_classes_of_their_own_come_before_the_private_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("limbeck.data.draw.load", lambda name: other())
+    monkeypatch.setattr("limbeck.data.draw.load", lambda name, tokens: other())
     parts = draw_parts(numbered(), Draw(12, name="other", labels="own"), None, 0)
     assert parts.classes == ("other b", "other c", "other a", "a", "b")
     assert parts.public is not None
@@ -126,11 +126,11 @@ def test_public_classes_of_their_own_come_before_the_private_ones(monkeypatch: p
 def test_shared_classes_get_the_numbers_that_they_have_here(monkeypatch: pytest.MonkeyPatch) -> None:
     data = numbered()
     known = DataSet("other", np.ones((30, 1)), np.arange(30) % 2, ("b", "a"))
-    monkeypatch.setattr("limbeck.data.draw.load", lambda name: known)
+    monkeypatch.setattr("limbeck.data.draw.load", lambda name, tokens: known)
     parts = draw_parts(data, Draw(30, name="other", labels="shared"), None, 0)
     assert parts.classes == data.classes
     assert parts.public is not None
     assert sorted(parts.public.y.tolist()) == [0] * 15 + [1] * 15
-    monkeypatch.setattr("limbeck.data.draw.load", lambda name: other())
+    monkeypatch.setattr("limbeck.data.draw.load", lambda name, tokens: other())
     with pytest.raises(LimbeckError, match="other holds the class 'c', which numbered does not; use"):
         draw_parts(data, Draw(12, name="other", labels="shared"), None, 0)

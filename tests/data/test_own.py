@@ -161,7 +161,7 @@ def test_arrays_of_parties_share_their_classes(tmp_path: Path) -> None:
     assert own.classes == ("2", "9", "10")
     assert [rows.y.tolist() for rows in own.private] == [[2, 0], [1, 2]]
     np.savez(tmp_path / "public.npz", x_train=np.ones((4, 2)), y_train=np.zeros(4, int))
-    with pytest.raises(LimbeckError, match=r"public.npz has rows of \(2,\)"):
+    with pytest.raises(LimbeckError, match=r"public.npz have the shape \(2,\)"):
         read_files(Files([tmp_path / "a.npz"], public=tmp_path / "public.npz"))
 
 

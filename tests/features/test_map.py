@@ -1,5 +1,7 @@
 """Feature maps: each vector depends on its row alone, to the bit, and is never longer than 1."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -9,10 +11,12 @@ from hypothesis import strategies as st
 
 from encoders import DENSE, convolution
 from limbeck.errors import LimbeckError, LimbeckWarning
-from limbeck.features.encoder import NETWORK
+from limbeck.features.encoder import NETWORK, SENTENCES
 from limbeck.features.map import CONSTANT, MAPS, STEPS, FeatureMap, unpack
+from limbeck.features.sentences import read_sentence_encoder
 from limbeck.features.settings import Features
 from limbeck.protocol.rows import Array
+from tiny_bert import tiny_bert
 
 EXTREMES = np.array([0.0, 1e30, -1e30, 3e38, -3e38, 1e-38, np.nan, np.inf, -np.inf, 1.0], np.float32)
 
@@ -30,6 +34,15 @@ def images(rows: int = 30, side: int = 14, colors: int = 0) -> Array:
     return np.asarray(rng.integers(0, 256, size=shape), np.float32)
 
 
+def texts(rows: int = 60) -> Array:
+    return np.floor(np.random.default_rng(2).random((rows, 12)) ** 3 * 500).astype(np.float32)
+
+
+def sentences() -> FeatureMap:
+    with TemporaryDirectory() as folder:
+        return FeatureMap.fit(SENTENCES, texts(), 0, 20, read_sentence_encoder(tiny_bert(Path(folder)), 12))
+
+
 MADE = {
     "standard": FeatureMap.fit("standard", table(), 0, 20),
     "fourier": FeatureMap.fit("fourier", table(), 0, 20),
@@ -37,6 +50,8 @@ MADE = {
     "patches in colour": FeatureMap.fit("patches", images(colors=3), 0, 20),
     "encoder": FeatureMap.fit("encoder", table(), 0, 20, DENSE),
     "encoder of images": FeatureMap.fit("encoder", images(), 0, 20, convolution(14)),
+    "tfidf": FeatureMap.fit("tfidf", texts(), 0, 20),
+    "sentence-encoder": sentences(),
 }
 
 

@@ -167,7 +167,7 @@ class FedRidge(LevelledAlgorithm):
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         task, x = site.task.kind, site.public.x
-        features = self.features.fit(x, site.seed, site.folder)
+        features = self.features.fit(x, site.seed, site.folder, site.public.are_tokens)
         replies = list(parties.ask(SumRequest(features.kind, features.pack())).at_least(1))
         total = np.sum([self._limited(reply.sums) for reply in replies], axis=0)
         total = site.disclose("noisy sums", total) if self.level == "L1" else total

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from limbeck.cli.shared import Settings, console
+from limbeck.errors import LimbeckError
 
 app = typer.Typer(name="data", help="Data sets, and their split among parties.", no_args_is_help=True)
 
@@ -84,14 +85,36 @@ def fit(
 @app.command()
 def schema(
     public: Annotated[Path, typer.Argument(help="The public rows (CSV or Parquet).")],
-    label: Annotated[str, typer.Option(help="The column that holds the classes.")],
-    classes: Annotated[str, typer.Option(help="All classes, in order, with commas between them.")],
+    label: Annotated[str, typer.Option(help="The column that holds the classes or numbers; or several: a,b,c.")],
+    classes: Annotated[str, typer.Option(help="All classes, in order, with commas between them.")] = "",
+    limits: Annotated[str, typer.Option("--range", help="Lowest and highest number of a numeric target: 0,50.")] = "",
+    text: Annotated[str | None, typer.Option(help="The column of texts, if there is one.")] = None,
 ) -> None:
     """Print the schema of public rows, for the key data.schema = "schema.json" of an experiment."""
     from limbeck.data.files import read_table
     from limbeck.data.schema import schema_of
+    from limbeck.data.texts import column_of
+    from limbeck.data.tokens import Tokens
+    from limbeck.experiments.config import Data, check_table
 
-    typer.echo(schema_of(read_table(public), label, classes.split(",")).to_json())
+    labels, numbers = label.split(","), [_number(number) for number in limits.split(",")] if limits else None
+    given = {"label": labels if len(labels) > 1 else label, **({"range": numbers} if numbers else {})}
+    data, table = check_table(Data, given, "--label and --range"), read_table(public)
+    column = column_of(table, labels, text, Tokens()) if text else None
+    kind: Any = "regression" if data.limits else "multilabel" if len(labels) > 1 else "multiclass"
+    if kind == "multiclass" and not classes:
+        raise LimbeckError("--classes is missing: list all classes, in order (or give --range for a numeric target)")
+    named = classes.split(",") if classes else labels
+    low_high = (float(data.limits[0]), float(data.limits[1])) if data.limits else None
+    found = schema_of(table, tuple(labels) if len(labels) > 1 else label, named, column, kind, low_high)
+    typer.echo(found.to_json())
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise LimbeckError(f"--range: {text!r} is not a number; write --range 0,50") from error
 
 
 def _source(source: str, settings: list[str]) -> tuple[Any, Path]:

@@ -307,7 +307,7 @@ def _whole_record(
             **hash_of_map(
                 plan.configuration.algorithm,
                 plan.features,
-                plan.public.x,
+                plan.public_rows,
                 plan.configuration.seed,
                 plan.folder,
             ),

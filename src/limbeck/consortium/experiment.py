@@ -10,7 +10,10 @@ from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, 
 
 from limbeck.data.files import read_table
 from limbeck.data.own import ARRAYS, private_rows, public_rows
-from limbeck.data.schema import Schema, read_schema, schema_of
+from limbeck.data.schema import Schema, read_schema, schema_of, schema_of_texts
+from limbeck.data.sets import is_file_of_texts
+from limbeck.data.texts import TextSettings, column_of, text_settings
+from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import (
     MODEL,
@@ -26,6 +29,7 @@ from limbeck.experiments.config import (
 from limbeck.experiments.mapping import vectors_of
 from limbeck.features.files import read_map, source_of_map, write_map
 from limbeck.features.map import FeatureMap
+from limbeck.features.sentences import rule_of_texts
 from limbeck.features.settings import Features, applied, fitted_on, network_digest
 from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget
@@ -56,6 +60,8 @@ class Shared(Table):
         All classes, in order; by default the names of the label columns for several labels a row and for a number.
     schema_file : str, optional
         Schema file (the key `schema`).
+    text : TextSettings, optional
+        Column of texts, and how they become numbers.
     test : str, optional
         File of test rows.
     """
@@ -67,6 +73,7 @@ class Shared(Table):
     limits: list[StrictFloat | StrictInt] | None = Field(None, alias="range", min_length=2, max_length=2)
     classes: list[str] = Field([], min_length=1)
     schema_file: str | None = Field(None, alias="schema")
+    text: Annotated[TextSettings | None, PlainValidator(text_settings)] = None
     test: str | None = None
 
     @model_validator(mode="after")
@@ -191,7 +198,8 @@ class PreparedRun:
     def public_rows(self) -> PublicRows:
         """Public rows, with labels only if the algorithm needs them."""
         labels = self.public.y if self.configuration.algorithm.needs_public_labels else None
-        return PublicRows(self.public.x, labels, self.public_hash)
+        tokens = self.features is None and self.schema is not None and self.schema.text is not None
+        return PublicRows(self.public.x, labels, self.public_hash, tokens)
 
     @property
     def row(self) -> tuple[int, ...]:
@@ -224,17 +232,14 @@ def prepare_run(file: Path) -> PreparedRun:
     configuration = check_table(RunConfiguration, table, str(file))
     data, base = configuration.data, file.parent
     path = base / data.public
-    schema = None
-    if path.suffix.lower() not in ARRAYS:
-        schema = read_schema(base / data.schema_file) if data.schema_file else _learned(path, data, file)
-    elif data.schema_file:
-        raise LimbeckError(f"{file}: data.schema is for tables; {data.public} holds arrays")
+    rule = rule_of_texts(data.text, configuration.algorithm, configuration.features, base)
+    schema = _schema(path, data, file, rule)
     public = public_rows(path, schema)
     test = private_rows(base / data.test, data.classes, schema, task=data.whole_task) if data.test else None
     if test is not None and test.x.shape[1:] != public.x.shape[1:]:
         raise LimbeckError(f"{file}: test rows have the shape {test.x.shape[1:]}, public rows {public.x.shape[1:]}")
     known = content_hash(public.x)
-    features = _features(configuration, public, file, known)
+    features = _features(configuration, public, file, known, schema is not None and schema.text is not None)
     if features:
         public, test = vectors_of(features, public), vectors_of(features, test) if test else None
     return PreparedRun(configuration, table, public, test, schema, known, features, base)
@@ -245,7 +250,9 @@ def features_file(file: Path) -> Path:
     return file.with_suffix(".features.safetensors")
 
 
-def _features(configuration: RunConfiguration, public: Rows, file: Path, known: str) -> FeatureMap | None:
+def _features(
+    configuration: RunConfiguration, public: Rows, file: Path, known: str, of_tokens: bool
+) -> FeatureMap | None:
     """Map of the experiment. It stays in its file: another machine would not fit the same one to the bit."""
     chosen, path = configuration.features, features_file(file)
     if chosen is None:
@@ -253,15 +260,35 @@ def _features(configuration: RunConfiguration, public: Rows, file: Path, known: 
     network = network_digest(configuration.algorithm, chosen, file.parent)
     source = json.dumps([asdict(chosen), configuration.seed, known, network], sort_keys=True)
     if not path.exists() or source_of_map(path) != source:
-        found = fitted_on(chosen, public.x, configuration.seed, file.parent)
+        found = fitted_on(chosen, public.x, configuration.seed, file.parent, of_tokens)
         assert found is not None
         write_map(path, found, source)
     return read_map(path, public.x.shape[1:], tried=True)
 
 
-def _learned(path: Path, data: Shared, file: Path) -> Schema:
+def _schema(path: Path, data: Shared, file: Path, rule: Tokens | None) -> Schema | None:
+    """Schema of the consortium: of tables, or of texts in arrays; None for other arrays."""
+    if path.suffix.lower() not in ARRAYS:
+        if data.schema_file and data.text:
+            raise LimbeckError(f"{file}: data.schema names the column of texts; remove data.text")
+        schema = read_schema(file.parent / data.schema_file) if data.schema_file else _learned(path, data, file, rule)
+        if data.schema_file and schema.text:
+            schema.text.check_encoder(rule)
+        return schema
+    if data.schema_file:
+        raise LimbeckError(f"{file}: data.schema is for tables; {data.public} holds arrays")
+    if is_file_of_texts(path):
+        return schema_of_texts(rule or Tokens(), data.classes)
+    if data.text:
+        raise LimbeckError(f"{file}: data.text: {data.public} holds no texts; remove data.text")
+    return None
+
+
+def _learned(path: Path, data: Shared, file: Path, rule: Tokens | None) -> Schema:
     if data.label is None:
         raise LimbeckError(f"{file}: data.label is missing: name the column that has the classes or the numeric target")
     label = data.labels if data.kind == "multilabel" else data.labels[0]
     limits = (data.whole_task.low, data.whole_task.high) if data.kind == "regression" else None
-    return schema_of(read_table(path), label, data.classes, data.kind, limits)
+    public = read_table(path)
+    text = column_of(public, data.labels, data.text.column, rule or Tokens()) if data.text else None
+    return schema_of(public, label, data.classes, text, data.kind, limits)

@@ -232,7 +232,8 @@ class PartyFolder:
     def public(self, labelled: bool) -> PublicRows:
         """Public rows, mapped to features if the consortium has them; with labels if `labelled`."""
         x = self.features.vectors(self.raw_public.x) if self.features else self.raw_public.x
-        return PublicRows(x, self.raw_public.y if labelled else None, self.join.public)
+        tokens = self.features is None and self.schema is not None and self.schema.text is not None
+        return PublicRows(x, self.raw_public.y if labelled else None, self.join.public, tokens)
 
     @cached_property
     def features(self) -> FeatureMap | None:

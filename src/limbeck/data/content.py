@@ -58,6 +58,15 @@ def content_of_file(path: Path) -> str:
         raise LimbeckError(f"{path} is not an NPZ file of plain arrays") from error
 
 
+def content_of_path(path: Path) -> str:
+    """Content digest of a file, or of all files directly in a folder."""
+    if not path.is_dir():
+        return content_of_file(path)
+    files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    digests = "\n".join(f"{file.name} {content_of_file(file)}" for file in files)
+    return hashlib.sha256(digests.encode()).hexdigest()
+
+
 @lru_cache(maxsize=256)
 def _content(path: Path, changed: int, size: int) -> str:
     if path.suffix.lower() == ".npz":

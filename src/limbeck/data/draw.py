@@ -173,7 +173,7 @@ def draw_parts(data: DataSet, public: Draw | None, test: Draw | None, seed: int)
     pools: dict[tuple[str, Part], _Pool] = {}
 
     def pool(draw: Draw, key: str) -> _Pool:
-        source = data if draw.name in (None, data.name) else _fitting(load(str(draw.name)), data, key)
+        source = data if draw.name in (None, data.name) else _fitting(load(str(draw.name), data.tokens), data, key)
         if draw.labels == "shared":
             source = source.numbered(data.classes, f', which {data.name} does not; use data.{key}.labels = "own"')
         return pools.setdefault((source.name, draw.part), _Pool(source, draw.part, seed))
@@ -200,11 +200,7 @@ def _fitting(other: DataSet, data: DataSet, key: str) -> DataSet:
         raise LimbeckError(
             f"data.{key}: rows of {other.name} are rows of {data.name} too: private rows would be disclosed"
         )
-    if other.x.shape[1:] != data.x.shape[1:]:
-        raise LimbeckError(
-            f"data.{key}: rows of {other.name} have the shape {other.x.shape[1:]}, "
-            f"those of {data.name} {data.x.shape[1:]}"
-        )
+    data.check_kind(other, f"data.{key}")
     if other.task != data.task and key == "test":
         raise LimbeckError(f"data.test: {other.name} is for {other.task}, {data.name} for {data.task}")
     if key == "test" and data.task == "multilabel":

@@ -14,6 +14,7 @@ from limbeck.errors import LimbeckError, did_you_mean, missing_extra, reading
 from limbeck.protocol.rows import Array
 
 SUFFIXES = (".csv", ".parquet")
+BLOCK, MAX_BLOCK = 2**20, 2**30  # bytes of a CSV file that are read at once
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL"})
 
 TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # Parquet's Booleans become true, false
@@ -100,10 +101,12 @@ def _read_csv(path: Path) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
-    with csv.open_csv(path) as reader:
+    whole = csv.ReadOptions(block_size=min(max(path.stat().st_size + 1, BLOCK), MAX_BLOCK))  # a text may be long
+    lines = csv.ParseOptions(newlines_in_values=True)
+    with csv.open_csv(path, whole, lines) as reader:
         names = reader.schema.names
     as_text = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-    return csv.read_csv(path, convert_options=as_text)
+    return csv.read_csv(path, whole, lines, as_text)
 
 
 def _plain(path: Path, name: str, column: Any) -> Array:

@@ -13,8 +13,18 @@ import numpy as np
 from limbeck.data.draw import Draw, count_of, order
 from limbeck.data.files import Table, read_table
 from limbeck.data.labels import task_in
-from limbeck.data.schema import Schema, classes_of, kind_of_tables, numbers_of, read_schema, schema_of
+from limbeck.data.schema import (
+    Schema,
+    classes_of,
+    kind_of_tables,
+    numbers_of,
+    read_schema,
+    schema_of,
+    schema_of_texts,
+)
 from limbeck.data.sets import DataSet, as_float, load_file
+from limbeck.data.texts import column_of
+from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.task import MULTICLASS, Kind, Task
@@ -45,6 +55,10 @@ class Files:
         Kind of the labels; by default found from them.
     limits : sequence of two floats, optional
         Public range of a numeric target.
+    text : str, optional
+        Column of texts of tables.
+    tokens : Tokens, optional
+        Rule of the texts.
     """
 
     private: Sequence[Path]
@@ -55,6 +69,8 @@ class Files:
     test: Path | None = None
     task: Kind | None = None
     limits: Sequence[float] | None = None
+    text: str | None = None
+    tokens: Tokens | None = None
 
     @property
     def are_arrays(self) -> bool:
@@ -80,7 +96,7 @@ class SplitRows:
     test : Rows or None
         Test rows.
     schema : Schema, optional
-        Schema, if the rows come from tables.
+        Schema, if the rows come from tables or texts.
     classes_are_private : bool
         Whether the classes were read from the labels of private rows.
     public_is_labelled : bool
@@ -126,6 +142,11 @@ class SplitRows:
             classes_are_private=limits is None,
         )
 
+    @property
+    def are_tokens(self) -> bool:
+        """Whether the rows are token numbers of texts."""
+        return self.schema is not None and self.schema.text is not None
+
 
 def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> SplitRows:
     """Read all files and turn their rows into numbers.
@@ -158,6 +179,8 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     open_rows = read_table(files.public) if files.public else _drawn(whole, files.private[0].name, public, seed)
     if schema and schema.labels != label:
         raise LimbeckError(f"data.label is {', '.join(label)}, but {files.schema} names {', '.join(schema.labels)}")
+    if schema and schema.text:
+        schema.text.check_encoder(files.tokens)
     if schema is None:
         if open_rows is None:
             raise LimbeckError("data.public is missing: categories come from the public rows, or from data.schema")
@@ -179,13 +202,14 @@ def _schema_with_labels(open_rows: Table, files: Files, label: tuple[str, ...], 
     task = files.task or (
         "multilabel" if len(label) > 1 else "regression" if files.limits else kind_of_tables(tables, label[0])
     )
+    text = None if files.text is None else column_of(open_rows, label, files.text, files.tokens or Tokens())
     if task == "multiclass":
-        return schema_of(open_rows, label[0], files.classes or classes_of(tables, label[0]))
+        return schema_of(open_rows, label[0], files.classes or classes_of(tables, label[0]), text)
     if task == "multilabel":
-        return schema_of(open_rows, label, files.classes or label, task)
+        return schema_of(open_rows, label, files.classes or label, text, task)
     targets = [numbers_of(table, label[0]) for table in tables] if files.limits is None else []
     found = task_in(task, files.limits, targets)
-    return schema_of(open_rows, label[0], label, task, (found.low, found.high))
+    return schema_of(open_rows, label[0], label, text, task, (found.low, found.high))
 
 
 def _drawn(table: Table | None, own_name: str, public: Draw | None, seed: int) -> Table | None:
@@ -217,11 +241,11 @@ def public_rows(path: Path, schema: Schema | None) -> Rows:
     Rows
         Public rows. Labels of an NPZ file are used only if all parties agreed to that; without labels they are 0.
     """
-    if schema is not None:
+    if schema is not None and not _is_npz_of(path, schema):
         return _unlabelled(read_table(path), schema)
     if path.suffix.lower() not in ARRAYS:
         raise LimbeckError(f"{path} is a table, but the consortium has no schema; use an NPZ or NPY file")
-    data = load_file(path)
+    data = _loaded(path, schema)
     return Rows(as_float(data.x), data.y)
 
 
@@ -248,13 +272,26 @@ def private_rows(
     Rows
         Rows with class numbers of the consortium.
     """
-    if schema is not None:
+    if schema is not None and not _is_npz_of(path, schema):
         table = read_table(path)
         return _labelled(table.renamed(label, schema.labels[0]) if label else table, schema)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium uses arrays: give an NPZ file with x_train and y_train")
-    rows = load_file(path, task.kind).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
+    rows = _loaded(path, schema, task.kind).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
     return Rows(rows.x, task.scaled(rows.y)) if task.kind == "regression" else rows
+
+
+def _is_npz_of(path: Path, schema: Schema) -> bool:
+    """Whether a file is an NPZ file of texts that a schema describes."""
+    return schema.text is not None and path.suffix.lower() == ".npz"
+
+
+def _loaded(path: Path, schema: Schema | None, task: Kind | None = None) -> DataSet:
+    """Read a file of arrays, which holds texts if there is a schema."""
+    data = load_file(path, schema.text.rule if schema and schema.text else None, task)
+    if schema is not None and data.tokens is None:
+        raise LimbeckError(f"{path} holds no texts: it must have the arrays text_train.bytes and text_train.ends")
+    return data
 
 
 def _labelled(table: Table, schema: Schema) -> Rows:
@@ -266,16 +303,16 @@ def _unlabelled(table: Table, schema: Schema) -> Rows:
 
 
 def _arrays(files: Files) -> SplitRows:
-    sets = [load_file(path, files.task) for path in files.private]
-    test = load_file(files.test, files.task) if files.test else None
-    public = load_file(files.public) if files.public else None
+    sets = [load_file(path, files.tokens, files.task) for path in files.private]
+    test = load_file(files.test, files.tokens, files.task) if files.test else None
+    public = load_file(files.public, files.tokens) if files.public else None
     task = sets[0].task
     every = [*sets, *filter(None, [public, test])]
     for data in every:
         if data.task != task and data is not public:
             raise LimbeckError(f"{data.name} is for {data.task}, {sets[0].name} for {task}; set data.task")
-        if data.x.shape[1:] != sets[0].x.shape[1:]:
-            raise LimbeckError(f"{data.name} has rows of {data.x.shape[1:]}, {sets[0].name} of {sets[0].x.shape[1:]}")
+        sets[0].check_kind(data, "data")
+    tokens = sets[0].tokens
     found = {name for data in every if data is not public for name in data.classes}
     classes = files.classes or (tuple(sorted(found, key=_by_number)) if task == "multiclass" else _in_order(sets))
     sets = [data.numbered(classes, UNNAMED) for data in sets]
@@ -285,6 +322,7 @@ def _arrays(files: Files) -> SplitRows:
         public=Rows(as_float(public.x), np.zeros(len(public.x), np.int64)) if public else None,
         test=(test.test_rows() if test.official_test else test.rows()) if test else None,
         classes=classes,
+        schema=schema_of_texts(tokens, classes) if tokens else None,
         classes_are_private=files.classes is None,
     ).with_range(files.limits, task)
 

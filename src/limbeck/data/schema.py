@@ -2,7 +2,7 @@
 
 A column whose public values are all numbers is numeric. A missing number becomes the median of the public rows. Any
 other column is categorical. It becomes one column of 0 and 1 for each value of the public rows (or of a schema file).
-Other values and missing values are all zeros.
+Other values and missing values are all zeros. A column of texts, which the user names, becomes token numbers.
 """
 
 import json
@@ -17,9 +17,11 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from limbeck.data.files import Table
 from limbeck.data.labels import check_numbers, kind_of
+from limbeck.data.texts import COLUMN, Text, check_alone
+from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError, reading
 from limbeck.protocol.rows import Array
-from limbeck.protocol.task import UNKNOWN, Kind, Task
+from limbeck.protocol.task import MULTICLASS, UNKNOWN, Kind, Task
 from limbeck.tables import first_problem
 
 MAX_CATEGORIES = 1000
@@ -93,8 +95,8 @@ class Schema:
 
     Parameters
     ----------
-    columns : tuple of Number or Category
-        Feature columns, in order.
+    columns : tuple of Number, Category or Text
+        Feature columns, in order. A column of texts is the only one.
     label : str or tuple of str
         Name of the label column, or of several.
     classes : tuple of str
@@ -114,7 +116,7 @@ class Schema:
            [35.,  1.,  0.]], dtype=float32)
     """
 
-    columns: tuple[Annotated[Number | Category, Field(discriminator="kind")], ...]
+    columns: tuple[Annotated[Number | Category | Text, Field(discriminator="kind")], ...]
     label: str | tuple[str, ...]
     classes: tuple[str, ...]
     task: Kind = "multiclass"
@@ -131,6 +133,15 @@ class Schema:
                 raise LimbeckError(f"the schema's {kind} hold {repeated[0]!r} twice")
         if not names:
             raise LimbeckError(f"the schema has no column other than the label {self.label!r}")
+        for column in self.columns:
+            if column.kind == "text":
+                check_alone("the schema", column.name, names)
+
+    @property
+    def text(self) -> Text | None:
+        """Column of texts; None if there is none."""
+        first = self.columns[0]
+        return first if isinstance(first, Text) else None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -227,6 +238,7 @@ def schema_of(
     public: Table,
     label: str | tuple[str, ...],
     classes: Sequence[str],
+    text: Text | None = None,
     task: Kind = "multiclass",
     limits: tuple[float, float] | None = None,
 ) -> Schema:
@@ -240,6 +252,8 @@ def schema_of(
         Name of the label column, or of several.
     classes : sequence of str
         Classes, in order.
+    text : Text, optional
+        Column of texts, if that is the only column.
     task : {"multiclass", "multilabel", "regression"}
         Kind of the labels.
     limits : tuple of two floats, optional
@@ -250,6 +264,8 @@ def schema_of(
     Schema
         Rule for all tables of the same columns.
     """
+    if text is not None:
+        return Schema((text,), label, tuple(classes), task, limits)
     columns = public.without(*((label,) if isinstance(label, str) else label)).columns
     found = tuple(_learned(public.where, *column) for column in columns.items())
     return Schema(found, label, tuple(classes), task, limits)
@@ -310,6 +326,14 @@ def _several(table: Table, label: str) -> Array:
             )
         found[row] = UNKNOWN if text is None else TRUTH[text.lower()]
     return found
+
+
+def schema_of_texts(rule: Tokens, classes: Sequence[str], task: Task = MULTICLASS) -> Schema:
+    """Schema of texts that are no table; their column is named `text`."""
+    columns = (Text(COLUMN, rule.tokens, rule.length, rule.vocabulary),)
+    label = tuple(classes) if task.kind == "multilabel" else "label"
+    limits = (task.low, task.high) if task.kind == "regression" else None
+    return Schema(columns, label, tuple(classes), task.kind, limits)
 
 
 def labels_of(table: Table, label: str) -> Array:
@@ -385,7 +409,7 @@ def _learned(where: str, name: str, values: Array) -> Number | Category:
     if len(categories) > MAX_CATEGORIES:
         raise LimbeckError(
             f"{where}: the column {name!r} holds {len(categories)} different texts; "
-            f"a category has at most {MAX_CATEGORIES}"
+            f"a category has at most {MAX_CATEGORIES}. For a column of texts, set data.text = {name!r}"
         )
     return Category(name, tuple(categories))
 

@@ -13,6 +13,8 @@ import numpy as np
 from limbeck.data.labels import check_numbers, check_several, columns_into, kind_of
 from limbeck.data.mapping import LARGE, cache_of, unpacked
 from limbeck.data.mosaics import MOSAICS, mosaics_of
+from limbeck.data.texts import holds_texts, texts_in, with_tokens
+from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.rows import Array, Rows, flat
 from limbeck.protocol.task import Kind
@@ -54,6 +56,8 @@ class DataSet:
         Classes of the stored set that the rows belong to; by default all.
     joined : tuple of DataSet
         The sets that this one joins, if there are several.
+    tokens : Tokens, optional
+        Rule that made the rows from texts.
     task : {"multiclass", "multilabel", "regression"}
         Kind of the labels.
     """
@@ -68,6 +72,7 @@ class DataSet:
     whole: str = ""
     parts: frozenset[str] | None = None
     joined: tuple["DataSet", ...] = ()
+    tokens: Tokens | None = None
     task: Kind = "multiclass"
 
     def shares_rows_with(self, other: "DataSet") -> bool:
@@ -79,6 +84,17 @@ class DataSet:
         if not self.whole or self.whole != other.whole:
             return False
         return self.parts is None or other.parts is None or bool(self.parts & other.parts)
+
+    def check_kind(self, other: "DataSet", key: str) -> None:
+        """Raise LimbeckError unless the rows of both sets are texts, or are not, and have the same shape."""
+        if (self.tokens is None) != (other.tokens is None):
+            text, numbers = (self, other) if self.tokens else (other, self)
+            raise LimbeckError(f"{key}: rows of {text.name} are texts, those of {numbers.name} are not")
+        if other.x.shape[1:] != self.x.shape[1:]:
+            raise LimbeckError(
+                f"{key}: rows of {other.name} have the shape {other.x.shape[1:]}, "
+                f"those of {self.name} {self.x.shape[1:]}"
+            )
 
     def numbered(self, classes: Sequence[str], lack: str = "") -> "DataSet":
         """Copy whose labels are indices into other classes.
@@ -231,13 +247,15 @@ def names() -> list[str]:
     return [*EMBEDDED, *stored, *views, *(name for name in MOSAICS if MOSAICS[name].source in known)]
 
 
-def load(name: str, task: Kind | None = None) -> DataSet:
+def load(name: str, tokens: Tokens | None = None, task: Kind | None = None) -> DataSet:
     """Load a data set by name, and check it.
 
     Parameters
     ----------
     name : str
         An embedded set, a stored set, or a view of one.
+    tokens : Tokens, optional
+        Rule for the rows of a set of texts.
     task : {"multiclass", "multilabel", "regression"}, optional
         Kind of the labels; by default found from them.
 
@@ -259,7 +277,7 @@ def load(name: str, task: Kind | None = None) -> DataSet:
     if name in MOSAICS:
         return _of_task(_mosaics(name), task)
     path = path_of(name)
-    return _from_arrays(name, path, _read(path), task)
+    return _from_arrays(name, path, _read(path), tokens, task)
 
 
 def _mosaics(name: str) -> DataSet:
@@ -299,9 +317,7 @@ def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
         All rows.
     """
     for one, other in combinations(sets, 2):
-        if one.x.shape[1:] != other.x.shape[1:]:
-            shapes = f"have the shape {other.x.shape[1:]}, those of {one.name} {one.x.shape[1:]}"
-            raise LimbeckError(f"data.name: rows of {other.name} {shapes}")
+        one.check_kind(other, "data.name")
         if other.task != one.task:
             raise LimbeckError(f"data.name: {one.name} is for {one.task}, {other.name} for {other.task}")
         if other.shares_rows_with(one):
@@ -321,6 +337,7 @@ def joined(sets: Sequence[DataSet], labels: Labels) -> DataSet:
         groups={"domain": np.repeat(np.arange(len(sets)), [len(data.x) for data in sets])},
         joined=tuple(sets),
         task=sets[0].task,
+        tokens=sets[0].tokens,
     )
 
 
@@ -349,13 +366,27 @@ def rows_in(path: Path) -> Array:
     raise LimbeckError(f"{path} has no array x, x_train or x_test; it has {', '.join(sorted(arrays))}")
 
 
-def load_file(path: Path, task: Kind | None = None) -> DataSet:
+def is_file_of_texts(path: Path) -> bool:
+    """Whether a file is an NPZ file of texts."""
+    return path.suffix.lower() == ".npz" and path.is_file() and holds_texts(_read(path))
+
+
+def file_of_texts(path: Path, length: int) -> list[str] | None:
+    """Texts of an NPZ file, its test rows if it has no training rows; None if it holds no texts."""
+    arrays = _read(path)
+    part = next((part for part in ("train", "test") if f"text_{part}.bytes" in arrays), None)
+    return None if part is None else texts_in(arrays, part, length, str(path))
+
+
+def load_file(path: Path, tokens: Tokens | None = None, task: Kind | None = None) -> DataSet:
     """Read a data set from a file of arrays.
 
     Parameters
     ----------
     path : Path
-        An NPZ file with `x_train` and `y_train`, or an NPY file of rows without labels.
+        An NPZ file with `x_train` (or texts) and `y_train`, or an NPY file of rows without labels.
+    tokens : Tokens, optional
+        Rule for the rows of a set of texts.
     task : {"multiclass", "multilabel", "regression"}, optional
         Kind of the labels; by default found from them.
 
@@ -367,7 +398,7 @@ def load_file(path: Path, task: Kind | None = None) -> DataSet:
     if not path.is_file():
         raise LimbeckError(f"cannot read {path}: no such file")
     if path.suffix.lower() == ".npz":
-        return _from_arrays(str(path), path, _read(path), task)
+        return _from_arrays(str(path), path, _read(path), tokens, task)
     try:
         x = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -404,7 +435,11 @@ def _read(path: Path) -> dict[str, Array]:
         raise LimbeckError(f"{path} is not an NPZ file of plain arrays") from error
 
 
-def _from_arrays(name: str, path: Path, arrays: dict[str, Array], wanted: Kind | None = None) -> DataSet:
+def _from_arrays(
+    name: str, path: Path, arrays: dict[str, Array], tokens: Tokens | None = None, wanted: Kind | None = None
+) -> DataSet:
+    tokens = (tokens or Tokens()) if holds_texts(arrays) else None
+    arrays = with_tokens(arrays, tokens, str(path)) if tokens else arrays
     for key in ("x_train", "y_train"):
         if key not in arrays:
             raise LimbeckError(f"{path} has no array {key}; it has {', '.join(sorted(arrays))}")
@@ -433,7 +468,7 @@ def _from_arrays(name: str, path: Path, arrays: dict[str, Array], wanted: Kind |
         names = ("target",)
         train, test = check_numbers(train, f"{path}: y_train"), check_numbers(test, f"{path}: y_test")
     test_y = None if test_x is None else test
-    return DataSet(name, arrays["x_train"], train, names, test_x, test_y, groups, name, task=task)
+    return DataSet(name, arrays["x_train"], train, names, test_x, test_y, groups, name, task=task, tokens=tokens)
 
 
 def _column_names(path: Path, arrays: dict[str, Array]) -> tuple[str, ...]:

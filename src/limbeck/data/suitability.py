@@ -154,7 +154,12 @@ def two_sides(public: str, private: str, label: str | None = None) -> tuple[Arra
 
 
 def _array(side: str) -> Array:
-    return rows_in(Path(side)) if side.endswith((".npz", ".npy")) else load(side).x
+    if side.endswith((".npz", ".npy")):
+        return rows_in(Path(side))
+    data = load(side)
+    if data.tokens:
+        raise LimbeckError(f"{side} is a set of texts: only rows of numbers can be compared")
+    return data.x
 
 
 def _sample(rows: Array, most: int, seed: int) -> Array:

@@ -18,6 +18,7 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Experiment
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import RunRecord, finite
+from limbeck.features.sentences import rule_of_texts
 from limbeck.features.settings import network_digest
 from limbeck.imports import code_beside, is_own, name_of, source_of
 from limbeck.protocol.learning import Model
@@ -98,7 +99,14 @@ class CachedRun:
             "parties": self.experiment.parties,
             "split": _split(data.split),
             **{part: self._drawn(draw) for part, draw in drawn.items()},
+            **self._texts(),
         }
+
+    def _texts(self) -> dict[str, Any]:
+        """Rule of the texts, if the experiment says any."""
+        text = self.experiment.data.text
+        rule = rule_of_texts(text, self.experiment.algorithm, self.experiment.features, self.base)
+        return {"text": {"column": text.column if text else "", **rule.facts}} if rule else {}
 
     def _drawn(self, draw: Draw | FromFile | None) -> Any:
         if isinstance(draw, FromFile):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from limbeck.models.named import NETWORKS, PRESETS
+from limbeck.models.named import NETWORKS, PRESETS, TEXT_NETWORKS
 
 BY_LEVEL = {"L1": "fedvote", "L2": "fedridge"}
 
@@ -48,7 +48,8 @@ def _by_models(table: Mapping[str, Any]) -> tuple[str, str]:
     models = [*([table["model"]] if "model" in table else []), *own]
     if not models:
         return "fedridge", "no model is named"
-    networks = all(isinstance(each, Mapping) and each.get("name") in {*NETWORKS, *PRESETS} for each in models)
+    known = {*NETWORKS, *PRESETS, *TEXT_NETWORKS}
+    networks = all(isinstance(each, Mapping) and each.get("name") in known for each in models)
     if networks and any(each != models[0] for each in models):
         return "fedmd", "the parties have different networks"
     return "fedvote", "there is no epsilon, and parties train models"

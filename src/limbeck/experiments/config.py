@@ -24,6 +24,7 @@ from limbeck.algorithms import algorithm_named
 from limbeck.data.draw import Draw, FromFile
 from limbeck.data.sets import Labels
 from limbeck.data.splits import SPLITS, Iid, Split, Within
+from limbeck.data.texts import TextSettings, text_settings
 from limbeck.errors import LimbeckError, did_you_mean, reading
 from limbeck.features.settings import NO_PUBLIC, Features, applied
 from limbeck.models.named import model_from
@@ -215,6 +216,8 @@ class Data(Table):
         All classes, in order.
     schema_file : str, optional
         Schema file (the key `schema`).
+    text : TextSettings, optional
+        Column of texts, and how they become numbers.
     parties : int
         Number of parties.
     split : Split
@@ -262,6 +265,7 @@ class Data(Table):
     limits: list[StrictFloat | StrictInt] | None = Field(None, alias="range", min_length=2, max_length=2)
     classes: list[str] | None = Field(None, min_length=1)
     schema_file: str | None = Field(None, alias="schema")
+    text: Annotated[TextSettings | None, PlainValidator(text_settings)] = None
     parties: StrictInt = Field(10, ge=1)
     split: Annotated[Split, PlainValidator(split_in)] = Iid()
     public: Annotated[Draw | FromFile | None, PlainValidator(_draw)] = None
@@ -342,6 +346,10 @@ class Source(Table):
             raise LimbeckError(
                 "data.classes and data.schema: the schema names the classes already; remove data.classes"
             )
+        if self.data.name and self.data.text and self.data.text.column:
+            raise LimbeckError("data.text.column is only for tables: a named data set has one text in each row")
+        if self.data.schema_file and self.data.text:
+            raise LimbeckError("data.text and data.schema: the schema names the column of texts; remove data.text")
         if len(given) != 1:
             raise LimbeckError(f"rows come from one of {', '.join(sources)}; given: {', '.join(given) or 'none'}")
         if self.files and len(self.files) != len(self.party):

@@ -32,6 +32,7 @@ from limbeck.features.map import FeatureMap
 from limbeck.features.packing import packed_behind
 from limbeck.features.settings import hash_of_map
 from limbeck.models.jobs import is_gradient_trained
+from limbeck.models.named import reads_tokens
 from limbeck.models.smoke_test import smoke_test
 from limbeck.models.tasks import for_task
 from limbeck.privacy.guarantees import guarantees
@@ -68,7 +69,7 @@ class Federation:
     test : Rows or None
         The test rows.
     schema : Schema or None
-        The columns of the tables that rows come from.
+        The columns of the tables, or the texts, that rows come from.
     features : FeatureMap or None
         The map that made all rows from raw rows; None if rows are raw.
     public_hash : str
@@ -156,6 +157,11 @@ class Federation:
         return self.algorithm.is_private and self.noise == "secure"
 
     @property
+    def are_tokens(self) -> bool:
+        """Whether the rows are token numbers of texts, not mapped to features."""
+        return self.features is None and self.schema is not None and self.schema.text is not None
+
+    @property
     def titles(self) -> list[str]:
         """The parties' names in the ledger."""
         return list(self.names) if self.names else self._numbered
@@ -237,7 +243,7 @@ class Federation:
 
     def warn_of_strange_public_rows(self) -> None:
         """Warn if most private rows of a party have no public row near them."""
-        if self.public is None or self.public_is_from_same_source or len(self.public) < MIN_ROWS:
+        if self.public is None or self.public_is_from_same_source or len(self.public) < MIN_ROWS or self.are_tokens:
             return
         large = [(party, rows) for party, rows in enumerate(self.private) if len(rows) >= MIN_ROWS]
         poor = [party for party, rows in large if coverage(self.public.x, rows.x) < GOOD_COVERAGE]
@@ -245,6 +251,18 @@ class Federation:
             warnings.warn(
                 f"the public rows suit {len(poor)} of {len(self.private)} parties poorly (the first: party {poor[0]}): "
                 "most of their rows have no public row near them; `limbeck data fit` shows details",
+                LimbeckWarning,
+                stacklevel=2,
+            )
+
+    def warn_of_unread_texts(self) -> None:
+        """Warn if models take the token numbers of texts as quantities."""
+        models = [] if self.algorithm.applies_features else [*self.models, self.server_model]
+        poor = [model.name for model in models if not reads_tokens(model.name)]
+        if self.are_tokens and poor:
+            warnings.warn(
+                f"{poor[0]} takes the token numbers of texts as quantities: use the model tfidf-linear, text-cnn or "
+                'bag-of-embeddings, or features = { kind = "tfidf" }',
                 LimbeckWarning,
                 stacklevel=2,
             )
@@ -271,6 +289,7 @@ class Federation:
             self.check_plan()
             self.smoke_test(smoke_tested)
             self.warn_of_strange_public_rows()
+            self.warn_of_unread_texts()
         engine = InProcess(self.algorithm, *self.sites(trainer), trainer)
         return self.finish(engine, clock)
 
@@ -343,7 +362,8 @@ class Federation:
         if self.public is None:
             return PublicRows(self.private[0].x[:0])
         shared = mapped(self.public.x, cache_of(data_folder()))
-        return PublicRows(shared, self.public.y if self.algorithm.needs_public_labels else None, self.public_hash)
+        labels = self.public.y if self.algorithm.needs_public_labels else None
+        return PublicRows(shared, labels, self.public_hash, self.are_tokens)
 
     def _record(
         self,
@@ -381,7 +401,7 @@ class Federation:
                 "public": len(self.public) if self.public else 0,
                 "test": len(self.test) if self.test else 0,
                 "public_hash": engine.server.public.hash,
-                **hash_of_map(self.algorithm, self.features, engine.server.public.x, self.seed, self.folder),
+                **hash_of_map(self.algorithm, self.features, engine.server.public, self.seed, self.folder),
                 "classes_are_private": self.classes_are_private,
                 **task_facts(self.task),
             },

@@ -52,7 +52,7 @@ def map_rows(raw: SplitRows, features: Features | None, seed: int, base: Path = 
     LimbeckError
         If there are no public rows, or the network of an encoder cannot be used.
     """
-    found = fitted_on(features, raw.public.x if raw.public else None, seed, base)
+    found = fitted_on(features, raw.public.x if raw.public else None, seed, base, raw.are_tokens)
     if found is None or raw.public is None:
         return MappedRows(raw)
     private = [vectors_of(found, rows) for rows in raw.private]

@@ -12,7 +12,8 @@ from limbeck.atomic_files import AtomicFile
 from limbeck.data.files import read_table
 from limbeck.data.own import ARRAYS
 from limbeck.data.schema import Number, Schema
-from limbeck.data.sets import as_float, check_finite, rows_in
+from limbeck.data.sets import as_float, check_finite, file_of_texts, rows_in
+from limbeck.data.tokens import as_texts
 from limbeck.errors import LimbeckError, reading
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import OwnerRecord, RunRecord
@@ -36,7 +37,7 @@ class Predictor:
     row : tuple of int
         The shape of one row.
     schema : Schema or None
-        The columns of the tables that the model was trained on; None for arrays.
+        The columns of the tables, or the texts, that the model was trained on; None for arrays.
     task : Task
         Kind of the labels.
     """
@@ -65,8 +66,8 @@ class Predictor:
 
         Parameters
         ----------
-        x : array of shape (rows, ...), str or Path
-            The rows, or a file of rows.
+        x : array of shape (rows, ...), sequence of str, str or Path
+            The rows, the texts, or a file of rows or texts.
 
         Returns
         -------
@@ -85,8 +86,8 @@ class Predictor:
 
         Parameters
         ----------
-        x : array of shape (rows, ...), str or Path
-            The rows, or a file of rows.
+        x : array of shape (rows, ...), sequence of str, str or Path
+            The rows, the texts, or a file of rows or texts.
 
         Returns
         -------
@@ -100,8 +101,8 @@ class Predictor:
 
         Parameters
         ----------
-        x : array of shape (rows, ...), str or Path
-            The rows, or a file of rows.
+        x : array of shape (rows, ...), sequence of str, str or Path
+            The rows, the texts, or a file of rows or texts.
 
         Returns
         -------
@@ -126,12 +127,22 @@ class Predictor:
             file.write(self.onnx)
 
     def _rows(self, x: Any) -> Array:
+        text = self.schema.text if self.schema else None
         if not isinstance(x, str | Path):
+            if (texts := as_texts(x)) is not None:
+                if text is None:
+                    raise LimbeckError("predict: the model was not trained on texts; give rows of numbers")
+                return text.rule.encode(texts)
             rows = as_float(np.asarray(x))
             check_finite(rows, "predict")
             return rows
         path = Path(x)
-        if self.schema is not None:
+        if text is not None and isinstance(x, str) and not path.suffix:
+            raise LimbeckError(f"predict: for texts, give a list of them, such as [{x[:40]!r}], or a file")
+        if text is not None and path.suffix.lower() == ".npz" and path.is_file():
+            if (texts := file_of_texts(path, text.length)) is not None:
+                return text.rule.encode(texts)
+        elif self.schema is not None and path.suffix.lower() not in ARRAYS:
             return self.schema.encode(read_table(path))
         rows = as_float(rows_in(path)) if path.suffix.lower() in ARRAYS else self._plain_table(path)
         if rows.shape[1:] != self.row:

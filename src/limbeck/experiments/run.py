@@ -12,7 +12,9 @@ import numpy as np
 from limbeck.data.draw import Draw
 from limbeck.data.labels import check_numbers, check_several, kind_of
 from limbeck.data.own import SplitRows
+from limbeck.data.schema import schema_of_texts
 from limbeck.data.sets import as_float, check_finite
+from limbeck.data.tokens import Tokens, as_texts
 from limbeck.errors import LimbeckError, LimbeckWarning, located
 from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.clock import Clock
@@ -23,6 +25,7 @@ from limbeck.experiments.overrides import override
 from limbeck.experiments.record import task_facts
 from limbeck.experiments.result import Result
 from limbeck.experiments.splitting import split_rows
+from limbeck.features.sentences import rule_of_texts
 from limbeck.features.settings import Features, applied, network_digest
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.named import adapted, model_from
@@ -282,9 +285,9 @@ def run(
     algorithm : Algorithm
         The algorithm with its hyper-parameters, such as `FedKT()`.
     parties : sequence of (X, y) or mapping of str to (X, y)
-        The private rows of each party, possibly by the party's name. X has the shape (rows, ...), y any labels: one
-        class a row; a column for each class with 1, 0 and -1 (unknown); or numbers.
-    public : array, (X, y) or None
+        The private rows of each party, possibly by the party's name. X has the shape (rows, ...), or is a list of
+        texts; y has any labels: one class a row; a column for each class with 1, 0 and -1 (unknown); or numbers.
+    public : array, sequence of str, (X, y) or None
         The public rows, without or with labels; None if the algorithm needs none.
     models : estimator, str, mapping or list of these
         What the parties train, one for all or one for each: a scikit-learn estimator, a model's name or its table.
@@ -354,15 +357,18 @@ def run(
     is_real = algorithm.is_private and noise != "simulated"
     kind = task or ("regression" if limits else "multiclass" if is_real else _kind(sides))
     names = _class_names(sides, classes, kind)
-    private = [_rows(x, y, names, title, kind) for title, (x, y) in zip(titles, pairs, strict=True)]
-    tested = None if test is None else _rows(*test, names, "test", kind)
-    opened = None if public is None else _public(public, names, kind)
+    rule = _rule(pairs[0], algorithm, features)
+    private = [_rows(x, y, names, title, kind, rule) for title, (x, y) in zip(titles, pairs, strict=True)]
+    tested = None if test is None else _rows(*test, names, "test", kind, rule)
+    opened = None if public is None else _public(public, names, kind, rule)
     shape = private[0].x.shape[1:]
     for title, rows in (*zip(titles, private, strict=True), ("test", tested), ("public", opened)):
         if rows is not None and rows.x.shape[1:] != shape:
             raise LimbeckError(f"{title}: rows of shape {rows.x.shape[1:]}, but {titles[0]} has rows of shape {shape}")
     raw = SplitRows(tuple(names), private, opened, tested, public_is_labelled=isinstance(public, tuple))
     raw = raw.with_range(limits, kind)
+    schema = schema_of_texts(rule, [str(name) for name in names], raw.task) if rule else None
+    raw = replace(raw, schema=schema)
     mapped = map_rows(raw, features, int(seed))
     chosen = _models(models, len(pairs))
     server = chosen[0] if server_model is None else _model(server_model)
@@ -380,6 +386,7 @@ def run(
         test=mapped.rows.test,
         features=mapped.features,
         public_hash=mapped.public_hash,
+        schema=schema,
         config={
             "seed": int(seed),
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
@@ -480,8 +487,13 @@ def _model(given: Any) -> Model:
     return model_from(given)
 
 
-def _rows(x: Any, y: Any, classes: Array, where: str, kind: Kind) -> Rows:
-    rows, labels = _floats(x, where), _labels((x, y), where)
+def _rule(party: Any, algorithm: Algorithm, features: Features | None) -> Tokens | None:
+    """The rule of the parties' texts; None if their rows are numbers."""
+    return (rule_of_texts(None, algorithm, features) or Tokens()) if as_texts(party[0]) is not None else None
+
+
+def _rows(x: Any, y: Any, classes: Array, where: str, kind: Kind, rule: Tokens | None = None) -> Rows:
+    rows, labels = _values(x, where, rule), _labels((x, y), where)
     if len(labels) != len(rows) or (labels.ndim == 2) != (kind == "multilabel"):
         hint = ' (several labels a row: task = "multilabel")' if labels.ndim == 2 else ""
         raise LimbeckError(f"{where}: {len(rows)} rows need as many labels, not y of shape {labels.shape}{hint}")
@@ -493,12 +505,21 @@ def _rows(x: Any, y: Any, classes: Array, where: str, kind: Kind) -> Rows:
     return Rows(rows, order[np.searchsorted(classes, labels, sorter=order)])
 
 
-def _public(given: Any, classes: Array, kind: Kind) -> Rows:
+def _public(given: Any, classes: Array, kind: Kind, rule: Tokens | None) -> Rows:
     if isinstance(given, tuple):
         x, y = given
-        return _rows(x, y, classes, "public", kind)
-    rows = _floats(given, "public")
+        return _rows(x, y, classes, "public", kind, rule)
+    rows = _values(given, "public", rule)
     return Rows(rows, np.zeros(len(rows), np.int64))
+
+
+def _values(x: Any, where: str, rule: Tokens | None) -> Array:
+    """Rows as numbers; texts as token numbers."""
+    texts = as_texts(x)
+    if (texts is None) != (rule is None):
+        here, there = ("numbers", "texts") if texts is None else ("texts", "numbers")
+        raise LimbeckError(f"{where}: rows are {here}, but those of the first party are {there}")
+    return _floats(x, where) if texts is None or rule is None else rule.encode(texts)
 
 
 def _floats(x: Any, where: str) -> Array:

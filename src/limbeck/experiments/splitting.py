@@ -6,9 +6,11 @@ from pathlib import Path
 from limbeck.data.draw import Draw, FromFile, draw_parts
 from limbeck.data.labels import classes_for_split
 from limbeck.data.own import UNNAMED, Files, SplitRows, read_files
+from limbeck.data.schema import schema_of_texts
 from limbeck.data.sets import DataSet, as_float, joined, load, load_file
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Data, Source
+from limbeck.features.sentences import rule_of_texts
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.streams import stream
 
@@ -35,13 +37,15 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
     [30, 30, 30]
     """
     config, seed, kind = experiment.data, experiment.seed, experiment.kind
+    algorithm, features = (getattr(experiment, key, None) for key in ("algorithm", "features"))
+    rule = rule_of_texts(config.text, algorithm, features, base)
     if isinstance(config.name, list):
         assert config.labels is not None
-        return _data_set(joined([load(name, kind) for name in config.name], config.labels), config, seed, base)
+        return _data_set(joined([load(name, rule, kind) for name in config.name], config.labels), config, seed, base)
     if config.name is not None:
-        return _data_set(load(config.name, kind), config, seed, base)
+        return _data_set(load(config.name, rule, kind), config, seed, base)
     if config.path is not None and Path(config.path).suffix.lower() == ".npz":
-        data = replace(load_file(base / config.path, kind), name=Path(config.path).name)
+        data = replace(load_file(base / config.path, rule, kind), name=Path(config.path).name)
         if config.classes is not None:
             data = data.numbered(config.classes, UNNAMED)
         split = _data_set(data, config, seed, base)
@@ -56,9 +60,13 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
         schema=base / config.schema_file if config.schema_file else None,
         public=base / config.public.path if isinstance(config.public, FromFile) else None,
         test=base / config.test.path if isinstance(config.test, FromFile) else None,
+        text=config.text.column if config.text else None,
+        tokens=rule,
     )
     drawn = config.public if isinstance(config.public, Draw) else None
     own = read_files(files, drawn, seed)
+    if config.text and not own.are_tokens:
+        raise LimbeckError(f"data.text: {files.private[0]} holds no texts; remove data.text")
     if experiment.files:
         for key, source in (("public", config.public), ("test", config.test)):
             if isinstance(source, Draw):
@@ -80,14 +88,15 @@ def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> SplitRows:
         raise LimbeckError(
             "data.test: a test file needs tables of private rows, in data.path or [[party]] data, not arrays"
         )
+    if config.text and data.tokens is None:
+        raise LimbeckError(f"data.text: {data.name} holds no texts; remove data.text")
     split = _split(data, config, seed).with_range(config.limits, data.task)
+    if data.tokens:
+        split = replace(split, schema=schema_of_texts(data.tokens, split.classes, split.task))
     if not isinstance(config.public, FromFile):
         return split
-    public = load_file(base / config.public.path)
-    if public.x.shape[1:] != data.x.shape[1:]:
-        raise LimbeckError(
-            f"data.public: {public.name} has rows of {public.x.shape[1:]}, {data.name} of {data.x.shape[1:]}"
-        )
+    public = load_file(base / config.public.path, data.tokens)
+    data.check_kind(public, "data.public")
     return replace(split, public=Rows(as_float(public.x), public.y))
 
 

@@ -4,8 +4,13 @@ The network runs on one row at a time: floating-point sums depend on the size of
 exact arithmetic, as those of the other maps. Whatever a network computes, the vector of a row depends on that row alone
 and is at most 1 long. A row for which the network fails, or has outputs that are not finite, gets the vector of rows
 that are not finite. This holds at each site for its own rows, so that no private row causes an error.
+
+A sentence encoder takes token numbers. It gets each row without the padding at its end: a short text is quick. What a
+text costs therefore depends on its number of tokens, and on nothing else in it.
 """
 
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -13,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from joblib import cpu_count
 from onnx import ModelProto, TensorProto, compose, helper
 
 from limbeck.errors import LimbeckError
@@ -23,6 +29,7 @@ from limbeck.models.inspection import Limits, inspect, limit_process, run_child,
 from limbeck.protocol.rows import Array
 
 ENCODER, NETWORK = "encoder", "network"  # kind of the map, and the array with the bytes of the ONNX file
+SENTENCES = "sentence-encoder"  # kind of the map of an encoder of token numbers
 PREFIX = "encoder."
 MAX_OUTPUTS = 2**16  # of a network, for one row
 COMPARED = 32  # public rows that are run in one batch and one at a time
@@ -40,10 +47,13 @@ class Encoder:
         ONNX model with one input, of float32 rows. The first output is used, as a vector.
     row : tuple of int
         Shape of a row.
+    of_tokens : bool
+        Whether rows are token numbers, which the network gets without padding.
     """
 
     data: bytes
     row: tuple[int, ...]
+    of_tokens: bool = False
 
     @cached_property
     def session(self) -> Any:
@@ -93,12 +103,23 @@ class Encoder:
             Outputs in float32; NaN for rows that are not finite, and where the network fails.
         """
         found = np.full((len(x), self.width), np.nan, np.float32)
-        one = _aligned((1, *self.row))
-        for number, row in enumerate(np.asarray(x, np.float32).reshape(len(x), *self.row)):
-            if np.isfinite(row).all():
-                one[0] = row
-                found[number] = self._outputs_of(one)
+        rows = np.asarray(x, np.float32).reshape(len(x), *self.row)
+        finite = np.flatnonzero(np.isfinite(rows.reshape(len(x), -1)).all(axis=1))
+        threads = max(1, min(cpu_count(), len(finite)))
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(lambda first: self._write(found, rows, finite[first::threads]), range(threads)):
+                pass
         return found
+
+    def _write(self, found: Array, rows: Array, numbers: Iterable[int]) -> None:
+        """Write the outputs for the rows of these numbers."""
+        for number in numbers:
+            row = rows[number]
+            if self.of_tokens:
+                row = row[: max(1, int(np.flatnonzero(row).max(initial=0)) + 1)]
+            one = _aligned((1, *row.shape))
+            one[0] = row
+            found[number] = self._outputs_of(one)
 
     def _outputs_of(self, one: Array) -> Array | float:
         try:
@@ -113,7 +134,7 @@ class Encoder:
         return self.session.run([output], {entry: rows})[0]
 
 
-def fit_encoder(x: Array, number: int, network: bytes) -> Arrays:
+def fit_encoder(x: Array, number: int, network: bytes, of_tokens: bool = False) -> Arrays:
     """Fit the standardization and the principal components of a network's outputs for public rows.
 
     Parameters
@@ -124,6 +145,8 @@ def fit_encoder(x: Array, number: int, network: bytes) -> Arrays:
         Number of features; those that the outputs do not have are 0.
     network : bytes
         ONNX model.
+    of_tokens : bool
+        Whether rows are token numbers.
 
     Returns
     -------
@@ -135,7 +158,7 @@ def fit_encoder(x: Array, number: int, network: bytes) -> Arrays:
     LimbeckError
         If the network is not allowed, or its outputs are not finite or depend on the other rows of a batch.
     """
-    encoder = Encoder(network, x.shape[1:])
+    encoder = Encoder(network, x.shape[1:], of_tokens)
     outputs = encoder.outputs(x)
     if bad := int((~np.isfinite(outputs)).any(axis=1).sum()):
         raise LimbeckError(f"its outputs are not finite for {bad} of {len(x)} public rows; they must be finite numbers")
@@ -160,7 +183,7 @@ def _check_batch(encoder: Encoder, x: Array, single: Array) -> None:
         )
 
 
-def encoder_graph(arrays: Arrays, row: tuple[int, ...]) -> ModelProto:
+def encoder_graph(arrays: Arrays, row: tuple[int, ...], of_tokens: bool = False) -> ModelProto:
     """Return the graph of `fit_encoder`, with the network in it. Outputs that are not finite count as 0.
 
     Parameters
@@ -169,10 +192,13 @@ def encoder_graph(arrays: Arrays, row: tuple[int, ...]) -> ModelProto:
         Result of `fit_encoder`.
     row : tuple of int
         Shape of a row.
+    of_tokens : bool
+        Whether rows are token numbers. The padding at the end of the longest row of a batch is then cut off.
     """
     network = compose.add_prefix(onnx.load_from_string(arrays[NETWORK].tobytes()), PREFIX)
     graph = Graph(row)
-    graph.nodes += [helper.make_node("Identity", [ROWS], [input_of(network).name]), *network.graph.node]
+    entry = _without_padding(graph, row[0]) if of_tokens else ROWS
+    graph.nodes += [helper.make_node("Identity", [entry], [input_of(network).name]), *network.graph.node]
     graph.weights += network.graph.initializer
     outputs = graph.add("Flatten", graph.add("Cast", network.graph.output[0].name, to=TensorProto.FLOAT))
     finite = graph.add("LessOrEqual", graph.add("Abs", outputs), np.finfo(np.float32).max)
@@ -185,9 +211,19 @@ def encoder_graph(arrays: Arrays, row: tuple[int, ...]) -> ModelProto:
     return model
 
 
+def _without_padding(graph: Graph, length: int) -> str:
+    """Add the nodes that cut off what is padding in all rows of a batch; one token remains at least."""
+    there = graph.add("Cast", graph.add("Not", graph.add("Equal", ROWS, np.float32(0))), to=TensorProto.INT64)
+    last = graph.add("ReduceMax", graph.add("Mul", there, np.arange(1, length + 1)), keepdims=0)
+    used = graph.add("Max", last, np.array([1]))
+    return graph.add("Slice", ROWS, np.array([0]), used, np.array([1]))
+
+
 @lru_cache(maxsize=2)
-def try_network(network: bytes, row: tuple[int, ...]) -> None:
+def try_network(network: bytes, row: tuple[int, ...], of_tokens: bool = False) -> None:
     """Run a network from another site on a row of zeros, in a limited child process.
+
+    A network of token numbers is run on rows of every length: no length of a private text may crash it.
 
     Parameters
     ----------
@@ -195,19 +231,25 @@ def try_network(network: bytes, row: tuple[int, ...]) -> None:
         ONNX model.
     row : tuple of int
         Shape of a row.
+    of_tokens : bool
+        Whether rows are token numbers.
 
     Raises
     ------
     LimbeckError
         If the network is not allowed, fails, or exceeds a limit.
     """
-    run_limited(__name__, [network], np.zeros((1, *row), np.float32), Limits())
+    run_limited(__name__, [network], np.zeros((1, *row), np.float32), Limits(), *(["tokens"] if of_tokens else []))
 
 
 def _trial(folder: Path, limits: Limits, rest: list[str]) -> None:
     """In the child process: check the network, and run it."""
     rows, [network] = limit_process(folder, limits)
-    _ = Encoder(network, rows.shape[1:]).width
+    encoder = Encoder(network, rows.shape[1:], bool(rest))
+    width = encoder.width
+    for length in range(1, rows.shape[1]) if rest else ():
+        if encoder.in_batch(np.ones((1, length), np.float32)).size != width:
+            raise LimbeckError(f"it has another number of outputs for {length} tokens than for {rows.shape[1]}")
 
 
 def _aligned(shape: tuple[int, ...]) -> Array:

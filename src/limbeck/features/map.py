@@ -16,17 +16,20 @@ from safetensors import numpy as safetensors
 
 from limbeck.errors import LimbeckError
 from limbeck.features.columns import fit_fourier, fit_standard, fourier_graph, standard_graph
-from limbeck.features.encoder import ENCODER, NETWORK, Encoder, encoder_graph, fit_encoder, try_network
+from limbeck.features.encoder import ENCODER, NETWORK, SENTENCES, Encoder, encoder_graph, fit_encoder, try_network
 from limbeck.features.graph import UNIT
 from limbeck.features.patches import fit_patches, patches_graph
+from limbeck.features.tfidf import fit_tfidf, tfidf_graph
 from limbeck.protocol.rows import Array
 
 Fit = Callable[[Array, int, int], dict[str, Array]]
 Build = Callable[[dict[str, Array], tuple[int, ...]], ModelProto]
-MAPS: dict[str, tuple[Fit, Build]] = {  # and the kind `encoder`
+ENCODERS = (ENCODER, SENTENCES)
+MAPS: dict[str, tuple[Fit, Build]] = {  # and the kinds of `ENCODERS`
     "standard": (fit_standard, standard_graph),
     "fourier": (fit_fourier, fourier_graph),
     "patches": (fit_patches, patches_graph),
+    "tfidf": (fit_tfidf, tfidf_graph),
 }
 MAX_VALUES = 2**14  # of rows that are mapped at once
 STEPS = 2**16  # grid of feature vectors: a sum of many of them is exact
@@ -41,7 +44,7 @@ class FeatureMap:
     Parameters
     ----------
     kind : str
-        `standard`, `fourier`, `patches` or `encoder`.
+        `standard`, `fourier`, `patches`, `tfidf`, `encoder` or `sentence-encoder`.
     arrays : mapping of str to array
         What was fitted on public rows.
     row : tuple of int
@@ -83,9 +86,10 @@ class FeatureMap:
         number : int
             Number of features; those that the rows do not have are 0.
         network : bytes
-            ONNX model of the kind `encoder`.
+            ONNX model of the kinds `encoder` and `sentence-encoder`.
         """
-        found = fit_encoder(x, number, network) if kind == ENCODER else MAPS[kind][0](x, seed, number)
+        is_encoder = kind in ENCODERS
+        found = fit_encoder(x, number, network, kind == SENTENCES) if is_encoder else MAPS[kind][0](x, seed, number)
         arrays = {name: np.asarray(each, _type_of(kind, name)) for name, each in found.items()}
         return cls(kind, arrays, x.shape[1:])
 
@@ -95,8 +99,10 @@ class FeatureMap:
         try:
             numbers = [name for name in self.arrays if _type_of(self.kind, name) is np.float32]
             arrays = {**self.arrays, **{name: np.asarray(self.arrays[name], np.float64) for name in numbers}}
-            return (encoder_graph if self.kind == ENCODER else MAPS[self.kind][1])(arrays, self.row)
-        except (KeyError, ValueError, TypeError) as error:
+            if self.kind in ENCODERS:
+                return encoder_graph(arrays, self.row, self.kind == SENTENCES)
+            return MAPS[self.kind][1](arrays, self.row)
+        except (KeyError, ValueError, TypeError, IndexError) as error:
             raise LimbeckError(f"not a feature map of the kind {self.kind!r}") from error
 
     @cached_property
@@ -113,10 +119,10 @@ class FeatureMap:
 
     @cached_property
     def _parts(self) -> "tuple[Encoder, FeatureMap]":
-        """Network of the kind `encoder`, and the map of its outputs."""
+        """Network of an encoder, and the map of its outputs."""
         if NETWORK not in self.arrays:
-            raise LimbeckError("not a feature map of the kind 'encoder': it has no network")
-        encoder = Encoder(self.arrays[NETWORK].tobytes(), self.row)
+            raise LimbeckError(f"not a feature map of the kind {self.kind!r}: it has no network")
+        encoder = Encoder(self.arrays[NETWORK].tobytes(), self.row, self.kind == SENTENCES)
         others = {name: each for name, each in self.arrays.items() if name != NETWORK}
         return encoder, FeatureMap("standard", others, (encoder.width,))
 
@@ -155,7 +161,7 @@ class FeatureMap:
         """
         if not len(x):
             return np.zeros((0, self.width))
-        if self.kind == ENCODER:
+        if self.kind in ENCODERS:
             encoder, others = self._parts
             return others.unit(encoder.outputs(x))
         rows = np.asarray(x, np.float32).reshape(len(x), *self.row)
@@ -211,7 +217,7 @@ class FeatureMap:
 
 def _type_of(kind: str, name: str) -> type[np.generic]:
     """Type of an array of a map."""
-    return np.uint8 if (kind, name) == (ENCODER, NETWORK) else np.float32
+    return np.uint8 if kind in ENCODERS and name == NETWORK else np.float32
 
 
 def unpack(kind: str, data: bytes, row: tuple[int, ...], tried: bool = False) -> FeatureMap:
@@ -239,11 +245,11 @@ def unpack(kind: str, data: bytes, row: tuple[int, ...], tried: bool = False) ->
         arrays = safetensors.load(data)
     except (SafetensorError, ValueError) as error:
         raise LimbeckError("not a feature map: it cannot be read; it must be safetensors") from error
-    known = kind in MAPS or kind == ENCODER
+    known = kind in MAPS or (kind in ENCODERS and (kind != SENTENCES or len(row) == 1))
     if not known or any(
         each.dtype != _type_of(kind, name) or not np.isfinite(each).all() for name, each in arrays.items()
     ):
         raise LimbeckError(f"not a feature map of a known kind and of finite numbers: {kind!r}")
     if NETWORK in arrays and not tried:
-        try_network(arrays[NETWORK].tobytes(), tuple(row))
+        try_network(arrays[NETWORK].tobytes(), tuple(row), kind == SENTENCES)
     return FeatureMap(kind, arrays, row)

@@ -14,6 +14,7 @@ from limbeck.errors import LimbeckError, did_you_mean, missing_extra
 from limbeck.imports import is_own, own
 from limbeck.models.prior_corrected import PriorCorrected
 from limbeck.models.sklearn import SklearnModel
+from limbeck.models.tfidf_linear import TfidfLinear
 from limbeck.protocol.learning import Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.task import Kind
@@ -80,9 +81,10 @@ NAMED = {
 
 
 CLASSIFIERS = [name for name, named in NAMED.items() if named.where]
-PRIOR_CORRECTED = "prior-corrected"
+PRIOR_CORRECTED, TFIDF_LINEAR = "prior-corrected", "tfidf-linear"
 BUILDER = {"shape", "classes"}
 NETWORKS = {"cnn": "cnn", "torch-mlp": "torch_mlp", "vgg-9": "vgg_9", "resnet-8": "resnet_8", "conv-net": "conv_net"}
+TEXT_NETWORKS = {"text-cnn": "text_cnn", "bag-of-embeddings": "bag_of_embeddings"}
 FEDMD_MNIST = (  # FedMD's Table 1: filters and dropout
     *(((128, 256), 0.2), ((128, 384), 0.2), ((128, 512), 0.2), ((256, 256), 0.3), ((256, 512), 0.4)),
     *(((64, 128, 256), 0.2), ((64, 128, 192), 0.2), ((128, 192, 256), 0.2), ((128, 128, 128), 0.3)),
@@ -142,8 +144,10 @@ def model_from(description: Mapping[str, Any]) -> Model:
             raise LimbeckError(f"model {name!r} has no parameter {key!r}; {did_you_mean(key, known)}")
     if name in NAMED:
         return SklearnModel(NAMED[name].estimator(parameters), dict(description))
+    if name == TFIDF_LINEAR:
+        return TfidfLinear(**parameters, description=dict(description))
     recipe = _recipe(parameters.pop("recipe", {}))
-    if name in NETWORKS:
+    if name in NETWORKS or name in TEXT_NETWORKS:
         return _network(partial(_architecture(name), **parameters), recipe, description)
     return _own_model(own(name), parameters, recipe, description)
 
@@ -199,14 +203,36 @@ def parameters_of(name: str) -> set[str]:
     """
     if name == PRIOR_CORRECTED:
         return {"model", "prior"}
+    if name == TFIDF_LINEAR:
+        return set(inspect.signature(TfidfLinear).parameters) - {"description"}
     if name in NAMED:
         return set(NAMED[name].imported()().get_params())
-    if not is_own(name) and name not in NETWORKS:
-        raise LimbeckError(
-            f"unknown model {name!r}; {did_you_mean(name, [*NAMED, *NETWORKS, *PRESETS, PRIOR_CORRECTED])}"
-        )
+    if not is_own(name) and name not in NETWORKS and name not in TEXT_NETWORKS:
+        known = [*NAMED, *NETWORKS, *PRESETS, *TEXT_NETWORKS, PRIOR_CORRECTED, TFIDF_LINEAR]
+        raise LimbeckError(f"unknown model {name!r}; {did_you_mean(name, known)}")
     make = own(name) if is_own(name) else _architecture(name)
     return {"recipe", *inspect.signature(make).parameters} - BUILDER
+
+
+def reads_tokens(name: str) -> bool:
+    """Whether a model suits token numbers of texts; users' own models may.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+
+    Returns
+    -------
+    bool
+        False for models that take a token number as a quantity.
+
+    Examples
+    --------
+    >>> reads_tokens("text-cnn"), reads_tokens("random-forest")
+    (True, False)
+    """
+    return name not in NAMED and name not in NETWORKS and name not in PRESETS
 
 
 def _takes_any(name: str) -> bool:
@@ -246,10 +272,10 @@ def _recipe(table: Any) -> Recipe:
 
 def _architecture(name: str) -> Callable[..., Any]:
     try:
-        networks = import_module("limbeck.models.networks")
+        networks = import_module(f"limbeck.models.{'text_networks' if name in TEXT_NETWORKS else 'networks'}")
     except ImportError as error:
         raise missing_extra(f"the model {name!r}", "torch") from error
-    architecture: Callable[..., Any] = getattr(networks, NETWORKS[name])
+    architecture: Callable[..., Any] = getattr(networks, {**NETWORKS, **TEXT_NETWORKS}[name])
     return architecture
 
 

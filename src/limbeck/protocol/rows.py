@@ -52,11 +52,14 @@ class PublicRows:
         Class numbers, for algorithms that need public labels.
     hash : str
         Content hash; by default of `x`. Rows that were mapped to features keep the hash of the raw rows.
+    are_tokens : bool
+        Whether the values are token numbers of texts.
     """
 
     x: Array
     y: Array | None = None
     hash: str = ""
+    are_tokens: bool = False
 
     def __post_init__(self) -> None:
         if not self.hash:

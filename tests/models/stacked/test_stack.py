@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from limbeck.models.schedule import BatchSchedule
 from limbeck.models.stacked.deduplication import deduplicated
 from limbeck.models.stacked.stack import Stack, State
 from limbeck.models.stacked.training_run import TrainingRun, take
+from limbeck.models.text_networks import bag_of_embeddings, text_cnn
 from limbeck.models.torch import TorchModel, alone, on
 from limbeck.models.trainers import Precision
 from limbeck.protocol.recipe import Recipe
@@ -200,3 +202,12 @@ def test_a_stack_takes_other_rows_into_its_place() -> None:
     assert (stack.rows[:12] == 1).all()
     assert not stack.takes(torch.ones(21, 6), torch.zeros(21, dtype=torch.int64))
     assert not stack.takes(torch.ones(12, 6), torch.zeros(12, CLASSES))
+
+
+@pytest.mark.parametrize("build", [partial(text_cnn, filters=8), bag_of_embeddings], ids=["text-cnn", "bag"])
+def test_texts_are_stacked_too(build: Any) -> None:
+    """Token numbers from 0, which is no token, to some that share buckets."""
+    fits = jobs(partial(build, buckets=64, size=6), (12,), Recipe(epochs=4, batch=8, learning_rate=1e-2))
+    fits = [replace(fit, rows=np.floor(np.maximum(fit.rows - 0.3, 0) * 300)) for fit in fits]
+    device = Device(precision="float64")
+    assert farthest(alone_at(device, fits), stacked_at(device, fits, depth=2)) < 1e-9
