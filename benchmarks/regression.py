@@ -68,7 +68,7 @@ def main() -> None:
     for name in ("diabetes", "randhie") if args.out else ("diabetes",):
         print(f"\n{name}\n\n| method | R2 | RMSE | bytes up |\n|---|---:|---:|---:|")
         alone = [run([f"seed={seed}", "algorithm={name='solo'}", *SETS[name]]) for seed in range(args.seeds)]
-        best: Any = [max(party.metrics.r2 for party in each.record.parties if party.metrics) for each in alone]
+        best = [max(party.headline("regression") or 0.0 for party in each.record.parties) for each in alone]
         print(f"| the best party alone | {_spread(best)} | | |")
         _line("solo, mean over parties", alone)
         for method, settings in METHODS.items():

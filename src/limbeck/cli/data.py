@@ -42,16 +42,16 @@ def split(
     from limbeck.report.pictures import class_counts, save_split_picture, split_table
 
     partitioned = split_rows(*_source(source, settings or []))
-    counts = class_counts(partitioned.private, len(partitioned.classes))
+    counts = class_counts(partitioned.private, len(partitioned.classes), partitioned.task)
     if picture:
         save_split_picture(counts, partitioned.classes, picture)
     screen = console()
-    screen.print(split_table(counts, partitioned.classes, screen.width))
+    screen.print(split_table(counts, partitioned.classes, screen.width, [len(rows) for rows in partitioned.private]))
     sizes = [
         f"{len(rows) if rows else 0} {kind}"
         for kind, rows in (("public", partitioned.public), ("test", partitioned.test))
     ]
-    screen.print(f"\n{counts.sum()} private, {', '.join(sizes)} rows")
+    screen.print(f"\n{sum(map(len, partitioned.private))} private, {', '.join(sizes)} rows")
 
 
 @app.command()

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from limbeck.data.sets import EMBEDDED, DataSet, load
 from limbeck.errors import LimbeckError
+from limbeck.protocol.task import Task
 from limbeck.report.tables import percent
 
 
@@ -28,18 +29,35 @@ def list_table(names: Sequence[str]) -> Table:
 
 
 def show(data: DataSet) -> Group:
-    """Description of a data set: its training and official test rows by class, and its groups."""
+    """Description of a data set: its training and official test rows by class or tenth of a number, and its groups."""
+    groups = [f"{name}: {len(np.unique(members))}" for name, members in data.groups.items()]
+    held = f"{len(data.x)} training and {data.official_test} official test rows"
+    about = f"{data.name}: {held} of {_shape(data)} {data.x.dtype} values; task {data.task}"
+    lines = [about, *([f"groups: {', '.join(groups)}"] if groups else [])]
+    return Group(*lines, _numbers(data) if data.task == "regression" else _classes(data))
+
+
+def _numbers(data: DataSet) -> Table:
+    """Table of the quantiles of a numeric target."""
+    table = Table(box=None, padding=(0, 2))
+    quantiles = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+    for heading in ("target", "lowest", "10 %", "25 %", "median", "75 %", "90 %", "highest"):
+        table.add_column(heading, justify="left" if heading == "target" else "right")
+    table.add_row(data.classes[0], *(f"{value:.4g}" for value in np.quantile(data.y, quantiles)))
+    return table
+
+
+def _classes(data: DataSet) -> Table:
+    """Table of the rows of each class; with several labels a row, of its positives."""
     table = Table(box=None, padding=(0, 2))
     for column in ("class", "rows", "share", "test rows"):
         table.add_column(column, justify="left" if column == "class" else "right")
-    counts = np.bincount(data.y, minlength=len(data.classes))
-    tests = np.bincount(data.test_y if data.test_y is not None else [], minlength=len(data.classes))
+    task, size = Task(data.task), len(data.classes)
+    counts = task.counts(data.y, size)
+    tests = np.zeros(size, np.int64) if data.test_y is None else task.counts(data.test_y, size)
     for name, count, test in zip(data.classes, counts, tests, strict=True):
         table.add_row(name, str(count), percent(count / len(data.y)), str(test))
-    groups = [f"{name}: {len(np.unique(members))}" for name, members in data.groups.items()]
-    held = f"{len(data.x)} training and {data.official_test} official test rows"
-    about = f"{data.name}: {held} of {_shape(data)} {data.x.dtype} values"
-    return Group(about, *([f"groups: {', '.join(groups)}"] if groups else []), table)
+    return table
 
 
 def _shape(data: DataSet) -> str:

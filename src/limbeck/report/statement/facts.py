@@ -22,7 +22,7 @@ def facts(record: RunRecord) -> str:
         ["Private rows", f"{_private_source(record.config)}. No hash is given: it would itself reveal something"],
         ["Public rows", _public_rows(record)],
         ["Test rows", _test_rows(data["test"])],
-        ["Classes", _some([str(name) for name in data["classes"]])],
+        _labels(data),
         ["Software", f"Limbeck {record.versions['limbeck']}, Python {record.versions['python']}"],
     ]
     if record.missing:
@@ -93,3 +93,12 @@ def _some(names: Sequence[str]) -> str:
     if len(names) > MAX_NAMES_LISTED:
         return f"{', '.join(names[:MAX_NAMES_LISTED])} and {len(names) - MAX_NAMES_LISTED} more"
     return ", ".join(names)
+
+
+def _labels(data: Mapping[str, Any]) -> list[str]:
+    """The line about the labels: classes, several labels a row, or a number with its range."""
+    names = _some([str(name) for name in data["classes"]])
+    if data.get("task") == "regression":
+        low, high = data["range"]
+        return ["Target", f"{names}, a number from {low:g} to {high:g}; numbers outside count as the nearest of these"]
+    return ["Classes", names + ("; a row may have several" if data.get("task") == "multilabel" else "")]

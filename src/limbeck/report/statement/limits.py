@@ -75,7 +75,9 @@ def not_protected(record: RunRecord, own_models: bool, protected: bool = True) -
     if protected:
         lines += _without_guarantee(record)
     if record.data.get("classes_are_private"):
-        lines.append("The names of the classes: they were read from private rows and stand in the model.")
+        number = "The range of the target: it was read from private rows and stands in the model."
+        names = "The names of the classes: they were read from private rows and stand in the model."
+        lines.append(number if record.task == "regression" else names)
     lines += _test_rows(record)
     lines.append(
         f"That a party took part, how many public rows were asked about, and the settings: {_settings(record)}."
