@@ -48,7 +48,8 @@ def run(settings: list[str], public: float, domain: str | None = None) -> Result
     table, _ = override(read_toml(FILE), settings)
     if domain:
         table["data"] = {"name": domain, "parties": 3, "split": {"kind": "dirichlet", "beta": 1.0}}
-    table["data"]["public"] = public
+    many = int(public / 2 if domain else public)
+    table["data"]["public"] = many if public >= 1 else public
     return run_experiment(check_table(Experiment, table, str(FILE)), table)
 
 
@@ -98,7 +99,9 @@ def _text(values: list[float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--public", type=float, default=0.5, help="share of the rows that is public")
+    parser.add_argument(
+        "--public", type=float, default=0.5, help="public rows, or their share (one domain has half of them)"
+    )
     parser.add_argument("--methods", help="some of the methods, separated by semicolons")
     args = parser.parse_args()
     tests = [load(name) for name in DOMAINS]

@@ -25,6 +25,8 @@ FOREST, CNN, OTHER = {"name": "random-forest"}, {"name": "cnn"}, {"name": "torch
         ({"model": CNN}, "fedvote"),
         ({"model": CNN, "party": [{"index": 0, "model": OTHER}]}, "fedmd"),
         ({"model": CNN, "party": [{"index": 0, "model": FOREST}]}, "fedvote"),
+        ({"model": FOREST, "data": {"task": "regression"}}, "fedkd"),
+        ({"algorithm": {"privacy": {"level": "L1", "epsilon": 1.0}}, "data": {"range": [0, 1]}}, "fedridge"),
         ({"algorithm": {"name": "solo"}}, "solo"),
     ],
 )

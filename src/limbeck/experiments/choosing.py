@@ -39,8 +39,19 @@ def with_algorithm(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]
         chosen["privacy"] = privacy = {**privacy, "level": "L2"}
         why = "there is an epsilon, and no level: L2"
     level = privacy.get("level") if isinstance(privacy, Mapping) else None
-    name, why = (BY_LEVEL[level], why or f"privacy.level is {level}") if level in BY_LEVEL else _by_models(table)
+    if level in BY_LEVEL:
+        numbers = _learns_numbers(table)
+        why = why or f"privacy.level is {level}" + " and the target is a number" * numbers
+        name = "fedridge" if numbers else BY_LEVEL[level]
+    else:
+        name, why = _by_models(table)
     return {**table, "algorithm": {"name": name, **chosen}}, [f"algorithm: {name}, because {why}"]
+
+
+def _learns_numbers(table: Mapping[str, Any]) -> bool:
+    """Whether the file says that the target is a number."""
+    data = table.get("data", {})
+    return isinstance(data, Mapping) and (data.get("task") == "regression" or "range" in data)
 
 
 def _by_models(table: Mapping[str, Any]) -> tuple[str, str]:
@@ -52,4 +63,6 @@ def _by_models(table: Mapping[str, Any]) -> tuple[str, str]:
     networks = all(isinstance(each, Mapping) and each.get("name") in known for each in models)
     if networks and any(each != models[0] for each in models):
         return "fedmd", "the parties have different networks"
+    if _learns_numbers(table):
+        return "fedkd", "the target is a number, and parties train models"
     return "fedvote", "there is no epsilon, and parties train models"
