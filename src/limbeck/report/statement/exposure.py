@@ -17,7 +17,7 @@ MESSAGES = {
     "initialization": "the starting values of a network, before any private row was used",
     "labels": "the class with the most votes, for each public row that was voted on",
     "model": "the model that the run ends with",
-    "noisy sums": "for each class, the sum of the features of all rows of this class, with noise",
+    "noisy sums": "for each class (or weighted by the number), the sum of the features of all its rows, with noise",
     "noisy scores": "the scores that a model gives to public rows, with noise",
     "predictions": "the scores that a party's model gives to public rows",
     "prior": "the share of each class, estimated from all parties",
@@ -25,7 +25,8 @@ MESSAGES = {
     "rows": "private rows themselves",
     "scores": "the scores that models give to public rows",
     "students": "models that a party trained on public rows, labelled by models of its private rows",
-    "sums": "for each class, the sum of the features of all rows of this class; with noise, if a party adds it",
+    "sums": "for each class (or weighted by the number), the sum of the features of all its rows; with noise, if a "
+    "party adds it",
     "update": "the weights of a network that was trained on a party's private rows",
     "votes": "what a party's models predict for public rows",
     "weights": "the average of all parties' network weights",
