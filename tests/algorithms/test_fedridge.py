@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 import limbeck as lb
 from direct_parties import IRIS, DirectConsortium
 from limbeck.algorithms.fedridge import FedRidge, SumRequest, Sums
-from limbeck.checks import check_algorithm
+from limbeck.checks import check_algorithm, small_federation
 from limbeck.consortium.coordinator import begin
 from limbeck.data.sets import load
 from limbeck.data.splits import Dirichlet
@@ -80,9 +80,12 @@ def test_noise_is_the_only_difference_between_splits() -> None:
     assert np.array_equal(sums[0], sums[1])
 
 
-@pytest.mark.parametrize("algorithm", [L1, L2, ADD_REMOVE, replace(L2, final="model")])
-def test_it_keeps_the_rules_of_all_algorithms(algorithm: FedRidge) -> None:
-    check_algorithm(algorithm)
+@pytest.mark.parametrize("task", FedRidge.tasks)
+@pytest.mark.parametrize(
+    "algorithm", [L1, L2, pytest.param(ADD_REMOVE, marks=pytest.mark.slow), replace(L2, final="model")]
+)
+def test_it_keeps_the_rules_of_all_algorithms(algorithm: FedRidge, task: Any) -> None:
+    check_algorithm(algorithm, federation=small_federation(algorithm, task=task))
 
 
 @pytest.mark.parametrize("level", ["L1", "L2"])

@@ -42,16 +42,17 @@ def split(
     from limbeck.report.pictures import class_counts, save_split_picture, split_table
 
     partitioned = split_rows(*_source(source, settings or []))
-    counts = class_counts(partitioned.private, len(partitioned.classes))
+    counts = class_counts(partitioned.private, len(partitioned.classes), partitioned.task)
+    held = [len(rows) for rows in partitioned.private]
     if picture:
         save_split_picture(counts, partitioned.classes, picture)
     screen = console()
-    screen.print(split_table(counts, partitioned.classes, screen.width))
+    screen.print(split_table(counts, partitioned.classes, screen.width, held))
     sizes = [
         f"{len(rows) if rows else 0} {kind}"
         for kind, rows in (("public", partitioned.public), ("test", partitioned.test))
     ]
-    screen.print(f"\n{counts.sum()} private, {', '.join(sizes)} rows")
+    screen.print(f"\n{sum(held)} private, {', '.join(sizes)} rows")
 
 
 @app.command()
@@ -69,7 +70,9 @@ def get(
 def fit(
     public: Annotated[str, typer.Argument(help="The public rows: a data set's name, or a file.")],
     private: Annotated[str, typer.Argument(help="The private rows: a data set's name, or a file.")],
-    label: Annotated[str | None, typer.Option(help="The column of tables that holds the classes.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="The column of tables that holds the classes; or several: a,b,c.")
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="Also save the distances as a PNG file.")] = None,
 ) -> None:
     """Measure how well public rows suit private rows."""

@@ -11,12 +11,13 @@ from rich.text import Text
 
 from limbeck.errors import LimbeckError, missing_extra
 from limbeck.protocol.rows import Array, Rows
+from limbeck.protocol.task import MULTICLASS, Task
 
 SHADES = " ░▒▓█"
 
 
-def class_counts(parties: Sequence[Rows], classes: int) -> Array:
-    """Count the rows of each party and class.
+def class_counts(parties: Sequence[Rows], classes: int, task: Task = MULTICLASS) -> Array:
+    """Count the rows of each party and class: with several labels a row the positive ones, of numbers all rows.
 
     Parameters
     ----------
@@ -24,6 +25,8 @@ def class_counts(parties: Sequence[Rows], classes: int) -> Array:
         The rows of each party.
     classes : int
         Number of classes.
+    task : Task
+        Kind of the labels.
 
     Returns
     -------
@@ -36,10 +39,10 @@ def class_counts(parties: Sequence[Rows], classes: int) -> Array:
     array([[1, 2, 0],
            [0, 0, 1]])
     """
-    return np.stack([np.bincount(rows.y, minlength=classes) for rows in parties])
+    return np.stack([task.counts(rows.y, classes) for rows in parties])
 
 
-def split_table(counts: Array, names: Sequence[str], width: int = 80) -> Table:
+def split_table(counts: Array, names: Sequence[str], width: int = 80, rows: Sequence[int] | None = None) -> Table:
     """Table of a split with one line per party and one column per class, where darker means more rows.
 
     Parameters
@@ -50,6 +53,8 @@ def split_table(counts: Array, names: Sequence[str], width: int = 80) -> Table:
         Names of the classes.
     width : int
         Width of the terminal in characters. If there is room, the numbers are printed beside the shades.
+    rows : sequence of int, optional
+        Number of rows of each party; by default the sums of `counts`.
 
     Returns
     -------
@@ -59,18 +64,18 @@ def split_table(counts: Array, names: Sequence[str], width: int = 80) -> Table:
     table = Table(box=None, padding=(0, 1), title="rows per party and class", title_justify="left")
     for heading in ("party", "rows"):
         table.add_column(heading, justify="right", no_wrap=True)
-    most = max(int(counts.max()), 1)
+    most, sizes = max(int(counts.max()), 1), counts.sum(axis=1) if rows is None else rows
     widths = [max(len(name), len(str(int(column.max()))) + 2) for name, column in zip(names, counts.T, strict=True)]
     if 16 + sum(widths) + 2 * len(widths) <= width:
         for name in names:
             table.add_column(name, justify="right", no_wrap=True)
         for party, row in enumerate(counts):
-            table.add_row(str(party), str(row.sum()), *(_cell(int(count), most) for count in row))
+            table.add_row(str(party), str(sizes[party]), *(_cell(int(count), most) for count in row))
         return table
     table.add_column(f"classes {names[0]} to {names[-1]}, darker is more", no_wrap=True)
     for party, row in enumerate(counts):
         table.add_row(
-            str(party), str(row.sum()), Text("".join(_shade(int(count), most) for count in row), style="cyan")
+            str(party), str(sizes[party]), Text("".join(_shade(int(count), most) for count in row), style="cyan")
         )
     return table
 
