@@ -22,10 +22,9 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3)).astype(np.float32)
 Y = np.stack([X[:, 0] > 0, X[:, 1] > 0.3, X[:, 2] > 0, X[:, 0] > 9], axis=1).astype(np.int8)
 Y[::3, 1], Y[:, 2] = -1, -1  # some labels of one class are unknown, all of another; the last one has no positives
-TABLES = [name for name in CLASSIFIERS if name != "linear-regression"]
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_the_packed_model_is_the_models_of_all_classes(name: str) -> None:
     model = model_from({"name": name, **SMALL.get(name, {})})
     fitted = PerLabel(model).fit(X, Y, 4, seed=5)

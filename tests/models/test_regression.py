@@ -63,7 +63,7 @@ def test_a_constant_target_is_predicted(name: str, value: float) -> None:
 
 def test_predictions_beyond_the_range_are_limited() -> None:
     fitted = fitted_of(model_from({"name": "linear-regression"}))
-    far = np.float32([[50, 0, 0], [-50, 0, 0]])
+    far = np.array([[50, 0, 0], [-50, 0, 0]], np.float32)
     assert PackedModel(fitted.pack()).run(far)[0].tolist() == fitted.vote(far).tolist() == [1.0, 0.0]
 
 
