@@ -37,7 +37,7 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, Rows, content_hash
-from limbeck.protocol.task import Kind
+from limbeck.protocol.task import Kind, Task
 
 
 def federation_of(
@@ -355,6 +355,7 @@ def run(
     sides = list(zip(titles, pairs, strict=True))
     sides += [("test", test)] if test else []
     sides += [("public", public)] if isinstance(public, tuple) else []
+    Task(task or "multiclass")  # raises if there is no such task
     is_real = algorithm.is_private and noise != "simulated"
     kind = task or ("regression" if limits else "multiclass" if is_real else _kind(sides))
     names = _class_names(sides, classes, kind)
