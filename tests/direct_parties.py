@@ -82,6 +82,8 @@ class DirectConsortium:
         Replaces the network.
     """
 
+    suffix = ".npz"
+
     def __init__(self, home: Path, patched: pytest.MonkeyPatch) -> None:
         server.init(home / "server", ["localhost"], "127.0.0.1", 1)
         self.home, self.folder, self.connected = home, ServerFolder(home / "server"), set(PARTIES)
@@ -93,7 +95,7 @@ class DirectConsortium:
         patched.setattr(answering, "try_out", lambda models, x, classes, task: None)
         patched.setattr(coordinator, "smoke_test", lambda model, shape, classes: None)
         patched.setattr("limbeck.models.smoke_test.smoke_test", lambda model, shape, classes: None)
-        np.savez(self.folder.path / "public.npz", x_train=IRIS.x[::5], y_train=IRIS.y[::5])
+        self.write_public(self.folder.path)
 
     def experiment(self, algorithm: str, name: str = "experiment", quorum: str = "", **settings: Any) -> Path:
         file = self.folder.path / f"{name}.toml"
@@ -110,16 +112,22 @@ class DirectConsortium:
             if features.exists():
                 shutil.copy(features, home / "features.safetensors")
             self.folder.admit(home / f"{name}.pub")
-            np.savez(home / "public.npz", x_train=IRIS.x[::5], y_train=IRIS.y[::5])
-            x, y = (rows[1 + PARTIES.index(name) :: 5] for rows in (IRIS.x, IRIS.y))
-            own = y != PARTIES.index(name)  # each lacks a class, and b has wrong labels: it matters who takes part
-            self.put_rows(name, x[own], (y[own] + (name == "b")) % 3)
+            self.write_public(home)
+            self.write_rows(name)
             agree = "".join(f'[[agree]]\nalgorithm = "{each}"\n' for each in ("fedkt", "fedvote", "fedkd", "fedridge"))
             (home / "party.toml").write_text(
-                f'data = "private.npz"\npublic = "public.npz"\nfeatures = "features.safetensors"\nsimulation = {str(simulation).lower()}\n{budget}\n'
+                f'data = "private{self.suffix}"\npublic = "public{self.suffix}"\nfeatures = "features.safetensors"\nsimulation = {str(simulation).lower()}\n{budget}\n'
                 f'[model]\nname = "decision-tree"\n{agree}'
             )
             check(PartyFolder(home))
+
+    def write_public(self, folder: Path) -> None:
+        np.savez(folder / "public.npz", x_train=IRIS.x[::5], y_train=IRIS.y[::5])
+
+    def write_rows(self, name: str) -> None:
+        x, y = (rows[1 + PARTIES.index(name) :: 5] for rows in (IRIS.x, IRIS.y))
+        own = y != PARTIES.index(name)  # each lacks a class, and b has wrong labels: it matters who takes part
+        self.put_rows(name, x[own], (y[own] + (name == "b")) % 3)
 
     def put_rows(self, name: str, x: Any, y: Any) -> None:
         np.savez(self.home / name / "private.npz", x_train=x, y_train=y)

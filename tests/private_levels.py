@@ -26,6 +26,7 @@ from limbeck.protocol.messages import Reply
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.release import MemoryLedger
 from limbeck.protocol.rows import Rows
+from limbeck.protocol.task import Kind, Task
 
 QUICK = Recipe(epochs=1, batch=4)
 STUDY: dict[str, Any] = {"rounds": 2, "alignment": 5, "start": "none", "fine_tune": QUICK, "digest": QUICK}
@@ -45,6 +46,7 @@ LEVELS: dict[str, Any] = {
     "pate-L2": Pate(teachers=4, privacy=L2),
     "fedkd-server": FedKD(local=None, distil=QUICK, weights="equal"),
     "fedkd-party": FedKD(distil=QUICK, mechanism="gaussian", epsilon=4.0, noised_by="party", weights_release="noisy"),
+    "fedkd-party-equal": FedKD(distil=QUICK, weights="equal", mechanism="gaussian", epsilon=4.0, noised_by="party"),
     "fedkd-server-floats": FedKD(
         distil=QUICK, weights="equal", mechanism="gaussian", epsilon=4.0, scale=None, bound=2.2
     ),
@@ -52,7 +54,7 @@ LEVELS: dict[str, Any] = {
     "fedmd-ldp": FedMDLDP(**STUDY, revisit=QUICK, epsilon=50.0),
     "fedmd-nfdp": FedMDNFDP(**STUDY, revisit=QUICK, sampled=4, population=6),
 }
-NOISED_BY_PARTY = ("fedkd-party", "fedmd-ldp", "fedmd-nfdp")
+NOISED_BY_PARTY = ("fedkd-party", "fedkd-party-equal", "fedmd-ldp", "fedmd-nfdp")
 PROTECTED_FROM_SERVER = [name for name in LEVELS if ("L2" in name and name != "pate-L2") or name in NOISED_BY_PARTY]
 
 
@@ -72,14 +74,25 @@ def ordinary(rows: int = 9, row: tuple[int, ...] = (2,), seed: int = 0) -> Rows:
     return Rows(x.astype(np.float32), y)
 
 
-def federation(algorithm: Any, held: Sequence[Rows], model: dict[str, Any], classes: int = 3) -> Federation:
+def of_task(rows: Rows, task: Kind) -> Rows:
+    """Rows with three labels each, or with a number."""
+    first = rows.x.reshape(len(rows), -1)[:, 0]
+    if task == "multilabel":
+        return Rows(rows.x, np.stack([rows.y == 0, rows.y > 0, first > 1], axis=1).astype(np.int8))
+    return Rows(rows.x, np.clip(0.2 + first / 3, 0, 1)) if task == "regression" else rows
+
+
+def federation(
+    algorithm: Any, held: Sequence[Rows], model: dict[str, Any], classes: int = 3, task: Kind = "multiclass"
+) -> Federation:
     """Parties with these rows and this model."""
-    row = held[0].x.shape[1:]
+    row, classes = held[0].x.shape[1:], 1 if task == "regression" else classes
     return Federation(
         algorithm=algorithm,
         seed=3,
         classes=np.array(["a", "b", "c"][:classes]),
-        private=[Rows(rows.x, rows.y % classes) for rows in held],
+        private=[Rows(rows.x, rows.y % classes) if task == "multiclass" else rows for rows in held],
+        task=Task(task),
         models=[model_from(model)] * len(held),
         server_model=model_from({"name": "decision-tree"}),
         public=Rows(ordinary(8, row, 2).x, np.zeros(8, int)),
@@ -122,10 +135,11 @@ def run_party(
     model: dict[str, Any],
     trainer: Trainer = Here(),  # noqa: B008
     classes: int = 3,
+    task: Kind = "multiclass",
 ) -> Sent:
     """What a party with these rows sends, in a run with one that has ordinary rows."""
-    held = [private, ordinary(9, private.x.shape[1:], 1)]
-    return run_parties(monkeypatch, algorithm, held, model, trainer, classes)[0]
+    held = [private, of_task(ordinary(9, private.x.shape[1:], 1), task)]
+    return run_parties(monkeypatch, algorithm, held, model, trainer, classes, task)[0]
 
 
 def run_parties(
@@ -135,9 +149,10 @@ def run_parties(
     model: dict[str, Any],
     trainer: Trainer = Here(),  # noqa: B008
     classes: int = 3,
+    task: Kind = "multiclass",
 ) -> list[Sent]:
     """What each party of one run sends; all of them count."""
-    server, silos = federation(algorithm, held, model, classes).sites(trainer)
+    server, silos = federation(algorithm, held, model, classes, task).sites(trainer)
     for site in (server, *silos):
         site.ledger = MemoryLedger()
     with replies_of(monkeypatch, len(held)) as replies:

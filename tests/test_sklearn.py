@@ -7,22 +7,24 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from limbeck.algorithms.fedavg import FedAvg
+from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMD
+from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.solo import Solo
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.run import run
 from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.recipe import Recipe
-from limbeck.sklearn import FederatedClassifier
+from limbeck.sklearn import FederatedClassifier, FederatedRegressor
 
 X, Y = load_iris(return_X_y=True)
 TREE = DecisionTreeClassifier(max_depth=4)
@@ -159,3 +161,91 @@ def test_groups_of_another_length_are_refused() -> None:
         classifier().fit(X, Y, groups=[0, 1, 2])
     with pytest.raises(LimbeckError, match="groups contains None or NaN"):
         classifier().fit(X, Y, groups=[None, *Y[1:]])
+
+
+NUMBERS = X[:, 0]
+FEATURES = X[:, 1:]
+SEVERAL = np.stack([Y == 0, Y > 0, X[:, 0] > 5.8], axis=1).astype(int)
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [FederatedRegressor()]
+)
+def test_scikit_learns_own_checks_of_regressors(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        FederatedRegressor(algorithm=FedKD(mechanism="none"), estimator=DecisionTreeRegressor()),
+        FederatedRegressor(algorithm=FedMD(rounds=1, start="none"), estimator=DecisionTreeRegressor()),
+        FederatedRegressor(algorithm=Solo(), estimator=Ridge()),
+    ],
+    ids=["fedkd", "fedmd", "solo"],
+)
+def test_and_of_whatever_regressors_are_made_of(estimator: FederatedRegressor) -> None:
+    check_estimator(estimator)
+
+
+def test_a_regressor_works_in_cross_validation_pipelines_and_searches() -> None:
+    plain = FederatedRegressor(random_state=0)
+    shuffled = KFold(3, shuffle=True, random_state=0)
+    assert cross_val_score(plain, FEATURES, NUMBERS, cv=shuffled).mean() > 0.5
+    piped = make_pipeline(StandardScaler(), FederatedRegressor(Solo(), Ridge(), random_state=0))
+    assert piped.fit(FEATURES, NUMBERS).score(FEATURES, NUMBERS) > 0.7
+    with pytest.raises(LimbeckError, match="algorithm must be an algorithm such as FedRidge"):
+        FederatedRegressor(algorithm=3).fit(FEATURES, NUMBERS)  # type: ignore[arg-type]
+    grid = {"algorithm__gram": ["public", "private"]}
+    search = GridSearchCV(FederatedRegressor(FedRidge(), random_state=0), grid, cv=shuffled)
+    assert search.fit(FEATURES, NUMBERS).best_score_ > 0.5
+
+
+def test_a_regressor_predicts_in_the_unit_of_the_target_and_within_its_range() -> None:
+    fitted = FederatedRegressor(random_state=0).fit(FEATURES, 1000 * NUMBERS)
+    assert np.abs(fitted.predict(FEATURES) - 1000 * NUMBERS).mean() < 400
+    narrow = FederatedRegressor(limits=(5.0, 6.0), random_state=0).fit(FEATURES, NUMBERS).predict(FEATURES)
+    assert ((narrow >= 5) & (narrow <= 6)).all()
+    alone = FederatedRegressor(Solo(), "decision-tree", random_state=0).fit(FEATURES, NUMBERS)
+    each = [model.predict(FEATURES) for model in alone.result_.models.values()]
+    assert np.allclose(alone.predict(FEATURES), np.mean(each, axis=0))
+    again = pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    assert (again.predict(FEATURES) == fitted.predict(FEATURES)).all()
+
+
+def test_private_targets_need_a_range() -> None:
+    private = FederatedRegressor(FedRidge(privacy=Privacy("L2", epsilon=4.0)), random_state=0)
+    with pytest.raises(LimbeckError, match=r"the range of the target would be read from private labels: .*limits="):
+        private.fit(FEATURES, NUMBERS)
+    record = private.set_params(limits=(4.0, 8.0)).fit(FEATURES, NUMBERS).result_.record
+    assert record.epsilon["public"] <= 4
+
+
+def test_a_classifier_learns_several_labels_a_row() -> None:
+    for algorithm in (None, FedRidge(), Solo()):
+        fitted = FederatedClassifier(algorithm, "decision-tree", random_state=0).fit(X, SEVERAL)
+        assert fitted.predict(X).shape == fitted.predict_proba(X).shape == (150, 3)
+        assert (fitted.predict(X) == SEVERAL).mean() > 0.85
+        assert fitted.classes_.tolist() == [0, 1, 2]
+    unknown = SEVERAL.copy()
+    unknown[::4, 2] = -1
+    named = FederatedClassifier(FedRidge(), classes=["a", "b", "c"], random_state=0).fit(X, unknown)
+    assert named.classes_.tolist() == ["a", "b", "c"]
+    assert (named.predict(X) == SEVERAL).mean() > 0.85
+    split = {"kind": "dirichlet", "beta": 0.5, "min_rows": 5}
+    assert len(FederatedClassifier(Solo(), TREE, split=split, random_state=0).fit(X, SEVERAL).result_.models) == 3
+
+
+@pytest.mark.parametrize(
+    ("y", "changed", "message"),
+    [
+        (SEVERAL + 1, {}, "with several labels a row, every label is 1"),
+        (SEVERAL, {"algorithm": QUICK}, 'fedkt is for task = "multiclass", not "multilabel"'),
+        (SEVERAL, {"algorithm": FedRidge(), "classes": ["a", "b"]}, "every y has one column for each class"),
+        (SEVERAL, {"algorithm": FedRidge(), "classes": ["a", "b", "a"]}, "classes contains 'a' twice"),
+    ],
+)
+def test_wrong_labels_get_one_clear_line(y: Any, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(LimbeckError, match=message):
+        classifier(**changed).fit(X, y)

@@ -20,12 +20,16 @@ from limbeck.experiments.federation import Federation
 from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
 from limbeck.protocol.algorithm import Algorithm
+from limbeck.protocol.rows import Rows
 from limbeck.protocol.streams import stream
+from limbeck.protocol.task import UNKNOWN, Kind, Task
 
 MODELS = ({"name": "decision-tree"}, {"name": "logistic-regression"}, {"name": "naive-bayes"})
+REGRESSORS = ({"name": "decision-tree"}, {"name": "linear-regression"}, {"name": "knn"})
 SERVER_MODEL = {"name": "random-forest", "n_estimators": 5}
 NETWORK = {"name": "torch-mlp", "hidden": [8], "recipe": {"epochs": 2}}
 SILENT = 1
+SEPALS = (4.3, 7.0)  # range of the numeric target; a few sepals are longer
 
 
 class AlgorithmError(AssertionError):
@@ -37,7 +41,8 @@ def check_algorithm(algorithm: Algorithm, seed: int = 0, federation: Federation 
 
     An algorithm is a frozen dataclass. Its result is the same to the bit under every engine, for any number of
     processes and any order of the parties. Everything that leaves a site has a ledger row. A run survives a silent
-    party, and ends with a `LimbeckError` if all parties are silent.
+    party, and ends with a `LimbeckError` if all parties are silent. All this holds for each kind of labels that the
+    algorithm learns.
 
     Parameters
     ----------
@@ -46,7 +51,8 @@ def check_algorithm(algorithm: Algorithm, seed: int = 0, federation: Federation 
     seed : int
         The seed of the small federation.
     federation : Federation or None
-        The federation to test with; None means `small_federation(algorithm, seed)`.
+        The federation to test with; None means `small_federation(algorithm, seed, task)` for each task that the
+        algorithm learns with these hyper-parameters.
 
     Returns
     -------
@@ -68,7 +74,40 @@ def check_algorithm(algorithm: Algorithm, seed: int = 0, federation: Federation 
     """
     _must(is_dataclass(algorithm), "an algorithm must be a dataclass of its hyper-parameters")
     _must(type(algorithm).__dataclass_params__.frozen, "an algorithm must be frozen: it keeps no state")  # type: ignore[attr-defined]
-    federation = federation or small_federation(algorithm, seed)
+    for each in (
+        [federation] if federation else [small_federation(algorithm, seed, task) for task in tasks_of(algorithm)]
+    ):
+        _check(algorithm, each)
+
+
+def tasks_of(algorithm: Algorithm) -> list[Kind]:
+    """List the tasks that an algorithm learns with its hyper-parameters.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm.
+
+    Returns
+    -------
+    list of {"multiclass", "multilabel", "regression"}
+        The tasks.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> tasks_of(lb.FedMD(score_format="argmax"))
+    ['multiclass']
+    """
+    found: list[Kind] = []
+    for task in algorithm.tasks:
+        with suppress(LimbeckError):
+            algorithm.check_task(Task(task))
+            found.append(task)
+    return found
+
+
+def _check(algorithm: Algorithm, federation: Federation) -> None:
     plain = _trace(_in_process(federation))
     _must(_trace(_in_process(federation)) == plain, "the same seed must give the same result")
     _must(_trace(_in_process(federation, processes=2)) == plain, "the number of processes must not change the result")
@@ -81,8 +120,10 @@ def check_algorithm(algorithm: Algorithm, seed: int = 0, federation: Federation 
     _check_silence(federation)
 
 
-def small_federation(algorithm: Algorithm, seed: int = 0) -> Federation:
+def small_federation(algorithm: Algorithm, seed: int = 0, task: Kind = "multiclass") -> Federation:
     """Make a federation of three parties with the rows of `iris`.
+
+    With several labels a row, each party does not know one of three classes. A numeric target is the length of a sepal.
 
     Parameters
     ----------
@@ -90,29 +131,45 @@ def small_federation(algorithm: Algorithm, seed: int = 0) -> Federation:
         The algorithm to run.
     seed : int
         The seed of the split and of the run.
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
 
     Returns
     -------
     Federation
         Parties with three kinds of models, or with one network if the algorithm needs one.
     """
-    alike = algorithm.needs_one_network
+    alike, models = algorithm.needs_one_network, REGRESSORS if task == "regression" else MODELS
     data = load("iris")
     parts = draw_parts(data, Draw(0.3), Draw(0.2), seed)
     held = Iid().assign(data.y[parts.private], {}, len(MODELS), stream(seed, "split"))
+    private = [_of_task(data.rows(parts.private[rows]), task, party) for party, rows in enumerate(held)]
     return Federation(
         algorithm=algorithm,
         seed=seed,
-        classes=np.array(data.classes),
-        private=[data.rows(parts.private[rows]) for rows in held],
-        models=[model_from(NETWORK if alike else model) for model in MODELS],
+        classes=np.array(["sepal length"] if task == "regression" else data.classes),
+        task=Task(task, *(SEPALS if task == "regression" else ())),
+        private=private,
+        models=[model_from(NETWORK if alike else model) for model in models],
         server_model=model_from(NETWORK if alike else SERVER_MODEL),
-        public=parts.public,
-        test=parts.test,
+        public=parts.public and _of_task(parts.public, task),
+        test=parts.test and _of_task(parts.test, task),
         public_is_from_same_source=True,
         public_is_labelled=True,
         config={},
     )
+
+
+def _of_task(rows: Rows, task: Kind, party: int | None = None) -> Rows:
+    """Rows of `iris` with other labels; a party does not know the class of its number."""
+    if task == "multiclass":
+        return rows
+    if task == "regression":
+        return Rows(rows.x[:, 1:], Task("regression", *SEPALS).scaled(rows.x[:, 0]))
+    labels = np.stack([rows.y == 0, rows.y > 0, rows.x[:, 0] > np.median(SEPALS)], axis=1).astype(np.int8)
+    if party is not None:
+        labels[:, party] = UNKNOWN
+    return Rows(rows.x, labels)
 
 
 def _in_process(

@@ -1,12 +1,17 @@
 """The one suite that every algorithm passes."""
 
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, cast
 
 import pytest
 
+from limbeck import checks
 from limbeck.algorithms import algorithm_named, algorithms
-from limbeck.checks import check_algorithm
+from limbeck.algorithms.fedmd import FedMD
+from limbeck.algorithms.fedridge import FedRidge
+from limbeck.algorithms.fedvote import FedVote
+from limbeck.checks import check_algorithm, small_federation
 from limbeck.errors import LimbeckError
 from limbeck.tables import from_table
 
@@ -32,13 +37,31 @@ ALIKE = {
     "fedavgm",
     "fedprox",
 }  # of one loop with another that is always checked
+ALIKE_FOR_ANY_LABELS = {"fedavg", "fedmd-nfdp", "pooled", "public-only"}  # with other labels only the network differs
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE)) for name in algorithms()]
-)
-def test_every_algorithm_behaves(name: str) -> None:
-    check_algorithm(from_table(algorithm_named(name), SETTINGS.get(name, {})))
+def _every_task() -> Iterator[Any]:
+    for name, algorithm in algorithms().items():
+        for task in cast(Any, algorithm).tasks:
+            slow = name in ALIKE or (task != "multiclass" and name in ALIKE_FOR_ANY_LABELS)
+            yield pytest.param(name, task, marks=[pytest.mark.slow] * slow)
+
+
+@pytest.mark.parametrize(("name", "task"), list(_every_task()))
+def test_every_algorithm_behaves_with_every_kind_of_labels(name: str, task: Any) -> None:
+    settings = SETTINGS.get(name, {})
+    settings = settings if task == "multiclass" or "rounds" not in settings else {**settings, "rounds": 1}
+    algorithm = from_table(algorithm_named(name), settings)
+    check_algorithm(algorithm, federation=small_federation(algorithm, task=task))
+
+
+def test_the_suite_checks_each_kind_of_labels_that_an_algorithm_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(checks, "_check", lambda algorithm, federation: checked.append(federation.task.kind))
+    check_algorithm(FedRidge())
+    check_algorithm(FedVote())
+    check_algorithm(FedMD(score_format="argmax"))
+    assert checked == ["multiclass", "multilabel", "regression", "multiclass", "multilabel", "multiclass"]
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:

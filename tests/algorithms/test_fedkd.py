@@ -17,9 +17,11 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.run import run_file
 from limbeck.knowledge.quantize import packed
-from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Refit
+from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, PredictPacked, Refit
 from limbeck.models.named import model_from
+from limbeck.models.onnx import PackedModel
 from limbeck.models.pool import PoolTrainer
+from limbeck.models.tasks import for_task
 from limbeck.privacy.accountants import epsilon_by
 from limbeck.privacy.calibration import Privacy
 from limbeck.privacy.events import DpEvent
@@ -29,6 +31,7 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Rows
+from limbeck.protocol.task import Task
 from limbeck.report.statement import statement
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -58,9 +61,9 @@ class RecordingTrainer:
         return job
 
 
-def federation(algorithm: Algorithm, models: Any = MODELS) -> Federation:
+def federation(algorithm: Algorithm, models: Any = MODELS, task: Any = "multiclass") -> Federation:
     server = model_from(NETWORK)
-    return replace(small_federation(algorithm), models=[model_from(m) for m in models], server_model=server)
+    return replace(small_federation(algorithm, task=task), models=[model_from(m) for m in models], server_model=server)
 
 
 def ran(
@@ -465,3 +468,111 @@ def test_secure_noise_is_exact_and_lies_on_a_grid(how: dict[str, Any], tests_on_
     assert first.epsilon == second.epsilon
     simulated = federation(algorithm).run(PoolTrainer(1)).record
     assert first.epsilon["public"] >= simulated.epsilon["public"]
+
+
+TREES: list[dict[str, Any]] = [{"name": "decision-tree", "max_depth": 3}] * 3
+TREE = for_task(model_from(TREES[0]), "multilabel")
+
+
+def distilled(algorithm: FedKD, task: Any, models: Any) -> tuple[InProcess, Any]:
+    """The engine of a run, and the targets that the central model learns."""
+    trainer = RecordingTrainer()
+    engine = InProcess(algorithm, *federation(algorithm, models, task).sites(trainer), trainer)
+    assert engine.run().model
+    return engine, trainer.distillation.targets
+
+
+def test_of_several_labels_each_is_scored_by_the_parties_with_positive_rows(tests_on_path: None) -> None:
+    """The party of number c does not know class c: it has no weight for it, and its logits of it are 0."""
+    engine, targets = distilled(FedKD(**UNPROTECTED, scale=None, bound=1000.0), "multilabel", [NETWORK] * 3)
+    logits = [ForwardPass(s.model, s.memory["weights"], s.public.x).run(3, 0) for s in engine.silos]  # type: ignore[arg-type]
+    positives = np.array([(silo.private.y == 1).sum(axis=0) for silo in engine.silos])
+    assert np.diag(positives).tolist() == [0, 0, 0]
+    by_hand = sum(
+        share * each for share, each in zip(positives / positives.sum(axis=0), map(np.asarray, logits), strict=True)
+    )
+    assert np.allclose(targets, by_hand, atol=1e-4)
+
+
+@pytest.mark.parametrize("models", [[NETWORK] * 3, TREES], ids=["networks", "trees"])
+def test_a_party_predicts_0_for_a_class_that_it_does_not_know(models: Any, tests_on_path: None) -> None:
+    """A party that knows no class changes equal weights, and nothing else."""
+    algorithm = FedKD(**UNPROTECTED, scale=None, weights="equal", bound=1000.0)
+    made = federation(algorithm, models, "multilabel")
+    last, found = made.private[2], list[Any]()
+
+    def watched(self: FedKD, rows: Any, targets: Any, site: Any) -> Fit:
+        found.append(targets)
+        return Fit(TREE, rows, np.zeros((len(rows), 3), np.int64))
+
+    for private in (made.private[:2], [*made.private[:2], Rows(last.x, np.full_like(last.y, -1))]):
+        trainer, count = RecordingTrainer(), len(private)
+        sites = replace(made, private=private, models=made.models[:count]).sites(trainer)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(FedKD, "_distillation", watched)
+            assert InProcess(algorithm, *sites, trainer).run().model
+    assert np.abs(found[0]).max() > 0.1
+    assert np.allclose(found[1], found[0] * 2 / 3, atol=1e-5)
+
+
+def predicted(engine: InProcess) -> list[Any]:
+    """What the parties' own models predict for the public rows."""
+    jobs = [job for job, _ in engine.server.trainer.jobs if isinstance(job, PredictPacked)]  # type: ignore[attr-defined]
+    assert len(jobs) == len(engine.silos)
+    return [PackedModel(job.packed).vote(job.asked) for job in jobs]
+
+
+def test_numbers_are_the_mean_of_the_parties_numbers_by_their_rows() -> None:
+    engine, targets = distilled(FedKD(**UNPROTECTED, scale=None), "regression", TREES)
+    numbers = predicted(engine)
+    rows = np.array([len(silo.private) for silo in engine.silos])
+    assert targets.shape == (len(engine.server.public), 1)
+    assert np.allclose(targets[:, 0], np.average(numbers, axis=0, weights=rows), atol=1e-5)
+    _, equal = distilled(FedKD(**UNPROTECTED, scale=None, weights="equal"), "regression", TREES)
+    assert np.allclose(equal[:, 0], np.mean(numbers, axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+@pytest.mark.parametrize("noised_by", ["server", "party"])
+def test_almost_no_noise_and_fine_levels_are_the_plain_method(task: Any, noised_by: Any) -> None:
+    _, plain = distilled(FedKD(**UNPROTECTED, scale=None, weights="equal"), task, TREES)
+    quiet: dict[str, Any] = {**QUICK, "weights": "equal", "mechanism": "gaussian", "sigma": 1e-6}
+    _, noisy = distilled(FedKD(**quiet, noised_by=noised_by, scale=None), task, TREES)
+    assert np.allclose(noisy, plain, atol=1e-4)
+    _, fine = distilled(FedKD(**UNPROTECTED, scale=2**22, weights="equal"), task, TREES)
+    assert np.allclose(fine, plain, atol=1e-4)
+
+
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+def test_one_party_of_any_labels_is_plain_distillation(task: Any) -> None:
+    """A tree at the server learns the labels that the only party predicts."""
+    algorithm = FedKD(**UNPROTECTED, scale=None)
+    made = federation(algorithm, TREES, task)
+    alone = replace(made, private=made.private[:1], models=made.models[:1], server_model=model_from(TREES[0]))
+    trainer = RecordingTrainer()
+    engine = InProcess(algorithm, *alone.sites(trainer), trainer)
+    assert engine.run().model
+    assert np.allclose(trainer.distillation.targets, predicted(engine)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "rejection"),
+    [
+        ({"transfer": "labels"}, 'transfer = "logits" is needed for several labels a row and for numbers'),
+        ({"temperature": 2.0}, "temperature is for one class a row"),
+        ({"weights_release": "noisy"}, 'weights_release = "noisy" is for one class a row: .* use weights = "equal"'),
+    ],
+)
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+def test_what_is_for_one_class_a_row_is_refused_with_other_labels(how: Any, rejection: str, task: Any) -> None:
+    with pytest.raises(LimbeckError, match=rejection):
+        small_federation(FedKD(**how), task=task)
+
+
+def test_each_class_counts_as_queries() -> None:
+    algorithm = FedKD(weights="equal", mechanism="gaussian", sigma=2.0, noised_by="party")
+    one, four = (
+        algorithm.disclosures(Facts(50, classes, 3, "simulated", task=Task("multilabel")))[0].mechanism
+        for classes in (1, 4)
+    )
+    assert four.sensitivity == pytest.approx(2 * one.sensitivity)

@@ -61,9 +61,9 @@ NETWORKS: list[dict[str, Any]] = [
 ]
 
 
-def federation(algorithm: Algorithm, models: Any = NETWORKS) -> Federation:
+def federation(algorithm: Algorithm, models: Any = NETWORKS, task: Any = "multiclass") -> Federation:
     server = model_from(NETWORKS[0])
-    return replace(small_federation(algorithm), models=[model_from(m) for m in models], server_model=server)
+    return replace(small_federation(algorithm, task=task), models=[model_from(m) for m in models], server_model=server)
 
 
 def engine(algorithm: Algorithm, kind: type[InProcess] = InProcess, models: Any = NETWORKS, **how: Any) -> InProcess:
@@ -607,3 +607,80 @@ def test_a_robust_consensus_of_labels_or_with_weights_is_refused() -> None:
     for wrong in ({"weights": "accuracy"}, {"score_format": "argmax"}):
         with pytest.raises(LimbeckError, match='consensus = "median" needs weights = "equal" and scores, not argmax'):
             FedMD(consensus="median", **wrong)  # type: ignore[arg-type]
+
+
+TREES: list[dict[str, Any]] = [{"name": "random-forest", "n_estimators": 20}] * 3
+
+
+def consensuses(algorithm: FedMD, task: Any, models: Any = TREES) -> tuple[InProcess, list[Any], Any]:
+    """The engine of a run, the scores of the parties in the first round, and the first consensus."""
+    found, replies = list[Any](), list[Any]()
+    plain = FedMD._consensus
+
+    def watched(self: FedMD, given: Any, shares: Any, site: Any) -> Any:
+        replies.append([reply.values for reply in given])
+        found.append(plain(self, given, shares, site))
+        return found[-1]
+
+    trainer = PoolTrainer(1)
+    engine = InProcess(algorithm, *federation(algorithm, models, task).sites(trainer), trainer)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FedMD, "_consensus", watched)
+        engine.run()
+    return engine, replies[0], found[0]
+
+
+def test_of_several_labels_the_consensus_is_of_the_parties_that_know_a_class() -> None:
+    _, scores, agreed = consensuses(FedMD(**{**QUICK, "rounds": 1, "start": "none"}), "multilabel")
+    for party in range(3):
+        assert not scores[party][:, party].any(), "the party of number c does not know class c"
+        others = [scores[other][:, party] for other in range(3) if other != party]
+        assert np.allclose(agreed[:, party], np.mean(others, axis=0), atol=1e-5)
+
+
+def test_of_numbers_the_consensus_is_the_mean() -> None:
+    _, scores, agreed = consensuses(FedMD(**{**QUICK, "rounds": 1, "start": "none"}), "regression")
+    assert np.allclose(agreed, np.mean(scores, axis=0), atol=1e-6)
+    assert ((agreed >= 0) & (agreed <= 1)).all()
+
+
+def test_parties_learn_classes_that_they_do_not_know() -> None:
+    """With trees, and with networks: the party of number c learns class c from the others."""
+    network = {"name": "torch-mlp", "hidden": [16], "recipe": {"epochs": 40, "batch": 8}}
+    for models, more in ((TREES, {}), ([network] * 3, {"digest": Recipe(epochs=60, batch=8)})):
+        algorithm = FedMD(
+            **{**QUICK, "start": "none", "alignment": 45, "fine_tune": Recipe(epochs=40, batch=8), **more}
+        )
+        metrics = [
+            party.metrics for party in federation(algorithm, models, "multilabel").run(PoolTrainer(1)).record.parties
+        ]
+        for party, found in enumerate(metrics):
+            assert found is not None
+            assert found.class_auc is not None
+            assert (found.class_auc[party] or 0) > 0.8
+    alone = federation(Solo(), TREES, "multilabel").run(PoolTrainer(1)).record.parties
+    assert [each.metrics.class_auc[party] for party, each in enumerate(alone)] == [0.5] * 3  # type: ignore[union-attr, index]
+
+
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+@pytest.mark.parametrize(
+    ("how", "rejection"),
+    [
+        ({"score_format": "argmax"}, 'score_format = "logits" is needed for several labels a row and for numbers'),
+        ({"score_format": "softmax"}, 'score_format = "logits" is needed'),
+        ({"weights": "accuracy"}, 'weights = "equal" is needed for several labels a row and for numbers'),
+    ],
+)
+def test_what_is_for_one_class_a_row_is_refused_with_other_labels(how: Any, rejection: str, task: Any) -> None:
+    with pytest.raises(LimbeckError, match=rejection):
+        small_federation(FedMD(**how), task=task)
+
+
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+def test_almost_no_noise_is_the_plain_method_with_other_labels(task: Any) -> None:
+    given: dict[str, Any] = {**QUICK, "rounds": 1, "start": "none"}
+    _, plain, _ = consensuses(FedMDLDP(**given, sigma=0.0), task)
+    _, noisy, _ = consensuses(FedMDLDP(**given, sigma=1e-9), task)
+    assert np.allclose(plain, noisy, atol=1e-5)
+    _, all_rows, _ = consensuses(FedMDNFDP(**given, sampled=35, population=35, replacement=False), task)
+    assert np.allclose(plain, all_rows, atol=1e-5)

@@ -7,18 +7,21 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import numpy_helper
 from sklearn.linear_model import Ridge
 
 import limbeck as lb
 from direct_parties import IRIS, DirectConsortium
 from limbeck.algorithms.fedridge import FedRidge, SumRequest, Sums
-from limbeck.checks import check_algorithm
+from limbeck.checks import check_algorithm, small_federation
 from limbeck.consortium.coordinator import begin
 from limbeck.data.sets import load
 from limbeck.data.splits import Dirichlet
 from limbeck.engines.respond import respond
 from limbeck.errors import LimbeckError
+from limbeck.experiments.federation import Federation
 from limbeck.features.map import CONSTANT, STEPS, FeatureMap
 from limbeck.features.settings import Features
 from limbeck.models.pool import PoolTrainer
@@ -27,6 +30,7 @@ from limbeck.protocol.codec import Header
 from limbeck.protocol.disclosures import Facts
 from limbeck.protocol.parties import Replies
 from limbeck.protocol.rows import Array, Rows
+from limbeck.protocol.task import Task
 from mixed_parties import before_noise, two_classes
 
 L1, L2 = FedRidge(privacy=Privacy("L1", epsilon=8.0)), FedRidge(privacy=Privacy("L2", epsilon=8.0))
@@ -80,9 +84,12 @@ def test_noise_is_the_only_difference_between_splits() -> None:
     assert np.array_equal(sums[0], sums[1])
 
 
-@pytest.mark.parametrize("algorithm", [L1, L2, ADD_REMOVE, replace(L2, final="model")])
-def test_it_keeps_the_rules_of_all_algorithms(algorithm: FedRidge) -> None:
-    check_algorithm(algorithm)
+@pytest.mark.parametrize("task", FedRidge.tasks)
+@pytest.mark.parametrize(
+    "algorithm", [L1, L2, pytest.param(ADD_REMOVE, marks=pytest.mark.slow), replace(L2, final="model")]
+)
+def test_it_keeps_the_rules_of_all_algorithms(algorithm: FedRidge, task: Any) -> None:
+    check_algorithm(algorithm, federation=small_federation(algorithm, task=task))
 
 
 @pytest.mark.parametrize("level", ["L1", "L2"])
@@ -138,6 +145,178 @@ def test_no_row_moves_a_released_sum_further_than_stated(kind: Any, seed: int) -
         mechanism_removed, fewer = respond_to(removed, held[others], features)
         assert np.linalg.norm(fewer - whole) <= mechanism_removed.sensitivity == 1.0
     assert longest > 0.9
+
+
+SMALL = Features("standard", number=4)
+COORDINATES = st.lists(st.sampled_from([0.0, 1.0, -1.0, 30.0, *EXTREME]), min_size=5, max_size=5)
+TARGETS: dict[str, Any] = {
+    "multilabel": st.lists(st.integers(-1, 1), min_size=3, max_size=3),
+    "regression": st.floats(allow_nan=True, allow_infinity=True, width=32),
+}
+
+
+def of_task(algorithm: FedRidge, task: Any, classes: int, rows: int = 30) -> Federation:
+    """One party with made-up rows of five values."""
+    made, rng = two_classes(algorithm), np.random.default_rng(0)
+    y = rng.integers(-1, 2, (rows, classes)).astype(np.int8) if task == "multilabel" else rng.random(rows)
+    held = Rows(rng.normal(size=(rows, 5)).astype(np.float32), y if task == "multilabel" else y.astype(np.float32))
+    public = Rows(rng.normal(size=(40, 5)).astype(np.float32), np.zeros(40, np.int64))
+    names = np.array([str(each) for each in range(classes)])
+    party = {"private": [held], "models": made.models[:1], "test": None}
+    return replace(made, **party, public=public, classes=names, task=Task(task))  # type: ignore[arg-type]
+
+
+def disclosed_by(made: Federation, rows: Rows) -> tuple[Any, Array]:
+    """The mechanism and the sum of these rows before noise."""
+    server, [silo] = replace(made, private=[rows]).sites(PoolTrainer(1))
+    features = made.algorithm.features.fit(server.public.x, 0)  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patched, before_noise(patched) as found:
+        request = SumRequest(features.kind, features.pack())
+        respond(made.algorithm, request, Header(0, server.public.hash), silo)
+    [(_, value, mechanism)] = found
+    return mechanism, value
+
+
+@pytest.mark.parametrize(("task", "classes"), [("multilabel", 3), ("regression", 1)])
+@settings(max_examples=60)
+@given(data=st.data())
+def test_no_row_with_any_labels_moves_a_sum_further_than_stated(task: Any, classes: int, data: Any) -> None:
+    """A row is replaced and added: any values, unknown labels, targets that are outside of the range or NaN."""
+    kind = np.int8 if task == "multilabel" else np.float32
+    replaced, added = (of_task(replace(each, features=SMALL), task, classes) for each in (L2, ADD_REMOVE))
+    x = np.array([data.draw(COORDINATES), data.draw(COORDINATES)], np.float32)
+    y = np.array([data.draw(TARGETS[task]), data.draw(TARGETS[task])], kind)
+    held = replaced.private[0][np.arange(4)]
+    one, two = (
+        Rows(np.concatenate([held.x, x[each : each + 1]]), np.concatenate([held.y, y[each : each + 1]]))
+        for each in (0, 1)
+    )
+    (mechanism, first), (_, second) = disclosed_by(replaced, one), disclosed_by(replaced, two)
+    assert np.linalg.norm(first - second) <= mechanism.sensitivity == (2 * classes) ** 0.5
+    (mechanism, more), (_, fewer) = disclosed_by(added, one), disclosed_by(added, held)
+    assert np.linalg.norm(more - fewer) <= mechanism.sensitivity == classes**0.5
+    assert first.shape == (1 + 4, 2 * classes)
+
+
+@pytest.mark.parametrize(
+    ("task", "classes", "one", "other"),
+    [
+        ("multilabel", 3, [[1, 1, 1]], [[0, 0, 0]]),
+        ("multilabel", 3, [[1, 0, 1]], [[1, 0, 1]]),
+        ("regression", 1, [1.0], [0.0]),
+        ("regression", 1, [np.inf], [-np.inf]),
+        ("regression", 1, [np.nan], [0.0]),
+    ],
+)
+def test_some_rows_move_a_sum_almost_as_far_as_stated(task: Any, classes: int, one: Any, other: Any) -> None:
+    """No smaller sensitivity would do. With the same labels, far rows of opposite directions do it."""
+    made, kind = of_task(replace(L2, features=SMALL), task, classes), np.int8 if task == "multilabel" else np.float32
+    far = np.full((1, 5), 1e20, np.float32)
+    (mechanism, first), (_, second) = (
+        disclosed_by(made, Rows(x, np.array(y, kind))) for x, y in ((far, one), (-far, other))
+    )
+    moved = np.linalg.norm(first - second)
+    assert 0.97 * mechanism.sensitivity < moved <= mechanism.sensitivity
+    grown = of_task(replace(ADD_REMOVE, features=SMALL), task, classes)
+    (mechanism, alone), (_, nothing) = disclosed_by(grown, Rows(far, np.array(one, kind))), (None, 0.0)
+    assert 0.97 * mechanism.sensitivity < np.linalg.norm(alone - nothing) <= mechanism.sensitivity
+
+
+@pytest.mark.parametrize(("task", "classes"), [("multilabel", 3), ("regression", 1)])
+def test_a_ledger_counts_the_classes(task: Any, classes: int) -> None:
+    facts = Facts(40, classes, 5, "simulated", task=Task(task))
+    mechanism = replace(L2, features=SMALL).mechanism(facts)
+    assert mechanism.size == 5 * 2 * classes  # type: ignore[union-attr]
+    assert L1.mechanism(facts).sensitivity == 2.0
+
+
+DIABETES = load("diabetes")
+SIZE = (DIABETES.x.shape[0] - 100) // 3
+BINARY = np.stack([DIABETES.y > 150, DIABETES.x[:, 2] > 0, DIABETES.y < 90], axis=1).astype(np.int8)
+
+
+def thirds(y: Array, order: Array) -> list[tuple[Array, Array]]:
+    rows = 100 + order
+    return [(DIABETES.x[part], y[part]) for part in np.array_split(rows, 3)]
+
+
+@pytest.mark.parametrize("gram", ["public", "private"])
+@pytest.mark.parametrize(("y", "limits"), [(BINARY, None), (DIABETES.y, (25.0, 346.0))], ids=["multilabel", "numbers"])
+def test_any_kind_of_labels_gives_one_model_however_rows_are_split(y: Array, limits: Any, gram: Any) -> None:
+    count = len(y) - 100
+    orders = [np.arange(count), np.argsort(DIABETES.y[100:]), np.random.default_rng(1).permutation(count)]
+    parties = [thirds(y, order) for order in orders] + [[(DIABETES.x[100:], y[100:])]]
+    known = {"noise": "simulated", "seed": 5, "limits": limits}
+    models = {
+        lb.run(FedRidge(gram=gram), each, DIABETES.x[:100], "decision-tree", **known).model.onnx  # type: ignore[union-attr]
+        for each in parties
+    }
+    assert len(models) == 1
+
+
+def test_of_numbers_it_is_scikit_learns_ridge_on_all_rows() -> None:
+    limits = (0.0, 400.0)
+    result = lb.run(
+        FedRidge(gram="private"),
+        thirds(DIABETES.y, np.arange(len(DIABETES.y) - 100)),
+        DIABETES.x[:100],
+        "decision-tree",
+        limits=limits,
+        seed=5,
+    )
+    features = Features().fit(DIABETES.x[:100], 5)
+    phi, test = (features.steps(x) / STEPS for x in (DIABETES.x[100:], DIABETES.x[:100]))
+    target = np.rint(DIABETES.y[100:] / 400 * 4096) / 4096
+    alpha = result.record.figures["regularization"]
+    pooled = Ridge(alpha=alpha, fit_intercept=False, solver="cholesky").fit(phi, np.stack([1 - target, target], axis=1))
+    difference = np.diff(pooled.predict(test), axis=1)[:, 0]
+    assert result.model is not None
+    assert np.allclose(result.model.predict(DIABETES.x[:100]), 200 * (1 + difference), atol=0.01)
+
+
+def test_of_several_labels_each_class_is_scikit_learns_ridge_on_the_rows_that_know_it() -> None:
+    """All rows know the first class, and two thirds the second: its Gram matrix is scaled."""
+    y = BINARY.copy()
+    y[100 + 2 * SIZE :, 1] = -1  # one party does not know this class
+    algorithm, parties = FedRidge(gram="private", labels="leader"), thirds(y, np.arange(3 * SIZE))
+    result = lb.run(algorithm, parties, DIABETES.x[:100], "decision-tree", seed=5, classes=["a", "b", "c"])
+    features = Features().fit(DIABETES.x[:100], 5)
+    found = weights_of(result.model)
+    for column in range(3):
+        known = y[100 : 100 + 3 * SIZE, column] >= 0
+        phi = features.steps(DIABETES.x[100 : 100 + 3 * SIZE][known]) / STEPS
+        targets = np.eye(2)[y[100 : 100 + 3 * SIZE][known, column]]
+        fits = [
+            Ridge(alpha=alpha, fit_intercept=False, solver="cholesky").fit(phi, targets).coef_
+            for alpha in np.geomspace(0.01, 100, 200)
+        ]
+        errors = [np.abs(np.diff(each, axis=0)[0] - found[:, column]).max() for each in fits]
+        assert min(errors) < 0.02 * np.abs(found[:, column]).max(), "for one regularization it is this regression"
+
+
+def test_one_of_several_labels_is_the_binary_classifier() -> None:
+    y = BINARY[:, :1]
+    several, binary = (
+        lb.run(FedRidge(), thirds(labels, np.arange(3 * SIZE)), DIABETES.x[:100], "decision-tree", seed=5).model
+        for labels in (y, y[:, 0].astype(np.int64))
+    )
+    assert several is not None
+    assert binary is not None
+    assert (several.predict(DIABETES.x)[:, 0] == binary.predict(DIABETES.x)).all()
+    difference = np.diff(weights_of(binary), axis=1)
+    assert np.abs(weights_of(several) - difference).max() < 1e-9
+
+
+@pytest.mark.parametrize(("y", "limits"), [(BINARY, None), (DIABETES.y, (25.0, 346.0))], ids=["multilabel", "numbers"])
+def test_almost_no_noise_is_no_noise(y: Array, limits: Any) -> None:
+    given: dict[str, Any] = {"limits": limits, "seed": 5, "noise": "simulated", "classes": None}
+    parties = thirds(y, np.arange(3 * SIZE))
+    quiet = FedRidge(privacy=Privacy("L2", "gaussian", sigma=1e-9))
+    one, two = (
+        lb.run(each, parties, DIABETES.x[:100], "decision-tree", **given).model
+        for each in (FedRidge(gram="public"), quiet)
+    )
+    assert np.abs(weights_of(one) - weights_of(two)).max() < 1e-5
 
 
 class Asked:

@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 from typer.main import get_command
 
+import limbeck as lb
+from limbeck.algorithms import algorithms
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedvote import FedVote, VoteRequest, Votes
 from limbeck.algorithms.solo import Solo
@@ -34,6 +36,7 @@ from limbeck.protocol.messages import Reply, Request
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.site import Silo
 from limbeck.protocol.streams import stream
+from limbeck.protocol.task import Task
 from mixed_parties import two_classes
 
 FOREST = model_from({"name": "random-forest", "n_estimators": 20})
@@ -305,3 +308,69 @@ def test_a_prior_may_be_a_tuple() -> None:
     assert [shares_of(each.prior, 2).tolist() for each in given] == [[0.75, 0.25]] * 2
     with pytest.raises(LimbeckError, match="prior must be finite"):
         FedVote(prior=(-3.0, 1.0))
+
+
+def of_several(y: Any, algorithm: FedVote, seed: int = 0) -> Any:
+    """A run on two normal features among three unlike parties."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(300, 2)).astype(np.float32)
+    labels = y(x)
+    order = np.argsort(x[:200, 0] + rng.normal(size=200))
+    parties = [(x[rows], labels[rows]) for rows in np.array_split(order, 3)]
+    return lb.run(algorithm, parties, x[200:], "decision-tree", test=(x[200:], labels[200:]), seed=3)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_one_of_several_labels_is_a_vote_of_two_classes(settings: dict[str, Any]) -> None:
+    several = of_several(lambda x: (x[:, :1] > 0).astype(int), FedVote(**settings))
+    binary = of_several(lambda x: (x[:, 0] > 0).astype(int), FedVote(**settings))
+    rows = np.random.default_rng(5).normal(size=(200, 2))
+    assert (several.model.predict(rows)[:, 0] == binary.model.predict(rows)).all()
+    assert several.accuracy == binary.accuracy
+
+
+def test_of_several_labels_each_is_voted_on_by_the_parties_that_have_both() -> None:
+    """One party does not know the second class, and one has no positive row of the first one."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 2)).astype(np.float32)
+    y = (x > 0).astype(np.int8)
+    order = np.argsort(x[:300, 0])
+    parties = [(x[rows], y[rows].copy()) for rows in np.array_split(order, 3)]
+    parties[2][1][:, 1] = -1
+    result = lb.run(FedVote(), parties, x[300:], "random-forest", test=(x[300:], y[300:]), seed=0)
+    assert result.metrics is not None
+    assert min(each or 0 for each in result.metrics.class_auc or [0]) > 0.9
+    assert not result.record.remarks
+    for _, labels in parties:
+        labels[:, 1] = -1
+    remarks = lb.run(FedVote(), parties, x[300:], "random-forest", seed=0).record.remarks
+    assert remarks == ("no party has both labels of class 1: its labels are a guess",)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "task", "rejection"),
+    [
+        (
+            FedVote(),
+            "regression",
+            'fedvote is for task = "multiclass", "multilabel", not "regression"; fedridge, fedkd',
+        ),
+        (FedVote(consensus="median"), "multilabel", 'consensus = "mean" is needed for several labels a row'),
+        (
+            FedKT(),
+            "multilabel",
+            'fedkt is for task = "multiclass", not "multilabel"; fedridge, fedkd and fedmd learn all',
+        ),
+        (FedKT(), "regression", 'fedkt is for task = "multiclass", not "regression"'),
+    ],
+)
+def test_labels_that_cannot_be_voted_on_are_refused(algorithm: Any, task: Any, rejection: str) -> None:
+    with pytest.raises(LimbeckError, match=rejection):
+        small_federation(algorithm, task=task)
+
+
+@pytest.mark.parametrize("name", ["pate", "feddf", "fedgen", "ensemble", "fedkt-avg", "fedkt-prox"])
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+def test_and_so_does_every_method_for_one_class_a_row(name: str, task: Any) -> None:
+    with pytest.raises(LimbeckError, match=f'{name} is for task = "multiclass", not "{task}"; fedridge, fedkd and'):
+        algorithms()[name]().check_task(Task(task))

@@ -1,5 +1,6 @@
 """What one party can change in FedVote, by brute force: no more than its mechanism says, and as much."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from limbeck.algorithms.fedvote import FedVote, VoteRequest, Votes
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.parties import Replies
+from limbeck.protocol.rows import Rows
+from limbeck.protocol.task import Task
 from mixed_parties import before_noise, two_classes
 
 L1 = FedVote(1, 2, privacy=Privacy("L1", "gaussian", epsilon=60.0))
@@ -81,3 +84,36 @@ def test_the_party_that_votes_the_opposite_changes_as_much_as_the_mechanism_stat
         for votes in (one_way, 1 - one_way)
     ]
     assert np.linalg.norm(found[0][0] - found[1][0]) == pytest.approx(found[0][1].sensitivity)
+
+
+def several(replies: dict[int, Votes]) -> tuple[Any, Any]:
+    """What the server makes of votes on four labels a row, before its noise, and the mechanism."""
+    made = replace(two_classes(L1), classes=np.array(list("abcd")), task=Task("multilabel"), test=None)
+    private = [Rows(rows.x, np.zeros((len(rows), 4), np.int8)) for rows in made.private]
+    server, _ = replace(made, private=private).sites(PoolTrainer(1))
+    for reply in replies.values():
+        reply.check(VoteRequest(), server, L1)
+    with pytest.MonkeyPatch.context() as patched, before_noise(patched) as found:
+        L1.lead(Asked(replies), server)
+    [(what, value, mechanism)] = found
+    assert what == "encoded votes"
+    return value, mechanism
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_holds_for_several_labels_a_row(seed: int) -> None:
+    """At L1, whatever a party sends about four classes, and nothing at all."""
+    rng = np.random.default_rng(seed)
+
+    def anything() -> Votes:
+        votes = rng.choice([-1.0, 0.0, 1e-3, 1.0, 50.0]) * rng.random((120, 4)).round(rng.integers(0, 3))
+        return Votes(votes * (rng.random(4) < 0.7), np.empty(0))
+
+    parties = {party: anything() for party in range(6)}
+    one, mechanism = several(parties)
+    changed, _ = several({**parties, 3: anything()})
+    silent, _ = several({party: reply for party, reply in parties.items() if party != 3})
+    assert np.linalg.norm(one - changed) <= mechanism.sensitivity + 1e-9
+    assert np.linalg.norm(one - silent) <= mechanism.sensitivity / 2 + 1e-9
+    opposite = {**parties, 3: Votes(-parties[3].votes, np.empty(0))}
+    assert np.linalg.norm(one - several(opposite)[0]) in (0, pytest.approx(mechanism.sensitivity))

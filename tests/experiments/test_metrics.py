@@ -2,15 +2,31 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    mean_absolute_error,
+    mean_squared_error,
+    r2_score,
+    recall_score,
+    roc_auc_score,
+)
 
 from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
-from limbeck.experiments.metrics import Metrics, constant_metric, mean_metrics, score
+from limbeck.experiments.metrics import (
+    Metrics,
+    constant_metric,
+    mean_metrics,
+    metrics_of_numbers,
+    metrics_of_several,
+    score,
+)
 from limbeck.models.constant import Constant
 from limbeck.models.named import model_from
 from limbeck.models.onnx import PackedModel
+from limbeck.models.tasks import for_task
 from limbeck.protocol.rows import Rows
+from limbeck.protocol.task import Task
 
 
 @pytest.mark.parametrize("name", ["digits", "breast-cancer"])
@@ -52,3 +68,76 @@ def test_the_constant_predictor_learns_from_private_rows_only() -> None:
 def test_the_mean_is_over_parties() -> None:
     assert mean_metrics([Metrics(0.5, 0.25, 0.125), Metrics(1.0, 0.75, 0.375)]) == Metrics(0.75, 0.5, 0.25)
     assert mean_metrics([Metrics(0.5, 0.4, None), Metrics(1.0, 0.8, 0.5)]).roc_auc is None
+
+
+def test_of_several_labels_they_are_scikit_learns_for_each_class() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, (200, 4)).astype(np.int8)
+    scores = np.clip(0.4 * y + 0.6 * rng.random((200, 4)), 0, 1)
+    y[rng.random((200, 4)) < 0.3] = -1  # unknown labels are left out
+    y[:, 3] = np.where(y[:, 3] == 0, 1, y[:, 3])  # and this class has positive rows only
+    found = metrics_of_several(scores, y)
+    known = [y[:, c] >= 0 for c in range(4)]
+    aucs = [roc_auc_score(y[rows, c], scores[rows, c]) for c, rows in enumerate(known[:3])]
+    assert found.class_auc == [*map(pytest.approx, aucs), None]
+    assert found.roc_auc == pytest.approx(np.mean(aucs))
+    truth, labels = y[y >= 0], (scores > 0.5)[y >= 0]
+    assert found.accuracy == pytest.approx((truth == labels).mean())
+    recalls = [
+        recall_score(y[rows, c], scores[rows, c] > 0.5, average=None, labels=np.unique(y[rows, c]))
+        for c, rows in enumerate(known)
+    ]
+    assert found.balanced_accuracy == pytest.approx(np.mean(np.concatenate(recalls)))
+    assert found.headline("multilabel") == found.roc_auc
+
+
+def test_of_one_class_they_are_those_of_two_classes() -> None:
+    data = load("breast-cancer")
+    tree = model_from({"name": "decision-tree", "max_depth": 3})
+    binary = score(PackedModel(tree.fit(data.x[:200], data.y[:200], 2, 0).pack()), Rows(data.x[200:], data.y[200:]))
+    model = PackedModel(for_task(tree, "multilabel").fit(data.x[:200], data.y[:200, None], 1, 0).pack())
+    several = score(model, Rows(data.x[200:], data.y[200:, None].astype(np.int8)), Task("multilabel"))
+    for name in ("accuracy", "balanced_accuracy", "roc_auc"):
+        assert getattr(several, name) == pytest.approx(getattr(binary, name))
+
+
+@pytest.mark.parametrize("limits", [(0.0, 1.0), (-40.0, 360.0)])
+def test_of_numbers_they_are_scikit_learns_in_the_unit_of_the_target(limits: tuple[float, float]) -> None:
+    data, task = load("diabetes"), Task("regression", *limits)
+    y = data.y if limits[0] else (data.y + 40) / 400
+    scaled = task.scaled(y)
+    model = PackedModel(
+        for_task(model_from({"name": "linear-regression"}), "regression").fit(data.x[:300], scaled[:300], 1, 0).pack()
+    )
+    found = score(model, Rows(data.x[300:], scaled[300:]), task)
+    predicted = task.unscaled(model.vote(data.x[300:]))
+    assert found.rmse == pytest.approx(mean_squared_error(y[300:], predicted) ** 0.5, rel=1e-5)
+    assert found.mae == pytest.approx(mean_absolute_error(y[300:], predicted), rel=1e-5)
+    assert found.r2 == pytest.approx(r2_score(y[300:], predicted), rel=1e-5)
+    assert found.accuracy is None
+    assert found.headline("regression") == found.r2
+
+
+def test_metrics_that_cannot_be_computed_are_none() -> None:
+    nothing = metrics_of_several(np.full((3, 2), 0.5), np.full((3, 2), -1))
+    assert nothing == Metrics(class_auc=[None, None])
+    assert metrics_of_numbers(np.array([1.0, 2.0]), np.array([3.0, 3.0])).r2 is None
+    assert metrics_of_several(np.array([[np.nan], [0.1]]), np.array([[1], [0]])).class_auc == [None]
+
+
+def test_the_constant_predictor_of_other_labels() -> None:
+    x = np.zeros((4, 1), np.float32)
+    private = [Rows(x, np.array([0.0, 0.5, 0.5, 1.0], np.float32))]
+    test = Rows(x, np.array([0.25, 0.5, 0.5, 0.75], np.float32))
+    assert constant_metric(private, test, 1, Task("regression")) == pytest.approx(0.0)
+    several = [Rows(x, np.ones((4, 2), np.int8))]
+    assert constant_metric(several, several[0], 2, Task("multilabel")) == 0.5
+
+
+def test_the_mean_over_parties_is_by_class() -> None:
+    found = mean_metrics([Metrics(roc_auc=0.5, class_auc=[0.5, None]), Metrics(roc_auc=1.0, class_auc=[1.0, 0.7])])
+    assert found.roc_auc == 0.75
+    assert found.class_auc == [0.75, None]
+    assert mean_metrics([Metrics(rmse=1.0, mae=1.0, r2=0.5), Metrics(rmse=3.0, mae=2.0, r2=None)]) == Metrics(
+        rmse=2.0, mae=1.5
+    )

@@ -6,7 +6,7 @@ past them.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rich.console import Console
 
 from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import Students
+from limbeck.checks import tasks_of
 from limbeck.engines import validation
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.federation import Federation
@@ -29,7 +30,7 @@ from limbeck.protocol.rows import Rows
 from limbeck.report.statement import statement
 from limbeck.report.tables import party_table, run_table
 from private_levels import LEVELS as SHARED_LEVELS
-from private_levels import PROTECTED_FROM_SERVER, QUICK, federation, ordinary
+from private_levels import PROTECTED_FROM_SERVER, QUICK, federation, of_task, ordinary
 
 pytestmark = pytest.mark.filterwarnings("ignore:algorithm.subsets", "ignore:the public rows suit")
 
@@ -102,13 +103,10 @@ def _released_values_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(kind, "protect", protect)
 
 
-def real(level: str, private: Rows = OWN, **more: Any) -> Federation:
-    return replace(
-        federation(LEVELS[level], [private, ordinary(9, private.x.shape[1:], 1)], TREE),
-        noise="secure",
-        test=ordinary(11, seed=5),
-        **more,
-    )
+def real(level: str, private: Rows = OWN, task: Any = "multiclass", **more: Any) -> Federation:
+    held = [private, of_task(ordinary(9, private.x.shape[1:], 1), task)]
+    made = federation(LEVELS[level], held, TREE, task=task)
+    return replace(made, noise="secure", test=of_task(ordinary(11, seed=5), task), **more)
 
 
 def run(level: str, private: Rows = OWN, **more: Any) -> Result:
@@ -144,6 +142,24 @@ def test_neighbours_have_the_same_record_ledger_statement_and_sizes(level: str, 
     ways = {"up", "down"} - hidden
     for way in ways:
         assert [e[way] for e in one.owner.exchanges] == [e[way] for e in two.owner.exchanges]
+
+
+def _other_labels() -> Iterator[Any]:
+    for level in ("fedridge-L1", "fedridge-L2", "fedvote-L1", "fedkd-server", "fedkd-party-equal", "fedmd-ldp"):
+        for task in ("multilabel", "regression"):
+            if task in tasks_of(LEVELS[level]):
+                yield from ((level, neighbour, task) for neighbour in NEIGHBOURS)
+
+
+@pytest.mark.parametrize(("level", "neighbour", "task"), list(_other_labels()))
+def test_so_have_neighbours_with_other_kinds_of_labels(level: str, neighbour: str, task: Any) -> None:
+    other = of_task(NEIGHBOURS[neighbour](OWN), task)
+    if neighbour == "replaced party":  # it knows no class, or has one target
+        other = Rows(other.x, np.full_like(other.y, -1 if task == "multilabel" else 0.5))
+    one, two = run(level, of_task(OWN, task), task=task), run(level, other, task=task)
+    assert passed_on(one) == passed_on(two)
+    assert one.metrics is not None
+    assert one.record.metrics is None or level.startswith(("fedridge", "fedvote", "fedkd"))
 
 
 @pytest.mark.parametrize(

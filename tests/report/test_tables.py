@@ -1,16 +1,23 @@
 """What people see, read off a console of fixed width."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMD
+from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import Privacy
+from limbeck.report.predictions import predictions
 from limbeck.report.tables import comparison_table, party_table, percent, run_table, weight
+
+OTHERS: list[Any] = ["multilabel", "regression"]
 
 
 def shown(table: object, width: int = 80) -> str:
@@ -87,3 +94,46 @@ def test_named_parties_and_people_with_several_rows() -> None:
     record = replace(federation, names=["north", "south", "west"]).run(PoolTrainer(1)).record
     assert [line.split()[0] for line in shown(party_table(record)).splitlines()[-3:]] == ["north", "south", "west"]
     assert "(3 rows of a person, replace, delta 1e-05, simulated)" in shown(run_table(record), 120)
+
+
+def test_metrics_of_other_kinds_of_labels() -> None:
+    several, numbers = (small_federation(FedRidge(), task=task).run(PoolTrainer(1)).record for task in OTHERS)
+    text = shown(run_table(several))
+    for title in ("mean ROC AUC", "ROC AUC of setosa", "ROC AUC of virginica", "constant predictor's mean ROC AUC"):
+        assert title in text
+    assert several.metrics is not None
+    assert f"{several.metrics.roc_auc:.3f}" in text
+    text = shown(run_table(numbers))
+    assert numbers.metrics is not None
+    for title, value in (("R2", numbers.metrics.r2), ("RMSE", numbers.metrics.rmse), ("MAE", numbers.metrics.mae)):
+        assert title in text
+        assert f"{value:.3f}" in text or f"{value:.4g}" in text
+    assert "accuracy" not in text
+    assert "constant predictor's R2" in text
+
+
+def test_tables_of_parties_and_comparisons_of_other_kinds_of_labels() -> None:
+    for task, title in zip(OTHERS, ("mean ROC AUC", "R2"), strict=True):
+        records = [small_federation(each, task=task).run(PoolTrainer(1)).record for each in (Solo(), FedRidge())]
+        assert f"{title} alone" in " ".join(shown(party_table(records[0])).split())
+        text = shown(comparison_table(records), 100)
+        assert title in text
+        assert "solo" in text
+        assert "constant" in text
+
+
+def test_predictions_have_a_column_for_each_label(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.npy"
+    for task, title, width in (
+        ("multilabel", "setosa,versicolor,virginica,p(setosa),", 6),
+        ("regression", "prediction", 1),
+    ):
+        made: Any = small_federation(FedRidge(), task=task)  # type: ignore[arg-type]
+        model = made.run(PoolTrainer(1)).model
+        np.save(rows, made.test.x)
+        lines = predictions(model, rows).splitlines()
+        assert lines[0].startswith(title)
+        assert {len(line.split(",")) for line in lines} == {width}
+        found = np.array([line.split(",") for line in lines[1:]], float)
+        labels = model.predict(made.test.x)
+        assert np.allclose(found[:, :3] if task == "multilabel" else found[:, 0], labels, atol=1e-5)

@@ -212,10 +212,8 @@ class FedVote(QueryingAlgorithm):
             both = np.stack([against[c] - scores[:, c], scores[:, c]], axis=1)
             columns.append(label_rows(both, prior, site.public.x))
         [final] = site.train([Fit(site.model, site.public.x, np.stack(columns, axis=1).astype(np.int8))])
-        remarks = [
-            f"no party has both labels of class {c}: its labels are a guess"
-            for c in np.flatnonzero(~weights.any(axis=0))
-        ]
+        has_both = pairs.all(axis=2).any(axis=0) | (not self.is_weighted)
+        remarks = [f"no party has both labels of class {c}: its labels are a guess" for c in np.flatnonzero(~has_both)]
         uniform = self.labels == "matched" and self.prior == "estimated" and not plan.counts
         return hand_out(final, parties, site, remarks + [UNIFORM] * uniform)
 

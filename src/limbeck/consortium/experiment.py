@@ -20,6 +20,7 @@ from limbeck.experiments.config import (
     Table,
     algorithm_in,
     budget_in,
+    check_labels,
     check_table,
     features_in,
     model_in,
@@ -78,7 +79,8 @@ class Shared(Table):
 
     @model_validator(mode="after")
     def _labels_are_named(self) -> "Shared":
-        names = list(self.labels)
+        check_labels(self.label, self.task, self.limits, self.classes)
+        names = list(self.labels) or ["target"] * (self.kind == "regression")
         if self.kind == "regression" and self.limits is None:
             raise LimbeckError(
                 'range is missing: task = "regression" needs the public range of the target, [low, high]'

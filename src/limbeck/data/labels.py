@@ -110,7 +110,11 @@ def task_in(kind: Kind, limits: Sequence[float] | None, targets: Sequence[Array]
         if limits is not None:
             raise LimbeckError(f'range is for task = "regression", not "{kind}"')
         return Task(kind) if kind != "multiclass" else MULTICLASS
-    return range_of(targets) if limits is None else Task("regression", float(limits[0]), float(limits[1]))
+    if limits is None:
+        return range_of(targets)
+    if len(limits) != 2 or not all(isinstance(limit, int | float | np.number) for limit in limits):
+        raise LimbeckError(f"range = {list(limits)}: give two numbers, the lowest and the highest target")
+    return Task("regression", float(limits[0]), float(limits[1]))
 
 
 def classes_for_split(y: Array, kind: Kind) -> Array:

@@ -179,13 +179,17 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     open_rows = read_table(files.public) if files.public else _drawn(whole, files.private[0].name, public, seed)
     if schema and schema.labels != label:
         raise LimbeckError(f"data.label is {', '.join(label)}, but {files.schema} names {', '.join(schema.labels)}")
+    limits = files.limits and (float(files.limits[0]), float(files.limits[1]))
+    if schema and (files.task or schema.task, limits or schema.limits) != (schema.task, schema.limits):
+        raise LimbeckError(f"data.task and data.range must be those of {files.schema}; remove them")
     if schema and schema.text:
         schema.text.check_encoder(files.tokens)
     if schema is None:
         if open_rows is None:
             raise LimbeckError("data.public is missing: categories come from the public rows, or from data.schema")
         schema = _schema_with_labels(open_rows, files, label, [*private, *([test] if test else [])])
-    known = files.limits or schema.limits if schema.task == "regression" else files.classes or files.schema
+    named = files.classes or files.schema or schema.task == "multilabel"  # whose classes are the columns that are named
+    known = (files.limits or files.schema) if schema.task == "regression" else named
     return SplitRows(
         private=[_labelled(table, schema) for table in private],
         public=_unlabelled(open_rows, schema) if open_rows and files.public else None,

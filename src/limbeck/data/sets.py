@@ -97,7 +97,7 @@ class DataSet:
             )
 
     def numbered(self, classes: Sequence[str], lack: str = "") -> "DataSet":
-        """Copy whose labels are indices into other classes.
+        """Copy whose labels are indices into other classes. Unnamed columns of several labels are in their order.
 
         Parameters
         ----------
@@ -111,11 +111,12 @@ class DataSet:
         DataSet
             The same rows with new labels.
         """
+        is_unnamed = self.classes == tuple(map(str, range(len(classes)))) and not set(self.classes) <= set(classes)
+        if self.task == "regression" or (self.task == "multilabel" and is_unnamed):
+            return replace(self, classes=tuple(classes))
         for name in self.classes:
             if name not in classes:
                 raise LimbeckError(f"{self.name} holds the class {name!r}{lack}")
-        if self.task == "regression":
-            return replace(self, classes=tuple(classes))
         numbers = np.array([classes.index(name) for name in self.classes])
 
         def renumbered(y: Array) -> Array:

@@ -135,7 +135,7 @@ def two_sides(public: str, private: str, label: str | None = None) -> tuple[Arra
     private : str
         A data set's name, or a file. The same as `public` means two random halves of its rows.
     label : str, optional
-        Column of tables that has the classes; it is not compared.
+        Column of tables that has the classes, or several with commas between them; they are not compared.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def two_sides(public: str, private: str, label: str | None = None) -> tuple[Arra
         Public and private rows, of shape (rows, ...).
     """
     if Path(public).suffix.lower() in SUFFIXES:
-        tables = [read_table(Path(side)).without(label or "") for side in (public, private)]
+        tables = [read_table(Path(side)).without(*(label or "").split(",")) for side in (public, private)]
         schema = schema_of(tables[0], label or "", ())
         return schema.encode(tables[0]), schema.encode(tables[1])
     open_rows, own = (as_float(_array(side)) for side in (public, private))

@@ -4,7 +4,7 @@ An unknown key is an error that suggests the most similar known key.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -195,6 +195,35 @@ def training_in(value: Any) -> Training:
     return from_table(Training, value)
 
 
+def check_labels(
+    label: str | Sequence[str] | None, task: Kind | None, limits: Sequence[float] | None, classes: Sequence[str] | None
+) -> None:
+    """Raise LimbeckError unless the keys label, task, range and classes of a table `[data]` go together.
+
+    Parameters
+    ----------
+    label : str, sequence of str or None
+        Column of tables, or several.
+    task : {"multiclass", "multilabel", "regression"} or None
+        Kind of the labels.
+    limits : sequence of two floats or None
+        Public range of a numeric target.
+    classes : sequence of str or None
+        All classes.
+    """
+    several = () if label is None or isinstance(label, str) else tuple(label)
+    if several and (task not in (None, "multilabel") or limits is not None or len(set(several)) < max(2, len(several))):
+        raise LimbeckError('label: several different columns are several labels a row, task = "multilabel"')
+    if limits is not None and task not in (None, "regression"):
+        raise LimbeckError(f'range is for task = "regression", not "{task}"')
+    if limits is not None:
+        Task("regression", *map(float, limits))
+    if classes and several and len(classes) != len(several):
+        raise LimbeckError(f"classes: {len(classes)} names for {len(several)} columns of labels; give one for each")
+    if classes and len(classes) != 1 and (task == "regression" or limits is not None):
+        raise LimbeckError(f"classes: a numeric target has one name, not {len(classes)}")
+
+
 class Data(Table):
     """Table `[data]`.
 
@@ -230,13 +259,7 @@ class Data(Table):
 
     @model_validator(mode="after")
     def _task_is_consistent(self) -> "Data":
-        several = isinstance(self.label, list)
-        if several and (self.task not in (None, "multilabel") or len(set(self.label or ())) < 2):
-            raise LimbeckError('label: several different columns are several labels a row, task = "multilabel"')
-        if self.limits is not None and self.task not in (None, "regression"):
-            raise LimbeckError(f'range is for task = "regression", not "{self.task}"')
-        if self.limits is not None:
-            Task("regression", *map(float, self.limits))
+        check_labels(self.label, self.task, self.limits, self.classes)
         return self
 
     @property

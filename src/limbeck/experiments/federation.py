@@ -143,8 +143,10 @@ class Federation:
         if self.is_real and self.classes_are_private:
             raise LimbeckError(
                 "the class names would be read from private labels and stored in the model: give them by data.classes "
-                "or data.schema (Python: classes=[...])"
+                "or data.schema (Python: classes=[...]), or data.range for numbers (Python: limits=(low, high))"
             )
+        if self.task.kind == "regression" and len(self.classes) != 1:
+            raise LimbeckError(f"classes: a numeric target has one name, not {len(self.classes)}")
         if self.algorithm.needs_public_labels and not self.public_is_labelled:
             raise LimbeckError(
                 f"{self.algorithm.name} needs labelled public rows: draw them from the data set itself, or from "

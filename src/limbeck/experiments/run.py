@@ -1,6 +1,7 @@
 """Run an experiment from a TOML file, or from arrays in Python."""
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -36,7 +37,7 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model, Trainer
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array, Rows, content_hash
-from limbeck.protocol.task import Kind
+from limbeck.protocol.task import Kind, Task
 
 
 def federation_of(
@@ -354,6 +355,7 @@ def run(
     sides = list(zip(titles, pairs, strict=True))
     sides += [("test", test)] if test else []
     sides += [("public", public)] if isinstance(public, tuple) else []
+    Task(task or "multiclass")  # raises if there is no such task
     is_real = algorithm.is_private and noise != "simulated"
     kind = task or ("regression" if limits else "multiclass" if is_real else _kind(sides))
     names = _class_names(sides, classes, kind)
@@ -428,23 +430,28 @@ def _check_numbers(parties: Any, seed: Any, processes: int | None) -> None:
 
 def _kind(sides: Sequence[tuple[str, Any]]) -> Kind:
     """Kind of the labels of all sides, in a simulation."""
-    where, pair = sides[0]
-    first = _labels(pair, where)
-    if first.ndim == 2 or first.dtype.kind not in "f":
-        return kind_of(first, f"{where}: y")
-    return kind_of(np.concatenate([_labels(pair, where).ravel() for where, pair in sides]), "y")
+    every = [_labels(pair, where) for where, pair in sides]
+    if any(labels.ndim == 2 for labels in every):
+        return "multilabel"
+    if any(labels.dtype.kind == "U" for labels in every):
+        return "multiclass"
+    return kind_of(np.concatenate(every), f"{sides[0][0]}: y" if len(every) == 1 else "y")
 
 
 def _class_names(sides: Sequence[tuple[str, Any]], classes: Sequence[Any] | None, kind: Kind) -> Array:
     """The given classes, or all classes of all labels."""
+    labels = [(where, _labels(pair, where)) for where, pair in sides]
+    if classes is not None and (repeated := [name for name, times in Counter(classes).items() if times > 1]):
+        raise LimbeckError(f"classes contains {repeated[0]!r} twice")
     if kind == "regression":
         return np.array(["target"] if classes is None else list(classes))
     if kind == "multilabel":
-        columns = {_labels(pair, where).shape[1:] for where, pair in sides}
-        if len(columns) > 1 or (classes is not None and columns != {(len(classes),)}) or columns == {()}:
+        columns = {each.shape[1:] for _, each in labels}
+        if len(columns) > 1 or (classes is not None and columns != {(len(classes),)}) or columns <= {(), (0,)}:
             raise LimbeckError("y: with several labels a row, every y has one column for each class")
         return np.array(list(map(str, range(*columns.pop()))) if classes is None else list(classes))
-    labels = [(where, _labels(pair, where)) for where, pair in sides]
+    if several := [where for where, each in labels if each.ndim == 2]:
+        raise LimbeckError(f'{several[0]}: y has several columns: for several labels a row give task = "multilabel"')
     if len({each.dtype.kind == "U" for _, each in labels}) > 1:
         text = next(where for where, each in labels if each.dtype.kind == "U")
         raise LimbeckError(f"{text}: y has text labels, but other labels are numbers; use one type for all")
@@ -495,8 +502,7 @@ def _rule(party: Any, algorithm: Algorithm, features: Features | None) -> Tokens
 def _rows(x: Any, y: Any, classes: Array, where: str, kind: Kind, rule: Tokens | None = None) -> Rows:
     rows, labels = _values(x, where, rule), _labels((x, y), where)
     if len(labels) != len(rows) or (labels.ndim == 2) != (kind == "multilabel"):
-        hint = ' (several labels a row: task = "multilabel")' if labels.ndim == 2 else ""
-        raise LimbeckError(f"{where}: {len(rows)} rows need as many labels, not y of shape {labels.shape}{hint}")
+        raise LimbeckError(f"{where}: {len(rows)} rows need as many labels, not y of shape {labels.shape}")
     if not len(rows):
         raise LimbeckError(f"{where} has no rows")
     if kind != "multiclass":

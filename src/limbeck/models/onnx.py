@@ -119,6 +119,9 @@ class PackedModel:
     def __init__(self, data: bytes) -> None:
         self.data = data
 
+    def __getstate__(self) -> dict[str, bytes]:
+        return {"data": self.data}  # a session cannot be pickled
+
     @cached_property
     def session(self) -> Any:
         """Session of onnxruntime; raises LimbeckError if this is not a packed model."""

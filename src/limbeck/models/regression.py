@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from limbeck.errors import LimbeckError
+from limbeck.models.constant import ConstantScores
 from limbeck.models.onnx import OPSETS, number_outputs, packed, renamed
 from limbeck.models.sklearn import converted, prepared
 from limbeck.models.trees import is_forest, pack_trees, trees_of, without_formalities
@@ -49,15 +50,17 @@ class SklearnRegressor:
         return str(self.description["name"])
 
     def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
-        """Fit a clone of the estimator."""
+        """Fit a clone of the estimator; rows of one target give a `ConstantScores`."""
         if recipe is not None:
             raise LimbeckError(f"{self.name} is not trained in epochs and takes no recipe")
-        rows, estimator = flat(x), prepared(self.estimator, seed)
+        rows, targets, estimator = flat(x), np.asarray(y, np.float64).ravel(), prepared(self.estimator, seed)
+        if (targets == targets[0]).all():
+            return ConstantScores(np.clip(targets[:1], 0, 1), rows.shape[1], "regression")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
             with without_formalities() if is_forest(estimator) else nullcontext():
-                estimator.fit(rows, np.asarray(y, np.float64).ravel())
+                estimator.fit(rows, targets)
         return FittedRegressor(estimator, rows.shape[1])
 
 

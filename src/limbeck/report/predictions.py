@@ -46,12 +46,17 @@ def write_predictions(model: Predictor, rows: Path, out: Path | None) -> None:
 
 
 def predictions(model: Predictor, rows: Path) -> str:
-    """Predictions as CSV: one line per row with the class and, if known, the probability of each class."""
+    """Predictions as CSV: one line per row with the class or number and, if known, the probability of each class.
+
+    With several labels a row, there is a column of 1 and 0 for each class instead of one class.
+    """
     labels, scores = model.predict_both(rows)
-    names = [f"p({name})" for name in model.classes_] if scores is not None else []
+    shares = [f"p({name})" for name in model.classes_] if scores is not None else []
+    several = model.task.kind == "multilabel"
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["prediction", *names])
-    for row, name in enumerate(labels):
-        writer.writerow([name, *(f"{score:.6f}" for score in (scores[row] if scores is not None else ()))])
+    writer.writerow([*(model.classes_ if several else ["prediction"]), *shares])
+    for row, label in enumerate(labels):
+        known = scores[row] if scores is not None else ()
+        writer.writerow([*(label if several else [label]), *(f"{score:.6f}" for score in known)])
     return text.getvalue()

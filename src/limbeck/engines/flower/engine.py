@@ -313,7 +313,8 @@ class Flower(Engine):
         """What a party of this run may release, with either kind of noise."""
         found: list[tuple[Facts, Disclosure]] = []
         for noise in NOISES:
-            facts = Facts(len(self.server.public), self.server.classes, self.consortium.terms.parties, noise)
+            server, parties = self.server, self.consortium.terms.parties
+            facts = Facts(len(server.public), server.classes, parties, noise, task=server.task)
             with suppress(LimbeckError):  # the algorithm does not support this noise
                 found += [(facts, each) for each in self.algorithm.disclosures(facts) if each.origin == "party"]
         return found
