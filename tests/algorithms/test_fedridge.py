@@ -275,7 +275,7 @@ def test_of_numbers_it_is_scikit_learns_ridge_on_all_rows() -> None:
 
 
 def test_of_several_labels_each_class_is_scikit_learns_ridge_on_the_rows_that_know_it() -> None:
-    """All rows know the first class, and two thirds the second: its Gram matrix is scaled."""
+    """One of three parties does not know the second class: its Gram matrix is left out."""
     y = BINARY.copy()
     y[100 + 2 * SIZE :, 1] = -1  # one party does not know this class
     algorithm, parties = FedRidge(gram="private", labels="leader"), thirds(y, np.arange(3 * SIZE))

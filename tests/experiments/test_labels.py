@@ -193,7 +193,7 @@ def result_of(data: dict[str, Any], base: Path, **more: Any) -> Any:
     return run_experiment(*experiment(data, **more), processes=1, base=base)
 
 
-def test_columns_of_a_table_are_several_labels_and_missing_cells_are_unknown(tables: Path) -> None:
+def test_columns_of_a_table_are_several_labels_and_missing_values_are_unknown(tables: Path) -> None:
     result = result_of({"path": "several.csv", "label": ["a", "b"]}, tables)
     assert result.model.classes_.tolist() == ["a", "b"]
     assert min(result.metrics.class_auc) > 0.9
@@ -237,7 +237,7 @@ def test_one_file_for_each_party(tables: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "label", "cell", "complaint"),
+    ("file", "label", "value", "complaint"),
     [
         (
             "several.csv",
@@ -253,9 +253,9 @@ def test_one_file_for_each_party(tables: Path) -> None:
         ("numbers.csv", "t", "much", r"numbers\.csv: the target 't' holds text \('much'\), not numbers"),
     ],
 )
-def test_cells_that_are_no_labels_are_refused(tables: Path, file: str, label: Any, cell: str, complaint: str) -> None:
+def test_values_that_are_no_labels_are_refused(tables: Path, file: str, label: Any, value: str, complaint: str) -> None:
     lines = (tables / file).read_text().splitlines()
-    lines[3] = ",".join([*lines[3].split(",")[:-1], cell])
+    lines[3] = ",".join([*lines[3].split(",")[:-1], value])
     (tables / file).write_text("\n".join(lines))
     more = {"range": [-10, 30]} if label == "t" else {}
     with pytest.raises(LimbeckError, match=complaint):

@@ -19,8 +19,8 @@ def test_any_target_is_scaled_to_a_number_from_0_to_1(targets: list[float], low:
     scaled = task.scaled(np.array(targets))
     assert scaled.dtype == np.float32
     assert ((scaled >= 0) & (scaled <= 1)).all()
-    kept = np.clip(np.nan_to_num(np.array(targets), nan=low, posinf=np.inf, neginf=-np.inf), low, low + width)
-    assert np.allclose(task.unscaled(scaled), kept, atol=1e-6 * width + 1e-9 * abs(low))
+    clipped = np.clip(np.nan_to_num(np.array(targets), nan=low, posinf=np.inf, neginf=-np.inf), low, low + width)
+    assert np.allclose(task.unscaled(scaled), clipped, atol=1e-6 * width + 1e-9 * abs(low))
 
 
 def test_a_target_that_is_no_number_counts_as_the_lowest() -> None:
