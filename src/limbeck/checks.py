@@ -165,7 +165,7 @@ def _of_task(rows: Rows, task: Kind, party: int | None = None) -> Rows:
     if task == "multiclass":
         return rows
     if task == "regression":
-        others = rows.x * np.float32([0, 1, 1, 1])
+        others = rows.x * np.array([0, 1, 1, 1], np.float32)
         return Rows(others, Task("regression", *SEPALS).scaled(rows.x[:, 0]))
     labels = np.stack([rows.y == 0, rows.y > 0, rows.x[:, 0] > np.median(SEPALS)], axis=1).astype(np.int8)
     if party is not None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from limbeck.algorithms.noise_plan import NoisePlan, noise_plan
 from limbeck.algorithms.subsets import Queries, QueryingAlgorithm, cut, number_of_queries
+from limbeck.errors import LimbeckError
 from limbeck.knowledge.encodings import BasisEncoding, PerRow, PrincipalComponents
 from limbeck.knowledge.matching import Prior, check_prior, estimated_shares, shares_of
 from limbeck.knowledge.robust import DEFAULT_TRIMMED, Rule, Trimmed, combined, plausible_counts, trimmed_rule
@@ -160,6 +161,10 @@ class FedVote(QueryingAlgorithm):
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
         shares_of(self.prior, run.classes)  # raises before any training if it is for other classes
+        if not run.task.is_multiclass and not isinstance(self.prior, str) and max(self.prior) > 1:
+            raise LimbeckError(
+                f"algorithm.prior = {list(self.prior)}: give each label's share of positive rows, 0 to 1"
+            )
         q, plan = number_of_queries(self.queries, run.public), self.plan(run)
         votes = Disclosure("party", "votes", Unprotected(), "server", queries=q)
         if self.level == "L0":
@@ -198,16 +203,14 @@ class FedVote(QueryingAlgorithm):
         pairs = counts.reshape(len(replies), site.classes, 2)  # rows of each party and class, negative and positive
         weights = np.stack([contrast_weights(pairs[:, c])[:, 1] for c in range(site.classes)], axis=1)
         weights = weights if self.is_weighted else np.ones_like(weights)
-        total = np.sum(
-            [w * encoding.encode(r.votes.astype(float)) for w, r in zip(weights, replies, strict=True)], axis=0
-        )
+        votes = [encoding.encode(reply.votes.astype(np.float64)) for reply in replies]
+        total = np.sum([weight * vote for weight, vote in zip(weights, votes, strict=True)], axis=0)
         total = site.disclose("encoded votes", total) if self.level == "L1" else total
         scores, known, columns = encoding.decode(total), pairs.sum(axis=(0, 2)), list[Array]()
         against = weights.sum(axis=0) * (self.level == "L0")  # encoded votes are centred
         for c in range(site.classes):
-            share = (
-                self.prior[c] if isinstance(self.prior, list) else pairs[:, c, 1].sum() / known[c] if known[c] else 0.5
-            )
+            share = pairs[:, c, 1].sum() / known[c] if known[c] else 0.5
+            share = share if isinstance(self.prior, str) else self.prior[c]
             prior = np.array([1 - share, share]) if self.labels == "matched" else None
             both = np.stack([against[c] - scores[:, c], scores[:, c]], axis=1)
             columns.append(label_rows(both, prior, site.public.x))

@@ -237,7 +237,9 @@ def prepare_run(file: Path) -> PreparedRun:
     rule = rule_of_texts(data.text, configuration.algorithm, configuration.features, base)
     schema = _schema(path, data, file, rule)
     public = public_rows(path, schema)
-    test = private_rows(base / data.test, data.classes, schema, task=data.whole_task) if data.test else None
+    test = (
+        private_rows(base / data.test, data.classes, schema, task=data.whole_task, clipped=False) if data.test else None
+    )
     if test is not None and test.x.shape[1:] != public.x.shape[1:]:
         raise LimbeckError(f"{file}: test rows have the shape {test.x.shape[1:]}, public rows {public.x.shape[1:]}")
     known = content_hash(public.x)
@@ -289,7 +291,7 @@ def _schema(path: Path, data: Shared, file: Path, rule: Tokens | None) -> Schema
 def _learned(path: Path, data: Shared, file: Path, rule: Tokens | None) -> Schema:
     if data.label is None:
         raise LimbeckError(f"{file}: data.label is missing: name the column that has the classes or the numeric target")
-    label = data.labels if data.kind == "multilabel" else data.labels[0]
+    label = tuple(data.classes) if data.kind == "multilabel" else data.labels[0]
     limits = (data.whole_task.low, data.whole_task.high) if data.kind == "regression" else None
     public = read_table(path)
     text = column_of(public, data.labels, data.text.column, rule or Tokens()) if data.text else None

@@ -40,16 +40,13 @@ def kind_of(y: Array, where: str) -> Kind:
     """
     if y.ndim == 2:
         return "multilabel"
-    if y.dtype.kind in "Ubi" and (y.dtype.kind != "i" or len(y) <= MANY):
-        return "multiclass"
     different = len(np.unique(y))
     if y.dtype.kind == "f":
         whole = np.isfinite(y).all() and (y == np.floor(y)).all()
         return "multiclass" if whole and different <= MAX_WHOLE else "regression"
     if different > MANY and different > len(y) // 10:
-        raise LimbeckError(
-            f'{where} holds {different} different whole numbers: give task = "regression" (or "multiclass")'
-        )
+        what = "texts" if y.dtype.kind == "U" else "whole numbers"
+        raise LimbeckError(f'{where} holds {different} different {what}: give task = "regression" (or "multiclass")')
     return "multiclass"
 
 

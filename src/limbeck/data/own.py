@@ -136,11 +136,17 @@ class SplitRows:
         return replace(
             self,
             private=[scaled(rows) for rows in self.private],
-            test=self.test and scaled(self.test),
+            test=self.test and Rows(self.test.x, task.scaled(self.test.y, clipped=False)),
             public=public,
             task=task,
             classes_are_private=limits is None,
         )
+
+    def clipped(self) -> "SplitRows":
+        """Return the rows with private numbers clipped to their range; test rows keep the real numbers."""
+        if self.task.kind != "regression":
+            return self
+        return replace(self, private=[Rows(rows.x, np.clip(rows.y, 0, 1)) for rows in self.private])
 
     @property
     def are_tokens(self) -> bool:
@@ -163,7 +169,7 @@ def read_files(files: Files, public: Draw | None = None, seed: int = 0) -> Split
     Returns
     -------
     SplitRows
-        One element of `private` for each file.
+        One element of `private` for each file. Numbers in tables are scaled to their range, and not clipped yet.
     """
     return _arrays(files) if files.are_arrays else _tables(files, public, seed)
 
@@ -177,7 +183,7 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     test = read_table(files.test) if files.test else None
     whole = test if public and public.part == "test" else private[0]
     open_rows = read_table(files.public) if files.public else _drawn(whole, files.private[0].name, public, seed)
-    if schema and schema.labels != label:
+    if schema and sorted(schema.labels) != sorted(label):
         raise LimbeckError(f"data.label is {', '.join(label)}, but {files.schema} names {', '.join(schema.labels)}")
     limits = files.limits and (float(files.limits[0]), float(files.limits[1]))
     if schema and (files.task or schema.task, limits or schema.limits) != (schema.task, schema.limits):
@@ -191,9 +197,9 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     named = files.classes or files.schema or schema.task == "multilabel"  # whose classes are the columns that are named
     known = (files.limits or files.schema) if schema.task == "regression" else named
     return SplitRows(
-        private=[_labelled(table, schema) for table in private],
+        private=[_labelled(table, schema, clipped=False) for table in private],
         public=_unlabelled(open_rows, schema) if open_rows and files.public else None,
-        test=_labelled(test, schema) if test else None,
+        test=_labelled(test, schema, clipped=False) if test else None,
         classes=schema.classes,
         schema=schema,
         classes_are_private=not known,
@@ -210,7 +216,8 @@ def _schema_with_labels(open_rows: Table, files: Files, label: tuple[str, ...], 
     if task == "multiclass":
         return schema_of(open_rows, label[0], files.classes or classes_of(tables, label[0]), text)
     if task == "multilabel":
-        return schema_of(open_rows, label, files.classes or label, text, task)
+        named = files.classes or label  # the columns, possibly in another order
+        return schema_of(open_rows, named, named, text, task)
     targets = [numbers_of(table, label[0]) for table in tables] if files.limits is None else []
     found = task_in(task, files.limits, targets)
     return schema_of(open_rows, label[0], label, text, task, (found.low, found.high))
@@ -254,7 +261,12 @@ def public_rows(path: Path, schema: Schema | None) -> Rows:
 
 
 def private_rows(
-    path: Path, classes: Sequence[str], schema: Schema | None, label: str | None = None, task: Task = MULTICLASS
+    path: Path,
+    classes: Sequence[str],
+    schema: Schema | None,
+    label: str | None = None,
+    task: Task = MULTICLASS,
+    clipped: bool = True,
 ) -> Rows:
     """Read a party's private rows.
 
@@ -270,6 +282,8 @@ def private_rows(
         The party's own name of the label column, if it differs from the schema's.
     task : Task
         Kind of the labels, for arrays; a schema has its own.
+    clipped : bool
+        Whether numeric targets are clipped to their range; those of test rows are not.
 
     Returns
     -------
@@ -278,11 +292,11 @@ def private_rows(
     """
     if schema is not None and not _is_npz_of(path, schema):
         table = read_table(path)
-        return _labelled(table.renamed(label, schema.labels[0]) if label else table, schema)
+        return _labelled(table.renamed(label, schema.labels[0]) if label else table, schema, clipped)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium uses arrays: give an NPZ file with x_train and y_train")
     rows = _loaded(path, schema, task.kind).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
-    return Rows(rows.x, task.scaled(rows.y)) if task.kind == "regression" else rows
+    return Rows(rows.x, task.scaled(rows.y, clipped)) if task.kind == "regression" else rows
 
 
 def _is_npz_of(path: Path, schema: Schema) -> bool:
@@ -298,8 +312,8 @@ def _loaded(path: Path, schema: Schema | None, task: Kind | None = None) -> Data
     return data
 
 
-def _labelled(table: Table, schema: Schema) -> Rows:
-    return Rows(schema.encode(table), schema.targets(table))
+def _labelled(table: Table, schema: Schema, clipped: bool = True) -> Rows:
+    return Rows(schema.encode(table), schema.targets(table, clipped))
 
 
 def _unlabelled(table: Table, schema: Schema) -> Rows:

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from limbeck.data.files import Table
-from limbeck.data.labels import check_numbers, kind_of
+from limbeck.data.labels import MAX_WHOLE, check_numbers, kind_of
 from limbeck.data.texts import COLUMN, Text, check_alone
 from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError, reading
@@ -148,13 +148,15 @@ class Schema:
         """Names of the label columns."""
         return (self.label,) if isinstance(self.label, str) else self.label
 
-    def targets(self, table: Table) -> Array:
+    def targets(self, table: Table, clipped: bool = True) -> Array:
         """Labels of a table, as algorithms learn them.
 
         Parameters
         ----------
         table : Table
             A table with the label columns.
+        clipped : bool
+            Whether numeric targets are clipped to their range.
 
         Returns
         -------
@@ -165,7 +167,7 @@ class Schema:
             return self.numbers_of(labels_of(table, self.labels[0]), table.where)
         if self.task == "multilabel":
             return np.stack([_several(table, name) for name in self.labels], axis=1)
-        return Task("regression", *(self.limits or ())).scaled(numbers_of(table, self.labels[0]))
+        return Task("regression", *(self.limits or ())).scaled(numbers_of(table, self.labels[0]), clipped)
 
     def encode(self, table: Table) -> Array:
         """Features of a table.
@@ -288,6 +290,8 @@ def kind_of_tables(tables: Sequence[Table], label: str) -> Kind:
     """
     values = [_numbers(labels_of(table, label)) for table in tables]
     if any(isinstance(each, str) for each in values):
+        for table in tables:
+            _check_text(table, label)
         return "multiclass"
     numbers = np.concatenate([np.asarray(each, np.float64) for each in values])
     return kind_of(numbers, f"{tables[0].where}: {label!r}")
@@ -312,6 +316,18 @@ def numbers_of(table: Table, label: str) -> Array:
     if isinstance(values, str):
         raise LimbeckError(f"{table.where}: the target {label!r} holds text ({values!r}), not numbers")
     return check_numbers(np.asarray(values, np.float64), f"{table.where}: {label!r}")
+
+
+def _check_text(table: Table, label: str) -> None:
+    """Raise if labels are many different numbers but for a few texts: a numeric target with wrong cells."""
+    texts = labels_of(table, label)
+    wrong = [row for row, text in enumerate(texts) if isinstance(_numbers(np.array([text], object)), str)]
+    numbers = {text for row, text in enumerate(texts) if row not in set(wrong)}
+    if wrong and len(numbers) > MAX_WHOLE and len(wrong) < len(texts) // 2:
+        raise LimbeckError(
+            f"{table.where}: the label {label!r} holds {len(numbers)} different numbers, and {texts[wrong[0]]!r} in "
+            f'row {wrong[0]}: mend that cell of a numeric target, or give task = "multiclass"'
+        )
 
 
 def _several(table: Table, label: str) -> Array:

@@ -212,14 +212,20 @@ def check_labels(
         All classes.
     """
     several = () if label is None or isinstance(label, str) else tuple(label)
-    if several and (task not in (None, "multilabel") or limits is not None or len(set(several)) < max(2, len(several))):
-        raise LimbeckError('label: several different columns are several labels a row, task = "multilabel"')
+    if not isinstance(label, str | None) and len(set(several)) < max(2, len(several)):
+        raise LimbeckError(
+            f"label = {list(several)}: a list names two or more different columns; write one as a string"
+        )
+    if several and (task not in (None, "multilabel") or limits is not None):
+        raise LimbeckError(
+            'label: several columns are several labels a row, task = "multilabel"; a number has one column'
+        )
     if limits is not None and task not in (None, "regression"):
         raise LimbeckError(f'range is for task = "regression", not "{task}"')
     if limits is not None:
         Task("regression", *map(float, limits))
-    if classes and several and len(classes) != len(several):
-        raise LimbeckError(f"classes: {len(classes)} names for {len(several)} columns of labels; give one for each")
+    if classes and several and (set(classes) != set(several) or len(classes) != len(several)):
+        raise LimbeckError(f"classes: with several columns of labels these are the classes: {', '.join(several)}")
     if classes and len(classes) != 1 and (task == "regression" or limits is not None):
         raise LimbeckError(f"classes: a numeric target has one name, not {len(classes)}")
 

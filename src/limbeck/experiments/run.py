@@ -433,8 +433,8 @@ def _kind(sides: Sequence[tuple[str, Any]]) -> Kind:
     every = [_labels(pair, where) for where, pair in sides]
     if any(labels.ndim == 2 for labels in every):
         return "multilabel"
-    if any(labels.dtype.kind == "U" for labels in every):
-        return "multiclass"
+    if len({labels.dtype.kind == "U" for labels in every}) > 1:
+        return "multiclass"  # which is refused
     return kind_of(np.concatenate(every), f"{sides[0][0]}: y" if len(every) == 1 else "y")
 
 

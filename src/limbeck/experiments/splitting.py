@@ -73,13 +73,14 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
                 raise LimbeckError(
                     f'data.{key}: if each party has a file, it must be a file too: {{ path = "{key}.csv" }}'
                 )
-        return own
+        return own.clipped()
     [rows] = own.private
     test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
     data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y, task=own.task.kind)
     split = _split(data, config, seed)
     public = own.public or split.public
-    return replace(split, public=public, schema=own.schema, classes_are_private=own.classes_are_private, task=own.task)
+    split = replace(split, public=public, classes_are_private=own.classes_are_private, task=own.task)
+    return replace(split, schema=own.schema).clipped()
 
 
 def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> SplitRows:

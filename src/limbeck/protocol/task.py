@@ -55,13 +55,15 @@ class Task:
         """Whether each row has one class."""
         return self.kind == "multiclass"
 
-    def scaled(self, targets: Array) -> Array:
+    def scaled(self, targets: Array, clipped: bool = True) -> Array:
         """Scale numeric targets from the public range to [0, 1]; those outside are clipped, NaN counts as the lowest.
 
         Parameters
         ----------
         targets : array of shape (rows,)
             Numbers.
+        clipped : bool
+            Whether targets outside of the range are clipped to it. Those of test rows are not: errors are real.
 
         Returns
         -------
@@ -69,8 +71,8 @@ class Task:
             Scaled targets.
         """
         finite = np.nan_to_num(np.asarray(targets, np.float64), nan=self.low, posinf=self.high, neginf=self.low)
-        clipped = np.clip(finite, self.low, self.high)
-        return np.asarray((clipped - self.low) / (self.high - self.low), np.float32)
+        limited = np.clip(finite, self.low, self.high) if clipped else finite
+        return np.asarray((limited - self.low) / (self.high - self.low), np.float32)
 
     def unscaled(self, values: Array) -> Array:
         """Scale values in [0, 1] back to the range of the target."""
