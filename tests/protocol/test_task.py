@@ -59,7 +59,7 @@ def test_counts(task: Task, y: Any, classes: int, counts: list[int]) -> None:
 def test_scores_become_labels() -> None:
     scores = np.array([[2.0, -1.0], [-1.0, 0.0]])
     assert MULTICLASS.labels_of(scores).tolist() == [0, 1]
-    assert Task("multilabel").labels_of(scores).tolist() == [[1, 0], [0, 0]]
+    assert Task("multilabel").labels_of(scores).tolist() == [[1, 0], [0, -1]]
     assert Task("regression").labels_of(scores[:, :1]).tolist() == [2.0, -1.0]
 
 

@@ -105,6 +105,8 @@ class Task:
     def labels_of(self, scores: Array) -> Array:
         """Return the labels that scores (logits) give: the best class, the classes above 0, or the number itself.
 
+        With several labels a row, a score of exactly 0 says nothing (nobody knows the class): the label is unknown.
+
         Parameters
         ----------
         scores : array of shape (rows, classes)
@@ -117,11 +119,11 @@ class Task:
 
         Examples
         --------
-        >>> Task("multilabel").labels_of(np.array([[0.5, -2.0]])).tolist()
-        [[1, 0]]
+        >>> Task("multilabel").labels_of(np.array([[0.5, -2.0, 0.0]])).tolist()
+        [[1, 0, -1]]
         """
         if self.kind == "multilabel":
-            return np.asarray(scores > 0, np.int8)
+            return np.where(scores == 0, UNKNOWN, scores > 0).astype(np.int8)
         return np.asarray(scores[:, 0] if self.kind == "regression" else scores.argmax(axis=1))
 
     def check_labels(self, y: Array, rows: int, classes: int) -> None:
