@@ -97,7 +97,7 @@ class FittedPerLabel:
             numpy_helper.from_array(known, "known"),
             numpy_helper.from_array((1 - known) / 2, "unknown"),
         ]
-        nodes = [*whole.nodes]
+        nodes = [node for own in whole.nodes for node in own]
         for index in range(count):
             nodes.append(helper.make_node("Gather", [f"m{index}/scores", "positive"], [f"positive{index}"], axis=1))
             nodes.append(helper.make_node("Unsqueeze", [f"positive{index}", "column"], [f"column{index}"]))

@@ -34,8 +34,9 @@ def voting(models: Sequence[bytes]) -> bytes:
     members = merged(models)
     count, classes = len(models), members.classes
     weights = [numpy_helper.from_array(np.eye(classes, dtype=np.float32) / count, "vote"), *members.weights]
-    nodes = [*members.nodes]
-    nodes += [helper.make_node("Gather", ["vote", f"m{index}/label"], [f"voted{index}"]) for index in range(count)]
+    nodes = list[onnx.NodeProto]()
+    for index, own in enumerate(members.nodes):
+        nodes += [*own, helper.make_node("Gather", ["vote", f"m{index}/label"], [f"voted{index}"])]
     nodes.append(helper.make_node("Sum", [f"voted{index}" for index in range(count)], ["scores"]))
     nodes.append(helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0))
     return packed(nodes, weights, members.row, classes, probabilities=True, opsets=members.opsets)
@@ -47,8 +48,8 @@ class MergedModels:
 
     Parameters
     ----------
-    nodes : list of NodeProto
-        Nodes of all models.
+    nodes : list of list of NodeProto
+        Nodes of each model.
     weights : list of TensorProto
         Constants of all models.
     row : list of int
@@ -59,7 +60,7 @@ class MergedModels:
         Version of each ONNX operator set.
     """
 
-    nodes: list[onnx.NodeProto]
+    nodes: list[list[onnx.NodeProto]]
     weights: list[onnx.TensorProto]
     row: list[int]
     classes: int
@@ -82,12 +83,12 @@ def merged(models: Sequence[bytes]) -> MergedModels:
     members = [_member(data, f"m{index}/") for index, data in enumerate(models)]
     classes = members[0].graph.output[1].type.tensor_type.shape.dim[1].dim_value
     row = [dim.dim_value for dim in members[0].graph.input[0].type.tensor_type.shape.dim][1:]
-    nodes, weights, opsets = list[onnx.NodeProto](), list[onnx.TensorProto](), dict(OPSETS)
+    nodes, weights, opsets = list[list[onnx.NodeProto]](), list[onnx.TensorProto](), dict(OPSETS)
     for index, member in enumerate(members):
         graph, prefix = member.graph, f"m{index}/"
         shape = [-1, *(dim.dim_value for dim in graph.input[0].type.tensor_type.shape.dim[1:])]
         weights += [numpy_helper.from_array(np.array(shape, np.int64), f"shape{index}"), *graph.initializer]
-        nodes += [helper.make_node("Reshape", ["rows", f"shape{index}"], [f"{prefix}rows"]), *graph.node]
+        nodes.append([helper.make_node("Reshape", ["rows", f"shape{index}"], [f"{prefix}rows"]), *graph.node])
         opsets |= {opset.domain: opset.version for opset in member.opset_import}
     return MergedModels(nodes, weights, row, classes, opsets)
 
