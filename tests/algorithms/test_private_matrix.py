@@ -32,8 +32,8 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 TABLES = [*CLASSIFIERS, "torch-mlp", TFIDF_LINEAR, *TEXT_NETWORKS, PRIOR_CORRECTED]
 OTHER_LABELS = {
-    "multilabel": ("decision-tree", "knn", "svm", "logistic-regression", "torch-mlp"),
-    "regression": ("decision-tree", "knn", "svm", "linear-regression", "torch-mlp"),
+    "multilabel": ("decision-tree", "logistic-regression", "torch-mlp"),
+    "regression": ("decision-tree", "linear-regression", "torch-mlp"),
 }
 IMAGES = [*(name for name in NETWORKS if name != "torch-mlp"), "fedmd-mnist-0", "fedmd-cifar-9"]
 CASES: dict[str, Callable[[Rows], Rows]] = {

@@ -112,7 +112,7 @@ def test_the_names_of_several_columns_decide_not_their_order(tables: Path) -> No
     assert swapped.metrics.class_auc == plain.metrics.class_auc[::-1]
 
 
-def test_a_numeric_target_with_a_wrong_cell_is_not_a_hundred_classes(tables: Path) -> None:
+def test_a_numeric_target_with_a_wrong_value_is_not_a_hundred_classes(tables: Path) -> None:
     values = [f"{number:.3f}" for number in NUMBERS]
     values[7] = "many"
     write(tables / "wrong.csv", range(200), {"t": values})
@@ -122,6 +122,18 @@ def test_a_numeric_target_with_a_wrong_cell_is_not_a_hundred_classes(tables: Pat
         result_of({"path": "wrong.csv", "label": "t"}, tables)
     with pytest.raises(LimbeckError, match="different texts"):
         run(NUMBERS.astype(str))
+
+
+@pytest.mark.parametrize(
+    ("y", "complaint"),
+    [(NUMBERS[:, None], r"give y.ravel\(\)"), (SEVERAL.astype(str), "not text"), (SEVERAL.astype(object), None)],
+)
+def test_other_forms_of_y_are_named(y: Any, complaint: str | None) -> None:
+    if complaint is None:
+        assert run(y.astype(int)).model.task.kind == "multilabel"
+        return
+    with pytest.raises(LimbeckError, match=complaint):
+        run(y)
 
 
 def test_a_share_of_positive_rows_lies_between_0_and_1() -> None:

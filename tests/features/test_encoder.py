@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 
 import limbeck as lb
 from encoders import DENSE, convolution, network, node, normal
+from limbeck.checks import small_federation
 from limbeck.consortium.agreement import changed, read_parameters
 from limbeck.errors import LimbeckError
 from limbeck.experiments.run import run_file
@@ -368,7 +369,8 @@ def test_a_run_on_digits_with_an_encoder(tmp_path: Path) -> None:
 def test_a_run_keeps_the_rules_of_all_algorithms(privacy: lb.Privacy, tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(network([node("Tanh", "in")], row=(4,)))
     features = Features("encoder", path=str(tmp_path / "net.onnx"))
-    lb.check_algorithm(lb.FedRidge(features=features, privacy=privacy))
+    algorithm = lb.FedRidge(features=features, privacy=privacy)
+    lb.check_algorithm(algorithm, federation=small_federation(algorithm))
 
 
 def test_the_path_in_an_experiment_file_is_relative_to_it(tmp_path: Path) -> None:

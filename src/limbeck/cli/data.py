@@ -56,7 +56,7 @@ def split(
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="mnist, adult, cod-rna, cifar10, cifar100 or svhn.")],
+    name: Annotated[str, typer.Argument(help="mnist, adult, cod-rna, cifar10, cifar100, svhn or california-housing.")],
     mirror: Annotated[str | None, typer.Option(help="Another base URL that has the same files.")] = None,
 ) -> None:
     """Download a data set into the folder that LIMBECK_DATA names."""

@@ -326,7 +326,7 @@ def _check_text(table: Table, label: str) -> None:
     if wrong and len(numbers) > MAX_WHOLE and len(wrong) < len(texts) // 2:
         raise LimbeckError(
             f"{table.where}: the label {label!r} holds {len(numbers)} different numbers, and {texts[wrong[0]]!r} in "
-            f'row {wrong[0]}: mend that cell of a numeric target, or give task = "multiclass"'
+            f'row {wrong[0]}: mend that value of a numeric target, or give task = "multiclass"'
         )
 
 
