@@ -144,7 +144,7 @@ def test_a_saved_model_is_the_model(tmp_path: Any) -> None:
         ({"seed": -1}, "seed must be a whole number"),
         ({"seed": None}, "seed must be a whole number"),
         ({"processes": 0}, "processes must be at least 1"),
-        ({"parties": [(X, Y), (X, Y[:, None])]}, "party 1: y must have one dimension"),
+        ({"parties": [(X, Y), (X, Y[:, None])]}, "party 1: y with several columns holds"),
         ({"parties": [(X, Y), (X, [None] * 60)]}, "party 1: y contains None or NaN"),
         ({"parties": [(X, Y, Y)]}, "party 0: give a pair"),
         ({"parties": [(X * 1j, Y)]}, "party 0: rows must be numbers"),

@@ -467,19 +467,23 @@ def _labels(pair: Any, where: str) -> Array:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise LimbeckError(f"{where}: give a pair (X, y)")
     labels = np.asarray(pair[1])
-    if labels.ndim == 2 and labels.dtype.kind not in "fiub":
-        raise LimbeckError(
-            f"{where}: y with several columns holds 1 (positive), 0 (negative) and -1 (unknown), not text"
-        )
-    if labels.ndim == 2 and labels.shape[1] == 1 and not np.isin(labels, (-1, 0, 1)).all():
-        raise LimbeckError(f"{where}: y has the shape {labels.shape}; for one target a row give y.ravel()")
     if labels.ndim == 2:
-        return labels
+        return _columns(labels, where)
     if labels.ndim != 1:
         raise LimbeckError(f"{where}: y must have one dimension, or a column for each class, not {labels.shape}")
     if any(label is None or label != label for label in labels.tolist()):
         raise LimbeckError(f"{where}: y contains None or NaN; every row needs a label")
     return np.array(labels.tolist()) if labels.dtype == object else labels
+
+
+def _columns(labels: Array, where: str) -> Array:
+    """Several labels a row, or an error for a table of anything else."""
+    labels = np.array(labels.tolist()) if labels.dtype == object else labels
+    if labels.dtype.kind not in "fiub":
+        raise LimbeckError(f"{where}: y with several columns holds 1 (positive), 0 (negative), -1 (unknown), not text")
+    if labels.shape[1:] == (1,) and not np.isin(np.nan_to_num(labels, nan=-1), (-1, 0, 1)).all():
+        raise LimbeckError(f"{where}: y has the shape {labels.shape}; for one target a row give y.ravel()")
+    return labels
 
 
 def _models(given: Any, parties: int) -> list[Model]:
