@@ -19,7 +19,7 @@ from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from limbeck.data.sets import as_float
+from limbeck.data.arrays import as_float
 from limbeck.features.encoder import Encoder
 from limbeck.features.network_file import TORCH_OPSET, read_network
 from limbeck.protocol.rows import Array

@@ -105,7 +105,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        FederatedClassifier
+        Federated
             The estimator itself.
 
         Raises

@@ -8,8 +8,9 @@ import pytest
 
 from factories import WhereIs
 from limbeck.data import mapping
+from limbeck.data.arrays import as_float
 from limbeck.data.mapping import cache_of, mapped
-from limbeck.data.sets import as_float, load, load_file
+from limbeck.data.sets import load, load_file
 from limbeck.errors import LimbeckError
 from limbeck.models.pool import PoolTrainer
 

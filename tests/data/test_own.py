@@ -11,10 +11,11 @@ from pyarrow import csv, parquet
 
 from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.files import read_table
-from limbeck.data.own import Files, read_files
+from limbeck.data.own import Files, public_rows, read_files
 from limbeck.data.schema import Category, Number, Schema, read_schema, schema_of
 from limbeck.data.sets import DataSet
 from limbeck.errors import LimbeckError
+from limbeck.protocol.task import Task
 
 PUBLIC: dict[str, list[Any]] = {"age": [20, None, 40], "job": ["nurse", "clerk", None], "member": [True, False, True]}
 SITE: dict[str, list[Any]] = {
@@ -219,3 +220,11 @@ def test_labels_spelled_differently_are_one_class(tmp_path: Path) -> None:
     assert own.classes == ("0", "1")
     assert [rows.y.tolist() for rows in own.private] == [[0, 1]] * 3
     assert [rows.x.tolist() for rows in own.private] == [[[1, 0, 1], [2, 1, 0]]] * 3
+
+
+def test_public_numbers_are_scaled_like_private_ones(tmp_path: Path) -> None:
+    """Where parties learn the labels of public rows, these have the unit of the private ones."""
+    np.savez(tmp_path / "open.npz", x_train=np.zeros((3, 2), np.float32), y_train=np.array([10, 15, 40]))
+    found = public_rows(tmp_path / "open.npz", None, Task("regression", 10.0, 20.0))
+    assert found.y.tolist() == [0.0, 0.5, 1.0]
+    assert public_rows(tmp_path / "open.npz", None).y.tolist() == [0, 1, 2]

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from limbeck.data.arrays import as_float
 from limbeck.data.draw import Draw, draw_parts
-from limbeck.data.sets import EMBEDDED, as_float, joined, load, names
+from limbeck.data.sets import EMBEDDED, joined, load, names
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 

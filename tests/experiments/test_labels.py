@@ -431,3 +431,25 @@ def test_named_sets_and_files_of_arrays(save: Callable[..., Path]) -> None:
     save("bad", x_train=X, y_train=SEVERAL, classes=np.array(["left"]))
     with pytest.raises(LimbeckError, match="classes must hold 2 different names, one for each column of y_train"):
         result_of({"name": "bad"}, path.parent)
+
+
+@pytest.mark.parametrize("algorithm", [lb.Solo, lb.Centralized, lb.FedKD])
+def test_labelled_public_rows_are_learned_too(algorithm: Any) -> None:
+    """Parties that hold one class alone know the other from the public rows."""
+    y = (X[:, 0] > 0).astype(int)
+    held = [(X[:80][y[:80] == label], y[:80][y[:80] == label]) for label in (0, 0)]
+    given = {"algorithm": algorithm(with_public=True), "parties": held, "test": (X[200:], y[200:])}
+    with_public = lb.run(**given, public=(X[100:200], y[100:200]), models="decision-tree", noise="simulated")
+    assert (with_public.accuracy or 0) > 0.9
+    alone = lb.run(**{**given, "algorithm": algorithm()}, public=X[100:200], models="decision-tree", noise="simulated")
+    assert (alone.accuracy or 1) == pytest.approx(float((y[200:] == 0).mean()))
+    with pytest.raises(LimbeckError, match="needs labelled public rows"):
+        lb.run(**given, public=X[100:200], models="decision-tree", noise="simulated")
+
+
+def test_a_test_of_one_target_has_no_r2() -> None:
+    same = (X[200:], np.full(40, 10.0))
+    result = run(NUMBERS, algorithm=lb.FedMD(rounds=1, start="none"), test=same, limits=(0.0, 20.0))
+    assert result.metrics.r2 is None
+    assert result.metrics.rmse > 0
+    assert {each for point in result.record.curve for each in point["accuracy"]} == {None}

@@ -11,7 +11,7 @@ from typing import Any
 from limbeck.algorithms import algorithm_named
 from limbeck.consortium.files import write_private
 from limbeck.consortium.party import CHECKED, NO_LIMIT, PartyFolder
-from limbeck.data.sets import check_finite
+from limbeck.data.arrays import check_finite
 from limbeck.errors import LimbeckError
 
 

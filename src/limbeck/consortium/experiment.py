@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, model_validator
 
 from limbeck.data.files import read_table
+from limbeck.data.labels import check_labels
 from limbeck.data.own import ARRAYS, private_rows, public_rows
 from limbeck.data.schema import Schema, read_schema, schema_of, schema_of_texts
 from limbeck.data.sets import is_file_of_texts
@@ -20,7 +21,6 @@ from limbeck.experiments.config import (
     Table,
     algorithm_in,
     budget_in,
-    check_labels,
     check_table,
     features_in,
     model_in,
@@ -236,7 +236,7 @@ def prepare_run(file: Path) -> PreparedRun:
     path = base / data.public
     rule = rule_of_texts(data.text, configuration.algorithm, configuration.features, base)
     schema = _schema(path, data, file, rule)
-    public = public_rows(path, schema)
+    public = public_rows(path, schema, data.whole_task if data.labelled else None)
     test = (
         private_rows(base / data.test, data.classes, schema, task=data.whole_task, clipped=False) if data.test else None
     )

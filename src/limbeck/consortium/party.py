@@ -222,7 +222,7 @@ class PartyFolder:
     def raw_public(self) -> Rows:
         """Public rows, which must be those of the join file."""
         path = self.path / self.settings.public
-        rows = public_rows(path, self.schema)
+        rows = public_rows(path, self.schema, self.join.task if self.join.labelled else None)
         if (found := content_hash(rows.x)) != self.join.public:
             raise LimbeckError(
                 f"{path} holds other public rows ({found[:12]}) than the join file ({self.join.public[:12]})"

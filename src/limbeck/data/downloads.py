@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from limbeck.data.sets import data_folder
+from limbeck.data.arrays import data_folder
 from limbeck.errors import LimbeckError, did_you_mean, missing_extra
 from limbeck.protocol.rows import Array
 

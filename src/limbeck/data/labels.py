@@ -160,3 +160,38 @@ def columns_into(y: Array, positions: Array, classes: int) -> Array:
     found = np.full((len(y), classes), UNKNOWN, np.int8)
     found[:, positions] = y
     return found
+
+
+def check_labels(
+    label: str | Sequence[str] | None, task: Kind | None, limits: Sequence[float] | None, classes: Sequence[str] | None
+) -> None:
+    """Raise LimbeckError unless the keys label, task, range and classes of a table `[data]` go together.
+
+    Parameters
+    ----------
+    label : str, sequence of str or None
+        Column of tables, or several.
+    task : {"multiclass", "multilabel", "regression"} or None
+        Kind of the labels.
+    limits : sequence of two floats or None
+        Public range of a numeric target.
+    classes : sequence of str or None
+        All classes.
+    """
+    several = () if label is None or isinstance(label, str) else tuple(label)
+    if not isinstance(label, str | None) and len(set(several)) < max(2, len(several)):
+        raise LimbeckError(
+            f"label = {list(several)}: a list names two or more different columns; write one as a string"
+        )
+    if several and (task not in (None, "multilabel") or limits is not None):
+        raise LimbeckError(
+            'label: several columns are several labels a row, task = "multilabel"; a number has one column'
+        )
+    if limits is not None and task not in (None, "regression"):
+        raise LimbeckError(f'range is for task = "regression", not "{task}"')
+    if limits is not None:
+        Task("regression", *map(float, limits))
+    if classes and several and (set(classes) != set(several) or len(classes) != len(several)):
+        raise LimbeckError(f"classes: with several columns of labels these are the classes: {', '.join(several)}")
+    if classes and len(classes) != 1 and (task == "regression" or limits is not None):
+        raise LimbeckError(f"classes: a numeric target has one name, not {len(classes)}")

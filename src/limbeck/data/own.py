@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from limbeck.data.arrays import as_float
 from limbeck.data.draw import Draw, count_of, order
 from limbeck.data.files import Table, read_table
 from limbeck.data.labels import task_in
@@ -22,7 +23,7 @@ from limbeck.data.schema import (
     schema_of,
     schema_of_texts,
 )
-from limbeck.data.sets import DataSet, as_float, load_file
+from limbeck.data.sets import DataSet, load_file
 from limbeck.data.texts import column_of
 from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError
@@ -114,15 +115,15 @@ class SplitRows:
     public_is_labelled: bool = False
     task: Task = MULTICLASS
 
-    def with_range(self, limits: Sequence[float] | None, kind: Kind) -> "SplitRows":
-        """Return the rows with numeric targets scaled to [0, 1].
+    def for_task(self, kind: Kind, limits: Sequence[float] | None) -> "SplitRows":
+        """Return the rows with their task; numeric targets are scaled to [0, 1].
 
         Parameters
         ----------
-        limits : sequence of two floats or None
-            Public range of the target; None takes that of all targets, which are private.
         kind : {"multiclass", "multilabel", "regression"}
             Kind of the labels.
+        limits : sequence of two floats or None
+            Public range of the target; None takes that of all targets, which are private.
         """
         tested = [self.test.y] if self.test else []
         task = task_in(kind, limits, [*(rows.y for rows in self.private), *tested])
@@ -237,7 +238,7 @@ def _drawn(table: Table | None, own_name: str, public: Draw | None, seed: int) -
     return table.take(order(len(table), own_name, public.part, seed)[:count])
 
 
-def public_rows(path: Path, schema: Schema | None) -> Rows:
+def public_rows(path: Path, schema: Schema | None, task: Task | None = None) -> Rows:
     """Read a file of public rows.
 
     Parameters
@@ -246,6 +247,8 @@ def public_rows(path: Path, schema: Schema | None) -> Rows:
         A table, or an NPZ or NPY file.
     schema : Schema or None
         Schema of a table; None for arrays.
+    task : Task, optional
+        Kind of their labels, if these are used.
 
     Returns
     -------
@@ -256,8 +259,8 @@ def public_rows(path: Path, schema: Schema | None) -> Rows:
         return _unlabelled(read_table(path), schema)
     if path.suffix.lower() not in ARRAYS:
         raise LimbeckError(f"{path} is a table, but the consortium has no schema; use an NPZ or NPY file")
-    data = _loaded(path, schema)
-    return Rows(as_float(data.x), data.y)
+    data = _loaded(path, schema, task.kind if task else None)
+    return Rows(as_float(data.x), task.scaled(data.y) if task and task.kind == "regression" else data.y)
 
 
 def private_rows(
@@ -342,7 +345,7 @@ def _arrays(files: Files) -> SplitRows:
         classes=classes,
         schema=schema_of_texts(tokens, classes) if tokens else None,
         classes_are_private=files.classes is None,
-    ).with_range(files.limits, task)
+    ).for_task(task, files.limits)
 
 
 def _in_order(sets: Sequence[DataSet]) -> tuple[str, ...]:

@@ -1,22 +1,20 @@
 """Named data sets: those of scikit-learn, and NAME.npz files in the folder that LIMBECK_DATA names."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
-from zipfile import BadZipFile
 
 import numpy as np
 
+from limbeck.data.arrays import as_float, check_arrays, column_names, data_folder, read_arrays
 from limbeck.data.labels import check_numbers, check_several, columns_into, kind_of
-from limbeck.data.mapping import LARGE, cache_of, unpacked
 from limbeck.data.mosaics import MOSAICS, mosaics_of
 from limbeck.data.texts import holds_texts, texts_in, with_tokens
 from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError, did_you_mean
-from limbeck.protocol.rows import Array, Rows, flat
+from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.task import Kind
 
 EMBEDDED = {
@@ -204,41 +202,6 @@ VIEWS = {
 }
 
 
-def as_float(x: Array) -> Array:
-    """Rows as float32; byte images are scaled to [0, 1].
-
-    Parameters
-    ----------
-    x : array of shape (rows, ...)
-        Rows as stored.
-
-    Returns
-    -------
-    float32 array of shape (rows, ...)
-        The same rows. Bytes with more than one dimension per row count as images.
-
-    Examples
-    --------
-    >>> as_float(np.array([[[0, 51, 255]]], np.uint8))
-    array([[[0. , 0.2, 1. ]]], dtype=float32)
-    """
-    if x.dtype == np.float32:
-        return x
-    rows = np.asarray(x, np.float32)
-    return rows / np.float32(255) if x.dtype == np.uint8 and x.ndim > 2 else rows
-
-
-def data_folder() -> Path | None:
-    """Folder that the environment variable LIMBECK_DATA names; None if it is not set."""
-    named = os.environ.get("LIMBECK_DATA")
-    if not named:
-        return None
-    folder = Path(named)
-    if not folder.is_dir():
-        raise LimbeckError(f"LIMBECK_DATA is {named!r}, which is not a folder")
-    return folder
-
-
 def names() -> list[str]:
     """Names of all data sets that `load` can load now, embedded sets first."""
     folder = data_folder()
@@ -278,7 +241,7 @@ def load(name: str, tokens: Tokens | None = None, task: Kind | None = None) -> D
     if name in MOSAICS:
         return _of_task(_mosaics(name), task)
     path = path_of(name)
-    return _from_arrays(name, path, _read(path), tokens, task)
+    return _from_arrays(name, path, read_arrays(path), tokens, task)
 
 
 def _mosaics(name: str) -> DataSet:
@@ -358,7 +321,7 @@ def rows_in(path: Path) -> Array:
         return load_file(path).x
     if not path.is_file():
         raise LimbeckError(f"cannot read {path}: no such file")
-    arrays = _read(path)
+    arrays = read_arrays(path)
     for key in ("x", "x_train", "x_test"):
         if key in arrays:
             if arrays[key].ndim < 2 or arrays[key].dtype.kind not in "fiub":
@@ -369,12 +332,12 @@ def rows_in(path: Path) -> Array:
 
 def is_file_of_texts(path: Path) -> bool:
     """Whether a file is an NPZ file of texts."""
-    return path.suffix.lower() == ".npz" and path.is_file() and holds_texts(_read(path))
+    return path.suffix.lower() == ".npz" and path.is_file() and holds_texts(read_arrays(path))
 
 
 def file_of_texts(path: Path, length: int) -> list[str] | None:
     """Texts of an NPZ file, its test rows if it has no training rows; None if it holds no texts."""
-    arrays = _read(path)
+    arrays = read_arrays(path)
     part = next((part for part in ("train", "test") if f"text_{part}.bytes" in arrays), None)
     return None if part is None else texts_in(arrays, part, length, str(path))
 
@@ -399,7 +362,7 @@ def load_file(path: Path, tokens: Tokens | None = None, task: Kind | None = None
     if not path.is_file():
         raise LimbeckError(f"cannot read {path}: no such file")
     if path.suffix.lower() == ".npz":
-        return _from_arrays(str(path), path, _read(path), tokens, task)
+        return _from_arrays(str(path), path, read_arrays(path), tokens, task)
     try:
         x = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -407,7 +370,7 @@ def load_file(path: Path, tokens: Tokens | None = None, task: Kind | None = None
     if not x.ndim:
         raise LimbeckError(f"{path} has a single value, not rows")
     arrays = {"x_train": x, "y_train": np.zeros(len(x), np.int64)}
-    _check(path, "train", arrays)
+    check_arrays(path, "train", arrays)
     return DataSet(str(path), x, arrays["y_train"], ("unlabelled",))
 
 
@@ -419,21 +382,6 @@ def _embedded(name: str) -> DataSet:
     if name == "diabetes":
         return DataSet(name, x.astype(np.float32), bunch.target, ("progression",), whole=name, task="regression")
     return DataSet(name, x.astype(np.float32), bunch.target, tuple(map(str, bunch.target_names)), whole=name)
-
-
-def _read(path: Path) -> dict[str, Array]:
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise LimbeckError(f"{path} is one array, not an NPZ file of several arrays")
-        with archive:
-            cache = cache_of(data_folder())
-            large = {key: unpacked(path, key, cache) for key in archive.files}
-            return {key: archive[key] if array is None else array for key, array in large.items()}
-    except LimbeckError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise LimbeckError(f"{path} is not an NPZ file of plain arrays") from error
 
 
 def _from_arrays(
@@ -448,7 +396,7 @@ def _from_arrays(
         arrays.pop("y_test", None)
     for part in ("train", "test"):
         if f"x_{part}" in arrays:
-            _check(path, part, arrays)
+            check_arrays(path, part, arrays)
     groups = {
         key.removesuffix("_train"): value
         for key, value in arrays.items()
@@ -463,54 +411,10 @@ def _from_arrays(
         names = tuple(map(str, labels))
         train, test = np.searchsorted(labels, train), np.searchsorted(labels, test)
     elif task == "multilabel":
-        names = _column_names(path, arrays)
+        names = column_names(path, arrays)
         train, test = check_several(train, f"{path}: y_train"), check_several(test, f"{path}: y_test")
     else:
         names = ("target",)
         train, test = check_numbers(train, f"{path}: y_train"), check_numbers(test, f"{path}: y_test")
     test_y = None if test_x is None else test
     return DataSet(name, arrays["x_train"], train, names, test_x, test_y, groups, name, task=task, tokens=tokens)
-
-
-def _column_names(path: Path, arrays: dict[str, Array]) -> tuple[str, ...]:
-    """Names of the classes of several labels a row, in the array `classes`; by default their numbers."""
-    count = arrays["y_train"].shape[1]
-    names = tuple(map(str, arrays["classes"])) if "classes" in arrays else tuple(map(str, range(count)))
-    if len(set(names)) != count or len(names) != count:
-        raise LimbeckError(f"{path}: classes must hold {count} different names, one for each column of y_train")
-    return names
-
-
-def _check(path: Path, part: str, arrays: dict[str, Array]) -> None:
-    x, y = arrays[f"x_{part}"], arrays.get(f"y_{part}")
-    if x.ndim < 2 or x.dtype.kind not in "fiub" or not x.size:
-        raise LimbeckError(f"{path}: x_{part} must hold numbers in at least two dimensions, not {x.dtype} {x.shape}")
-    if y is None or y.ndim not in (1, 2) or len(y) != len(x) or y.shape[1:] != arrays["y_train"].shape[1:]:
-        shape = "missing" if y is None else f"of shape {y.shape}"
-        raise LimbeckError(f"{path}: y_{part} is {shape}; x_{part} has {len(x)} rows, so it must be ({len(x)},)")
-    if x.shape[1:] != arrays["x_train"].shape[1:]:
-        raise LimbeckError(f"{path}: x_{part} has rows of {x.shape[1:]}, x_train of {arrays['x_train'].shape[1:]}")
-    if y.dtype.kind not in "iubUf":
-        raise LimbeckError(f"{path}: y_{part} must hold numbers or text, not {y.dtype}")
-    check_finite(x, f"{path}: x_{part}")
-
-
-def check_finite(x: Array, where: str) -> None:
-    """Raise if a row has NaN or infinity.
-
-    Parameters
-    ----------
-    x : array of shape (rows, ...)
-        Rows.
-    where : str
-        File and array, for the error message, which also names the first such row.
-    """
-    if x.dtype.kind != "f":
-        return
-    parts = np.array_split(flat(x), max(1, x.nbytes // LARGE))
-    with np.errstate(over="ignore"):
-        bad = np.concatenate([~np.isfinite(part.astype(np.float32)).all(axis=1) for part in parts])
-    if bad.any():
-        raise LimbeckError(
-            f"{where}: {bad.sum()} of {len(x)} rows hold NaN or infinity, the first is row {bad.argmax()}"
-        )

@@ -10,9 +10,10 @@ from typing import Literal
 
 import numpy as np
 
+from limbeck.data.arrays import as_float
 from limbeck.data.files import SUFFIXES, read_table
 from limbeck.data.schema import schema_of
-from limbeck.data.sets import as_float, load, rows_in
+from limbeck.data.sets import load, rows_in
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array, flat
 

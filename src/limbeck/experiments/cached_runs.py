@@ -234,8 +234,9 @@ def _curve(record: RunRecord) -> list[float]:
     """Accuracy after each round: of the global model, or the parties' mean; empty if there is only one point."""
     heights = []
     for point in record.curve:
-        values = [point["server"]] if "server" in point else [each for each in point["accuracy"] if each is not None]
-        heights.append(fmean(values))
+        values = [point["server"]] if "server" in point else point["accuracy"]
+        there = [each for each in values if each is not None]
+        heights += [fmean(there)] if there else []
     return heights if len(heights) > 1 else []
 
 

@@ -4,7 +4,7 @@ An unknown key is an error that suggests the most similar known key.
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -22,6 +22,7 @@ from pydantic import (
 
 from limbeck.algorithms import algorithm_named
 from limbeck.data.draw import Draw, FromFile
+from limbeck.data.labels import check_labels
 from limbeck.data.sets import Labels
 from limbeck.data.splits import SPLITS, Iid, Split, Within
 from limbeck.data.texts import TextSettings, text_settings
@@ -33,7 +34,7 @@ from limbeck.privacy.ledger import Budget, check_site_names
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model
 from limbeck.protocol.release import Noise
-from limbeck.protocol.task import Kind, Task
+from limbeck.protocol.task import Kind
 from limbeck.tables import check_keys, first_problem, from_table
 
 T = TypeVar("T", bound="Table")
@@ -193,41 +194,6 @@ def training_in(value: Any) -> Training:
     if not isinstance(value, dict):
         raise LimbeckError('write training = { device = "auto", trainer = "auto" }')
     return from_table(Training, value)
-
-
-def check_labels(
-    label: str | Sequence[str] | None, task: Kind | None, limits: Sequence[float] | None, classes: Sequence[str] | None
-) -> None:
-    """Raise LimbeckError unless the keys label, task, range and classes of a table `[data]` go together.
-
-    Parameters
-    ----------
-    label : str, sequence of str or None
-        Column of tables, or several.
-    task : {"multiclass", "multilabel", "regression"} or None
-        Kind of the labels.
-    limits : sequence of two floats or None
-        Public range of a numeric target.
-    classes : sequence of str or None
-        All classes.
-    """
-    several = () if label is None or isinstance(label, str) else tuple(label)
-    if not isinstance(label, str | None) and len(set(several)) < max(2, len(several)):
-        raise LimbeckError(
-            f"label = {list(several)}: a list names two or more different columns; write one as a string"
-        )
-    if several and (task not in (None, "multilabel") or limits is not None):
-        raise LimbeckError(
-            'label: several columns are several labels a row, task = "multilabel"; a number has one column'
-        )
-    if limits is not None and task not in (None, "regression"):
-        raise LimbeckError(f'range is for task = "regression", not "{task}"')
-    if limits is not None:
-        Task("regression", *map(float, limits))
-    if classes and several and (set(classes) != set(several) or len(classes) != len(several)):
-        raise LimbeckError(f"classes: with several columns of labels these are the classes: {', '.join(several)}")
-    if classes and len(classes) != 1 and (task == "regression" or limits is not None):
-        raise LimbeckError(f"classes: a numeric target has one name, not {len(classes)}")
 
 
 class Data(Table):

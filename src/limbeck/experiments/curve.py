@@ -60,7 +60,7 @@ class Curve:
         exchange = len(engine.traffic.exchanges) - 1
         self.points.append({"exchange": exchange, "accuracy": [accuracy.get(party) for party in range(len(models))]})
 
-    def _asked(self, engine: Engine) -> dict[int, float]:
+    def _asked(self, engine: Engine) -> dict[int, float | None]:
         """Accuracy of each party that has a network, on the device that trains it: much faster than ONNX models."""
         asks = {
             silo.party: ForwardPass(cast(Any, silo.model), cast(bytes, silo.memory[WEIGHTS]), self.test.x)
@@ -70,19 +70,20 @@ class Curve:
         answers = engine.server.trainer.run(list(asks.values()), engine.server.classes, [0] * len(asks))
         return {party: self._accuracy(logits) for party, logits in zip(asks, answers, strict=True)}
 
-    def _accuracy(self, logits: Array) -> float:
+    def _accuracy(self, logits: Array) -> float | None:
+        """The headline metric; None if the test rows do not define it, for example R2 if all targets are the same."""
         if self.task.kind == "regression":
             numbers = self.task.unscaled(np.clip(logits[:, 0], 0, 1))
-            return metrics_of_numbers(numbers, self.task.unscaled(self.test.y)).r2 or 0.0
+            return metrics_of_numbers(numbers, self.task.unscaled(self.test.y)).r2
         if self.task.kind == "multilabel":
-            return metrics_of_several(1 / (1 + np.exp(-logits.astype(np.float64))), self.test.y).roc_auc or 0.0
+            return metrics_of_several(1 / (1 + np.exp(-logits.astype(np.float64))), self.test.y).roc_auc
         return float((logits.argmax(axis=1) == self.test.y).mean())
 
-    def _scored(self, models: dict[int, bytes]) -> dict[int, float]:
+    def _scored(self, models: dict[int, bytes]) -> dict[int, float | None]:
         there = list(dict.fromkeys(models.values()))
         with ThreadPoolExecutor(cpu_count()) as side_by_side:
             self._known = dict(zip(there, side_by_side.map(self.metrics, there), strict=True))
-        return {party: self._known[model].headline(self.task.kind) or 0.0 for party, model in models.items()}
+        return {party: self._known[model].headline(self.task.kind) for party, model in models.items()}
 
     def metrics(self, model: bytes) -> Metrics:
         """Metrics of a model (ONNX) on the test rows."""

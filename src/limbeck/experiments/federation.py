@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from limbeck.data.arrays import data_folder
 from limbeck.data.mapping import cache_of, mapped
 from limbeck.data.schema import Schema
-from limbeck.data.sets import data_folder
 from limbeck.data.suitability import GOOD_COVERAGE, MIN_ROWS, coverage
 from limbeck.engines.engine import Engine
 from limbeck.engines.in_process import InProcess

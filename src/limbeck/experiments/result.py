@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from limbeck.atomic_files import AtomicFile
+from limbeck.data.arrays import as_float, check_finite
 from limbeck.data.files import read_table
 from limbeck.data.own import ARRAYS
 from limbeck.data.schema import Number, Schema
-from limbeck.data.sets import as_float, check_finite, file_of_texts, rows_in
+from limbeck.data.sets import file_of_texts, rows_in
 from limbeck.data.tokens import as_texts
 from limbeck.errors import LimbeckError, reading
 from limbeck.experiments.metrics import Metrics

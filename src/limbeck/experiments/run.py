@@ -1,7 +1,6 @@
 """Run an experiment from a TOML file, or from arrays in Python."""
 
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -11,32 +10,27 @@ from typing import Any, cast
 import numpy as np
 
 from limbeck.data.draw import Draw
-from limbeck.data.labels import check_numbers, check_several, kind_of
 from limbeck.data.own import SplitRows
-from limbeck.data.schema import schema_of_texts
-from limbeck.data.sets import as_float, check_finite
-from limbeck.data.tokens import Tokens, as_texts
 from limbeck.errors import LimbeckError, LimbeckWarning, located
 from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
+from limbeck.experiments.given import model_for, models_for, named_parties, rows_given, rule_given
 from limbeck.experiments.mapping import MappedRows, map_rows
 from limbeck.experiments.overrides import override
 from limbeck.experiments.record import task_facts
 from limbeck.experiments.result import Result
 from limbeck.experiments.splitting import split_rows
-from limbeck.features.sentences import rule_of_texts
 from limbeck.features.settings import Features, applied, network_digest
 from limbeck.models.caching import CachingTrainer
-from limbeck.models.named import adapted, model_from
 from limbeck.models.pool import Watch, unwatched
 from limbeck.models.trainers import Training, finish, trainer_for
-from limbeck.privacy.ledger import Budget, LedgerStore, check_site_names
+from limbeck.privacy.ledger import Budget, LedgerStore
 from limbeck.protocol.algorithm import Algorithm
-from limbeck.protocol.learning import Model, Trainer
+from limbeck.protocol.learning import Trainer
 from limbeck.protocol.release import Noise
-from limbeck.protocol.rows import Array, Rows, content_hash
+from limbeck.protocol.rows import content_hash
 from limbeck.protocol.task import Kind, Task
 
 
@@ -350,35 +344,21 @@ def run(
     """
     _check_numbers(parties, seed, processes)
     algorithm, features = applied(algorithm, features)
-    called, pairs = _named(parties)
+    called, pairs = named_parties(parties)
     titles = called or [f"party {index}" for index in range(len(pairs))]
-    sides = list(zip(titles, pairs, strict=True))
-    sides += [("test", test)] if test else []
-    sides += [("public", public)] if isinstance(public, tuple) else []
     Task(task or "multiclass")  # raises if there is no such task
-    is_real = algorithm.is_private and noise != "simulated"
-    kind = task or ("regression" if limits else "multiclass" if is_real else _kind(sides))
-    names = _class_names(sides, classes, kind)
-    rule = _rule(pairs[0], algorithm, features)
-    private = [_rows(x, y, names, title, kind, rule) for title, (x, y) in zip(titles, pairs, strict=True)]
-    tested = None if test is None else _rows(*test, names, "test", kind, rule)
-    opened = None if public is None else _public(public, names, kind, rule)
-    shape = private[0].x.shape[1:]
-    for title, rows in (*zip(titles, private, strict=True), ("test", tested), ("public", opened)):
-        if rows is not None and rows.x.shape[1:] != shape:
-            raise LimbeckError(f"{title}: rows of shape {rows.x.shape[1:]}, but {titles[0]} has rows of shape {shape}")
-    raw = SplitRows(tuple(names), private, opened, tested, public_is_labelled=isinstance(public, tuple))
-    raw = raw.with_range(limits, kind)
-    schema = schema_of_texts(rule, [str(name) for name in names], raw.task) if rule else None
-    raw = replace(raw, schema=schema)
+    if task is None and limits is None and algorithm.is_private and noise != "simulated":
+        task = "multiclass"  # never found from private labels
+    rule = rule_given(pairs[0], algorithm, features)
+    raw, names = rows_given(list(zip(titles, pairs, strict=True)), public, test, classes, task, limits, rule)
     mapped = map_rows(raw, features, int(seed))
-    chosen = _models(models, len(pairs))
-    server = chosen[0] if server_model is None else _model(server_model)
+    chosen = models_for(models, len(pairs))
+    server = chosen[0] if server_model is None else model_for(server_model)
     federation = Federation(
         algorithm=algorithm,
         seed=int(seed),
         classes=names,
-        classes_are_private=classes is None if kind == "multiclass" else raw.classes_are_private,
+        classes_are_private=raw.classes_are_private,
         task=raw.task,
         private=mapped.rows.private,
         models=chosen,
@@ -388,7 +368,7 @@ def run(
         test=mapped.rows.test,
         features=mapped.features,
         public_hash=mapped.public_hash,
-        schema=schema,
+        schema=raw.schema,
         config={
             "seed": int(seed),
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
@@ -406,19 +386,6 @@ def run(
     return result
 
 
-def _named(parties: Any) -> tuple[list[str] | None, list[Any]]:
-    """The parties' names, if they have any, and their pairs."""
-    if not isinstance(parties, Mapping):
-        return None, list(parties)
-    if wrong := [name for name in parties if not isinstance(name, str)]:
-        raise LimbeckError(f"parties: the name of a party must be a string, not {wrong[0]!r}")
-    try:
-        check_site_names(list(parties))
-    except LimbeckError as error:
-        raise LimbeckError(f"parties: {error}") from error
-    return list(parties), list(parties.values())
-
-
 def _check_numbers(parties: Any, seed: Any, processes: int | None) -> None:
     if not parties:
         raise LimbeckError("parties is empty: give at least one (X, y) pair")
@@ -426,128 +393,3 @@ def _check_numbers(parties: Any, seed: Any, processes: int | None) -> None:
         raise LimbeckError(f"seed must be a whole number, at least 0, not {seed!r}")
     if processes is not None and processes < 1:
         raise LimbeckError(f"processes must be at least 1, not {processes}")
-
-
-def _kind(sides: Sequence[tuple[str, Any]]) -> Kind:
-    """Kind of the labels of all sides, in a simulation."""
-    every = [_labels(pair, where) for where, pair in sides]
-    if any(labels.ndim == 2 for labels in every):
-        return "multilabel"
-    if len({labels.dtype.kind == "U" for labels in every}) > 1:
-        return "multiclass"  # which is refused
-    return kind_of(np.concatenate(every), f"{sides[0][0]}: y" if len(every) == 1 else "y")
-
-
-def _class_names(sides: Sequence[tuple[str, Any]], classes: Sequence[Any] | None, kind: Kind) -> Array:
-    """The given classes, or all classes of all labels."""
-    labels = [(where, _labels(pair, where)) for where, pair in sides]
-    if classes is not None and (repeated := [name for name, times in Counter(classes).items() if times > 1]):
-        raise LimbeckError(f"classes contains {repeated[0]!r} twice")
-    if kind == "regression":
-        return np.array(["target"] if classes is None else list(classes))
-    if kind == "multilabel":
-        columns = {each.shape[1:] for _, each in labels}
-        if len(columns) > 1 or (classes is not None and columns != {(len(classes),)}) or columns <= {(), (0,)}:
-            raise LimbeckError("y: with several labels a row, every y has one column for each class")
-        return np.array(list(map(str, range(*columns.pop()))) if classes is None else list(classes))
-    if several := [where for where, each in labels if each.ndim == 2]:
-        raise LimbeckError(f'{several[0]}: y has several columns: for several labels a row give task = "multilabel"')
-    if len({each.dtype.kind == "U" for _, each in labels}) > 1:
-        text = next(where for where, each in labels if each.dtype.kind == "U")
-        raise LimbeckError(f"{text}: y has text labels, but other labels are numbers; use one type for all")
-    found = np.unique(np.concatenate([each for _, each in labels]))
-    names = found if classes is None else np.asarray(classes)
-    if unknown := sorted(set(found.tolist()) - set(names.tolist())):
-        raise LimbeckError(f"classes lacks {unknown[0]!r}, which is a label in y; list all classes")
-    return names
-
-
-def _labels(pair: Any, where: str) -> Array:
-    """The labels of one (X, y) pair, one for each row."""
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise LimbeckError(f"{where}: give a pair (X, y)")
-    labels = np.asarray(pair[1])
-    if labels.ndim == 2:
-        return _columns(labels, where)
-    if labels.ndim != 1:
-        raise LimbeckError(f"{where}: y must have one dimension, or a column for each class, not {labels.shape}")
-    if any(label is None or label != label for label in labels.tolist()):
-        raise LimbeckError(f"{where}: y contains None or NaN; every row needs a label")
-    return np.array(labels.tolist()) if labels.dtype == object else labels
-
-
-def _columns(labels: Array, where: str) -> Array:
-    """Several labels a row, or an error for a table of anything else."""
-    labels = np.array(labels.tolist()) if labels.dtype == object else labels
-    if labels.dtype.kind not in "fiub":
-        raise LimbeckError(f"{where}: y with several columns holds 1 (positive), 0 (negative), -1 (unknown), not text")
-    if labels.shape[1:] == (1,) and not np.isin(np.nan_to_num(labels, nan=-1), (-1, 0, 1)).all():
-        raise LimbeckError(f"{where}: y has the shape {labels.shape}; for one target a row give y.ravel()")
-    return labels
-
-
-def _models(given: Any, parties: int) -> list[Model]:
-    if not isinstance(given, list | tuple):
-        return [_model(given)] * parties
-    if len(given) != parties:
-        raise LimbeckError(f"{len(given)} models for {parties} parties: give one, or one for each")
-    return [_model(each) for each in given]
-
-
-def _model(given: Any) -> Model:
-    if isinstance(given, str):
-        return model_from({"name": given})
-    if not isinstance(given, Mapping):
-        return adapted(given)
-    if not isinstance(given.get("name"), str):
-        raise LimbeckError(f'models: a table needs the key name, such as {{"name": "svm"}}, not {dict(given)}')
-    return model_from(given)
-
-
-def _rule(party: Any, algorithm: Algorithm, features: Features | None) -> Tokens | None:
-    """The rule of the parties' texts; None if their rows are numbers."""
-    return (rule_of_texts(None, algorithm, features) or Tokens()) if as_texts(party[0]) is not None else None
-
-
-def _rows(x: Any, y: Any, classes: Array, where: str, kind: Kind, rule: Tokens | None = None) -> Rows:
-    rows, labels = _values(x, where, rule), _labels((x, y), where)
-    if len(labels) != len(rows) or (labels.ndim == 2) != (kind == "multilabel"):
-        raise LimbeckError(f"{where}: {len(rows)} rows need as many labels, not y of shape {labels.shape}")
-    if not len(rows):
-        raise LimbeckError(f"{where} has no rows")
-    if kind != "multiclass":
-        return Rows(rows, (check_numbers if kind == "regression" else check_several)(labels, f"{where}: y"))
-    order = np.argsort(classes)
-    return Rows(rows, order[np.searchsorted(classes, labels, sorter=order)])
-
-
-def _public(given: Any, classes: Array, kind: Kind, rule: Tokens | None) -> Rows:
-    if isinstance(given, tuple):
-        x, y = given
-        return _rows(x, y, classes, "public", kind, rule)
-    rows = _values(given, "public", rule)
-    return Rows(rows, np.zeros(len(rows), np.int64))
-
-
-def _values(x: Any, where: str, rule: Tokens | None) -> Array:
-    """Rows as numbers; texts as token numbers."""
-    texts = as_texts(x)
-    if (texts is None) != (rule is None):
-        here, there = ("numbers", "texts") if texts is None else ("texts", "numbers")
-        raise LimbeckError(f"{where}: rows are {here}, but those of the first party are {there}")
-    return _floats(x, where) if texts is None or rule is None else rule.encode(texts)
-
-
-def _floats(x: Any, where: str) -> Array:
-    try:
-        given = np.asarray(x)
-        if given.dtype.kind not in "fiub":
-            given = given.astype(np.float32, casting="same_kind" if given.dtype.kind in "cmM" else "unsafe")
-        with np.errstate(over="ignore"):
-            rows = as_float(given)
-    except (TypeError, ValueError) as error:
-        raise LimbeckError(f"{where}: rows must be numbers ({error})") from error
-    if rows.ndim < 2:
-        raise LimbeckError(f"{where}: rows must have at least two dimensions, not the shape {rows.shape}")
-    check_finite(rows, where)
-    return rows

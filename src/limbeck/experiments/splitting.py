@@ -3,11 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
+from limbeck.data.arrays import as_float
 from limbeck.data.draw import Draw, FromFile, draw_parts
 from limbeck.data.labels import classes_for_split
 from limbeck.data.own import UNNAMED, Files, SplitRows, read_files
 from limbeck.data.schema import schema_of_texts
-from limbeck.data.sets import DataSet, as_float, joined, load, load_file
+from limbeck.data.sets import DataSet, joined, load, load_file
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import Data, Source
 from limbeck.features.sentences import rule_of_texts
@@ -91,7 +92,7 @@ def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> SplitRows:
         )
     if config.text and data.tokens is None:
         raise LimbeckError(f"data.text: {data.name} holds no texts; remove data.text")
-    split = _split(data, config, seed).with_range(config.limits, data.task)
+    split = _split(data, config, seed).for_task(data.task, config.limits)
     if data.tokens:
         split = replace(split, schema=schema_of_texts(data.tokens, split.classes, split.task))
     if not isinstance(config.public, FromFile):

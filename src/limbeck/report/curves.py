@@ -191,7 +191,7 @@ def learning_curves(record: RunRecord) -> bytes | None:
 def _curves(axes: Any, record: RunRecord) -> None:
     if "server" in record.curve[0]:
         first = record.rounds - len(record.curve) + 1
-        heights = [100 * point["server"] for point in record.curve]
+        heights = [np.nan if point["server"] is None else 100 * point["server"] for point in record.curve]
         axes.plot(range(first, first + len(heights)), heights, marker=".", label="global")
         axes.set(xlabel="rounds", title=f"{record.algorithm}, seed {record.seed}")
         return
