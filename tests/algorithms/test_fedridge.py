@@ -86,7 +86,8 @@ def test_noise_is_the_only_difference_between_splits() -> None:
 
 @pytest.mark.parametrize("task", FedRidge.tasks)
 @pytest.mark.parametrize(
-    "algorithm", [L1, L2, pytest.param(ADD_REMOVE, marks=pytest.mark.slow), replace(L2, final="model")]
+    "algorithm",
+    [L1, L2, *(pytest.param(each, marks=pytest.mark.slow) for each in (ADD_REMOVE, replace(L2, final="model")))],
 )
 def test_it_keeps_the_rules_of_all_algorithms(algorithm: FedRidge, task: Any) -> None:
     check_algorithm(algorithm, federation=small_federation(algorithm, task=task))
