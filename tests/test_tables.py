@@ -10,7 +10,8 @@ from limbeck.algorithms.scaffold import Scaffold
 from limbeck.consortium.agreement import read_parameters
 from limbeck.consortium.party import Agreed, budget_in
 from limbeck.errors import LimbeckError
-from limbeck.experiments.config import algorithm_in, check_table, model_in, split_in
+from limbeck.experiments.config import algorithm_in, check_table, model_in
+from limbeck.experiments.data_table import split_in
 from limbeck.tables import from_table
 
 

@@ -17,7 +17,7 @@ from limbeck.algorithms.fedvote import FedVote
 from limbeck.data.labels import classes_for_split
 from limbeck.data.splits import Iid, Split
 from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
-from limbeck.experiments.config import split_in
+from limbeck.experiments.data_table import split_in
 from limbeck.experiments.run import run
 from limbeck.features.settings import Features
 from limbeck.models.trainers import Training

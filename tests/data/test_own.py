@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
+from limbeck.data.columns import Category, Number
 from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.files import read_table
 from limbeck.data.own import Files, public_rows, read_files
-from limbeck.data.schema import Category, Number, Schema, read_schema, schema_of
+from limbeck.data.schema import Schema, read_schema, schema_of
 from limbeck.data.sets import DataSet
 from limbeck.errors import LimbeckError
 from limbeck.protocol.task import Task
@@ -105,9 +106,9 @@ def test_number_labels_are_ordered_by_size(tmp_path: Path) -> None:
         ("a.csv", {**SITE, "height": [1, 2]}, "a.csv has a column 'height' that the schema does not have"),
         ("a.csv", {k: v for k, v in SITE.items() if k != "job"}, "a.csv has no column 'job'"),
         ("a.csv", {k: v for k, v in SITE.items() if k != "income"}, "a.csv has no column 'income'"),
-        ("a.csv", {**SITE, "age": ["young", "old"]}, "a.csv: the column 'age' holds text ('young'), not numbers"),
-        ("a.csv", {**SITE, "age": [1.0, float("inf")]}, "a.csv: the column 'age' holds inf in row 1: too large"),
-        ("a.csv", {**SITE, "income": ["high", None]}, "a.csv: row 1 has no label in 'income'"),
+        ("a.csv", {**SITE, "age": ["young", "old"]}, "a.csv: the column 'age' holds 'young' in row 1, not a number"),
+        ("a.csv", {**SITE, "age": [1.0, float("inf")]}, "a.csv: the column 'age' holds inf in row 2: too large"),
+        ("a.csv", {**SITE, "income": ["high", None]}, "a.csv: row 2 has no label in 'income'"),
         ("b.parquet", {**SITE, "income": [1, 0]}, "b.parquet: the label 'income' holds numbers, in "),
         ("b.parquet", {**SITE, "age": [[1], [2]]}, "b.parquet: the column 'age' holds list<"),
         ("a.csv", {k: [] for k in SITE}, "a.csv has no rows"),

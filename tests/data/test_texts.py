@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from limbeck.data.files import Table, read_table
+from limbeck.data.files import read_table
 from limbeck.data.own import private_rows, public_rows
 from limbeck.data.schema import Schema, schema_of, schema_of_texts
 from limbeck.data.sets import file_of_texts, is_file_of_texts, joined, load, load_file
+from limbeck.data.table import Table
 from limbeck.data.texts import Text, column_of, text_settings
 from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError

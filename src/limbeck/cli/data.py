@@ -95,7 +95,8 @@ def schema(
     from limbeck.data.schema import schema_of
     from limbeck.data.texts import column_of
     from limbeck.data.tokens import Tokens
-    from limbeck.experiments.config import Data, check_table
+    from limbeck.experiments.config import check_table
+    from limbeck.experiments.data_table import Data
 
     labels, numbers = label.split(","), [_number(number) for number in limits.split(",")] if limits else None
     given = {"label": labels if len(labels) > 1 else label, **({"range": numbers} if numbers else {})}

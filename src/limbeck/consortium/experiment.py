@@ -9,16 +9,16 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, model_validator
 
 from limbeck.data.files import read_table
+from limbeck.data.label_columns import with_positive_last
 from limbeck.data.labels import check_labels
 from limbeck.data.own import ARRAYS, private_rows, public_rows
 from limbeck.data.schema import Schema, read_schema, schema_of, schema_of_texts
 from limbeck.data.sets import is_file_of_texts
-from limbeck.data.texts import TextSettings, column_of, text_settings
+from limbeck.data.texts import column_of
 from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import (
     MODEL,
-    Table,
     algorithm_in,
     budget_in,
     check_table,
@@ -27,6 +27,7 @@ from limbeck.experiments.config import (
     read_toml,
     training_in,
 )
+from limbeck.experiments.data_table import Columns, Table
 from limbeck.experiments.mapping import vectors_of
 from limbeck.features.files import read_map, source_of_map, write_map
 from limbeck.features.map import FeatureMap
@@ -42,7 +43,7 @@ from limbeck.protocol.rows import PublicRows, Rows, content_hash
 from limbeck.protocol.task import Kind, Task
 
 
-class Shared(Table):
+class Shared(Columns):
     """Table `[data]`: what all parties know, and the coordinator's test rows.
 
     Parameters
@@ -51,36 +52,21 @@ class Shared(Table):
         File of public rows.
     labelled : bool
         Whether all parties may use the labels of the public rows.
-    label : str or list of str, optional
-        Column of tables that has the classes or the numeric target; several columns are several labels a row.
-    task : {"multiclass", "multilabel", "regression"}, optional
-        Kind of the labels; by default several labels a row with several columns, a number with `range`, else one class.
-    limits : list of two floats, optional
-        Public range of a numeric target (the key `range`).
     classes : list of str
         All classes, in order; by default the names of the label columns for several labels a row and for a number.
-    schema_file : str, optional
-        Schema file (the key `schema`).
-    text : TextSettings, optional
-        Column of texts, and how they become numbers.
     test : str, optional
         File of test rows.
     """
 
     public: str
     labelled: StrictBool = False
-    label: str | list[str] | None = None
-    task: Kind | None = None
-    limits: list[StrictFloat | StrictInt] | None = Field(None, alias="range", min_length=2, max_length=2)
     classes: list[str] = Field([], min_length=1)
-    schema_file: str | None = Field(None, alias="schema")
-    text: Annotated[TextSettings | None, PlainValidator(text_settings)] = None
     test: str | None = None
 
     @model_validator(mode="after")
     def _labels_are_named(self) -> "Shared":
         check_labels(self.label, self.task, self.limits, self.classes)
-        names = list(self.labels) or ["target"] * (self.kind == "regression")
+        names = list(self.labels_of_tables) or ["target"] * (self.kind == "regression")
         if self.kind == "regression" and self.limits is None:
             raise LimbeckError(
                 'range is missing: task = "regression" needs the public range of the target, [low, high]'
@@ -88,12 +74,8 @@ class Shared(Table):
         object.__setattr__(self, "classes", self.classes or ([] if self.kind == "multiclass" else names))
         if len(self.classes) < (2 if self.kind == "multiclass" else 1):
             raise LimbeckError("classes is missing: list all classes, in order")
+        object.__setattr__(self, "classes", list(with_positive_last(self.classes, self.positive)))
         return self
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Columns of tables that have the labels."""
-        return (self.label,) if isinstance(self.label, str) else tuple(self.label or ())
 
     @property
     def kind(self) -> Kind:
@@ -236,9 +218,11 @@ def prepare_run(file: Path) -> PreparedRun:
     path = base / data.public
     rule = rule_of_texts(data.text, configuration.algorithm, configuration.features, base)
     schema = _schema(path, data, file, rule)
-    public = public_rows(path, schema, data.whole_task if data.labelled else None)
+    public = public_rows(path, schema, data.whole_task if data.labelled else None, data.reading)
     test = (
-        private_rows(base / data.test, data.classes, schema, task=data.whole_task, clipped=False) if data.test else None
+        private_rows(base / data.test, data.classes, schema, None, data.whole_task, False, data.reading)
+        if data.test
+        else None
     )
     if test is not None and test.x.shape[1:] != public.x.shape[1:]:
         raise LimbeckError(f"{file}: test rows have the shape {test.x.shape[1:]}, public rows {public.x.shape[1:]}")
@@ -291,8 +275,12 @@ def _schema(path: Path, data: Shared, file: Path, rule: Tokens | None) -> Schema
 def _learned(path: Path, data: Shared, file: Path, rule: Tokens | None) -> Schema:
     if data.label is None:
         raise LimbeckError(f"{file}: data.label is missing: name the column that has the classes or the numeric target")
-    label = tuple(data.classes) if data.kind == "multilabel" else data.labels[0]
+    label = tuple(data.classes) if data.kind == "multilabel" else data.labels_of_tables[0]
     limits = (data.whole_task.low, data.whole_task.high) if data.kind == "regression" else None
-    public = read_table(path)
-    text = column_of(public, data.labels, data.text.column, rule or Tokens()) if data.text else None
-    return schema_of(public, label, data.classes, text, data.kind, limits)
+    public, ignored = read_table(path, data.reading), (*data.ignore, *filter(None, [data.row_id]))
+    text = (
+        column_of(public.without(*ignored), data.labels_of_tables, data.text.column, rule or Tokens())
+        if data.text
+        else None
+    )
+    return schema_of(public, label, data.classes, text, data.kind, limits, data.row_id, data.ignore)

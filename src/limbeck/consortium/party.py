@@ -22,10 +22,12 @@ from limbeck.consortium.files import new_folder, private_folder, read_or_create_
 from limbeck.consortium.joining import Join, read_join
 from limbeck.consortium.proposal import settings_for
 from limbeck.data.own import private_rows, public_rows
+from limbeck.data.reading import UNSTATED, Reading, reading_in
 from limbeck.data.schema import Schema
 from limbeck.engines.database import Database
 from limbeck.errors import LimbeckError
-from limbeck.experiments.config import Table, check_table, model_in, read_toml, training_in
+from limbeck.experiments.config import check_table, model_in, read_toml, training_in
+from limbeck.experiments.data_table import Table
 from limbeck.experiments.mapping import vectors_of
 from limbeck.features.files import read_map
 from limbeck.features.map import FeatureMap
@@ -120,6 +122,10 @@ class PartySettings(Table):
         File of private rows.
     label : str, optional
         Column of the classes, if it has another name than the consortium's.
+    ignore : list of str
+        Columns of the private rows that are left out, besides those that the consortium leaves out.
+    reading : Reading
+        How the tables are read: separator, decimal mark and so on; what is not stated is found.
     public : str
         File of public rows.
     features : str, optional
@@ -144,6 +150,8 @@ class PartySettings(Table):
 
     data: str
     label: str | None = None
+    ignore: list[str] = Field([])
+    reading: Annotated[Reading, PlainValidator(reading_in)] = UNSTATED
     public: str
     features: str | None = None
     approve: StrictBool = False
@@ -210,8 +218,8 @@ class PartyFolder:
 
     def raw_private(self) -> Rows:
         """Read the private rows."""
-        path, join = self.path / self.settings.data, self.join
-        return private_rows(path, join.classes, self.schema, self.settings.label, join.task)
+        path, join, own = self.path / self.settings.data, self.join, self.settings
+        return private_rows(path, join.classes, self.schema, own.label, join.task, how=own.reading, ignore=own.ignore)
 
     def private(self) -> Rows:
         """Read the private rows, and map them to features if the consortium has them."""
@@ -222,7 +230,8 @@ class PartyFolder:
     def raw_public(self) -> Rows:
         """Public rows, which must be those of the join file."""
         path = self.path / self.settings.public
-        rows = public_rows(path, self.schema, self.join.task if self.join.labelled else None)
+        task = self.join.task if self.join.labelled else None
+        rows = public_rows(path, self.schema, task, self.settings.reading)
         if (found := content_hash(rows.x)) != self.join.public:
             raise LimbeckError(
                 f"{path} holds other public rows ({found[:12]}) than the join file ({self.join.public[:12]})"

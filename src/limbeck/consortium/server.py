@@ -19,7 +19,8 @@ from limbeck.engines.flower.chunks import ConnectionLostError
 from limbeck.engines.flower.coordinator import Control
 from limbeck.engines.flower.keys import read_public_key, write_authority, write_server_certificate
 from limbeck.errors import LimbeckError
-from limbeck.experiments.config import Table, check_table, read_toml
+from limbeck.experiments.config import check_table, read_toml
+from limbeck.experiments.data_table import Table
 from limbeck.locks import locked
 
 EVERYWHERE = ("0.0.0.0", "::")

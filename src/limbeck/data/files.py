@@ -1,70 +1,56 @@
-"""CSV and Parquet files as tables of named columns.
+"""CSV, Parquet and Excel files, and tables of pandas, polars and pyarrow, as tables of named columns.
 
 Values of a CSV file stay text. The schema, which all parties share, turns them into numbers.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from limbeck.errors import LimbeckError, did_you_mean, missing_extra, reading
+from limbeck.data.reading import Reading, check_names, decoded, separator_of
+from limbeck.data.table import Table
+from limbeck.errors import LimbeckError, LimbeckWarning, missing_extra, reading
 from limbeck.protocol.rows import Array
 
-SUFFIXES = (".csv", ".parquet")
-BLOCK, MAX_BLOCK = 2**20, 2**30  # bytes of a CSV file that are read at once
-MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL"})
-
+TEXTS, EXCEL = (".csv", ".tsv", ".txt"), (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+SUFFIXES = (*TEXTS, ".parquet", *EXCEL)
+MAX_BLOCK = 2**30  # bytes of a CSV file that are read at once
 TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # Parquet's Booleans become true, false
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Table of named columns.
-
-    Parameters
-    ----------
-    where : str
-        The file, for error messages.
-    columns : mapping of str to array of shape (rows,)
-        Text columns of dtype object (None for a missing value), or numbers as float64 (NaN for a missing value).
-    """
-
-    where: str
-    columns: Mapping[str, Array]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def column(self, name: str) -> Array:
-        """Column of a name, or an error that lists similar names."""
-        if name not in self.columns:
-            raise LimbeckError(f"{self.where} has no column {name!r}; {did_you_mean(name, self.columns)}")
-        return self.columns[name]
-
-    def without(self, *names: str) -> "Table":
-        """Copy without some columns; a name that is not there is ignored."""
-        return Table(self.where, {key: value for key, value in self.columns.items() if key not in names})
-
-    def renamed(self, old: str, new: str) -> "Table":
-        """Copy with another name for one column, which must exist."""
-        self.column(old)
-        return Table(self.where, {new if key == old else key: value for key, value in self.columns.items()})
-
-    def take(self, index: Array) -> "Table":
-        """Copy with the rows of these indices."""
-        return Table(self.where, {key: value[index] for key, value in self.columns.items()})
-
-
-def read_table(path: Path) -> Table:
-    """Read a CSV or Parquet file.
+def read_table(path: Path, how: Reading | None = None, like: Reading | None = None) -> Table:
+    """Read a CSV, Parquet or Excel file.
 
     Parameters
     ----------
     path : Path
-        A file whose name ends in .csv or .parquet.
+        A file whose name ends in .csv, .tsv, .txt, .parquet, .xlsx and so on.
+    how : Reading, optional
+        What the user states about the file.
+    like : Reading, optional
+        The reading of the public rows, for a file of other rows, whose values then decide nothing.
+
+    Returns
+    -------
+    Table
+        All columns, and the decimal mark of their texts.
+    """
+    return read_undecided(path, how).decided(like)
+
+
+def read_undecided(path: Path, how: Reading | None = None) -> Table:
+    """Read a file, but do not choose its decimal mark.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    how : Reading, optional
+        What the user states about the file.
 
     Returns
     -------
@@ -76,52 +62,157 @@ def read_table(path: Path) -> Table:
     LimbeckError
         If the file cannot be read, has no rows, repeats a column, or has values that are neither numbers nor text.
     """
-    if path.suffix.lower() not in SUFFIXES:
+    kind, stated = path.suffix.lower(), how or Reading()
+    if kind not in SUFFIXES:
         raise LimbeckError(f"{path}: unknown kind of file; known: {', '.join(SUFFIXES)}")
+    with reading(path):
+        size = path.stat().st_size
+    if not size:
+        raise LimbeckError(f"{path} is empty: it has no line with the names of the columns")
+    read = _read_text if kind in TEXTS else _read_excel if kind in EXCEL else _read_parquet
+    arrow, found = _arrow(str(path), lambda: read(path, stated))
+    return _table(str(path), arrow, found)
+
+
+def table_of(frame: Any, where: str, like: Reading | None = None) -> Table:
+    """Read a table of pandas, polars or pyarrow.
+
+    Parameters
+    ----------
+    frame : table
+        A table that gives its columns to Arrow.
+    where : str
+        The argument, for error messages.
+    like : Reading, optional
+        The reading of the public rows, for other rows.
+
+    Returns
+    -------
+    Table
+        All columns.
+    """
+    names = [str(name) for name in getattr(frame, "columns", getattr(frame, "column_names", ()))]
+    check_names(names, where)
+    return _table(where, _arrow(where, lambda: _from_memory(frame)), Reading()).decided(like)
+
+
+def is_frame(rows: Any) -> bool:
+    """Whether rows are a table of pandas, polars or pyarrow."""
+    return hasattr(rows, "__arrow_c_stream__") and (hasattr(rows, "columns") or hasattr(rows, "column_names"))
+
+
+def _from_memory(frame: Any) -> Any:
+    import pyarrow as pa
+
+    if hasattr(frame, "iloc"):  # of pandas; its index is no column
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    return pa.table(frame)
+
+
+def _arrow(where: str, read: Callable[[], Any]) -> Any:
+    """Call a function that needs Arrow; name the file in its errors."""
     try:
         import pyarrow
-        from pyarrow import parquet
     except ImportError as error:
-        raise missing_extra("reading CSV and Parquet files", "tables") from error
+        raise missing_extra("reading tables", "tables") from error
     try:
-        with reading(path):
-            arrow = _read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)
-            names = list(arrow.column_names)
-    except pyarrow.ArrowException as error:
+        with reading(Path(where)):
+            return read()
+    except (pyarrow.ArrowException, TypeError) as error:
+        raise LimbeckError(f"{where} is not readable: {str(error).splitlines()[0]}") from error
+
+
+def _read_parquet(path: Path, how: Reading) -> tuple[Any, Reading]:
+    from pyarrow import parquet
+
+    return parquet.read_table(path), how
+
+
+def _read_excel(path: Path, how: Reading) -> tuple[Any, Reading]:
+    try:
+        import fastexcel
+        import pyarrow as pa
+    except ImportError as error:
+        raise missing_extra("reading Excel files", "excel") from error
+    try:
+        book = fastexcel.read_excel(path)
+        if how.sheet is not None and how.sheet not in book.sheet_names:
+            raise LimbeckError(f"{path} has no sheet {how.sheet!r}; it has {', '.join(map(repr, book.sheet_names))}")
+        return pa.table(book.load_sheet(how.sheet if how.sheet is not None else 0).to_arrow()), how
+    except fastexcel.FastExcelError as error:
         raise LimbeckError(f"{path} is not readable: {str(error).splitlines()[0]}") from error
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        raise LimbeckError(f"{path}: the column {repeated[0]!r} occurs twice; rename one")
-    if not arrow.num_rows:
-        raise LimbeckError(f"{path} has no rows")
-    return Table(str(path), {name: _plain(path, name, arrow.column(name)) for name in names})
 
 
-def _read_csv(path: Path) -> Any:
+def _read_text(path: Path, how: Reading) -> tuple[Any, Reading]:
     import pyarrow as pa
     from pyarrow import csv
 
-    whole = csv.ReadOptions(block_size=min(max(path.stat().st_size + 1, BLOCK), MAX_BLOCK))  # a text may be long
-    lines = csv.ParseOptions(newlines_in_values=True)
-    with csv.open_csv(path, whole, lines) as reader:
-        names = reader.schema.names
+    text, encoding = decoded(path.read_bytes(), path, how.encoding)
+    text, separator = separator_of(text, how.separator)
+    data = text.encode()
+    wrong: list[Any] = []
+    parse = csv.ParseOptions(
+        delimiter=separator,
+        newlines_in_values=True,
+        invalid_row_handler=lambda row: wrong.append(row) or "skip",  # type: ignore[func-returns-value]
+    )
+    whole = csv.ReadOptions(
+        block_size=min(max(len(data) + 1, 2**20), MAX_BLOCK), use_threads=False
+    )  # texts may be long
+    names = csv.open_csv(pa.BufferReader(data), whole, parse).schema.names
     as_text = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-    return csv.read_csv(path, whole, lines, as_text)
+    wrong.clear()
+    arrow = csv.read_csv(pa.BufferReader(data), whole, parse, as_text)
+    if wrong:
+        row = wrong[0]
+        at = "" if row.number is None else f" {row.number - 1}"
+        raise LimbeckError(
+            f"{path}: row{at} has {row.actual_columns} values, but there are {row.expected_columns} columns; "
+            "put values that contain the separator in quotes"
+        )
+    return arrow, replace(how, encoding=encoding, separator=separator)
 
 
-def _plain(path: Path, name: str, column: Any) -> Array:
-    """Numbers as float64; text and Booleans as objects."""
+def _table(where: str, arrow: Any, how: Reading) -> Table:
+    """Columns of an Arrow table; columns without a name are left out."""
+    names = [str(name).strip() for name in arrow.column_names]
+    unnamed = [index for index, name in enumerate(names) if not name or name.startswith("__UNNAMED__")]
+    if unnamed:
+        warnings.warn(f"{where}: column {unnamed[0] + 1} has no name and is left out", LimbeckWarning, stacklevel=4)
+    named = [(index, name) for index, name in enumerate(names) if index not in unnamed]
+    check_names([name for _, name in named], where)
+    if not named:
+        raise LimbeckError(f"{where} has no column with a name")
+    if not arrow.num_rows:
+        raise LimbeckError(f"{where} has no rows")
+    columns = {name: _plain(where, name, arrow.column(index), how.marks) for index, name in named}
+    return Table(where, columns, how)
+
+
+def _plain(where: str, name: str, column: Any, missing: frozenset[str]) -> Array:
+    """Numbers as float64; text, dates and Booleans as objects."""
     import pyarrow as pa
     from pyarrow import types
 
     kind = column.type
     if types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
-    if types.is_null(kind) or types.is_integer(kind) or types.is_floating(kind):
-        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+    if types.is_null(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        numbers = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+        wrong = [float(mark) for mark in missing if mark.lstrip("-").replace(".", "", 1).isdigit()]
+        return np.where(np.isin(numbers, wrong), np.nan, numbers) if wrong else numbers
+    if types.is_timestamp(kind) or types.is_date(kind):
+        days = column.cast(pa.timestamp("us")).to_numpy()
+        return np.array([None if np.isnat(day) else _iso(day) for day in days], object)
     if types.is_boolean(kind):
         column, kind = column.cast(pa.string()), pa.string()
-    if types.is_string(kind) or types.is_large_string(kind):
-        texts = column.to_pylist()
-        return np.array([None if text is None or text in MISSING else TRUTH.get(text, text) for text in texts], object)
-    raise LimbeckError(f"{path}: the column {name!r} holds {kind}, neither numbers nor text")
+    if types.is_string(kind) or types.is_large_string(kind) or kind == getattr(pa, "string_view", pa.string)():
+        texts = (None if text is None else text.strip() for text in column.to_pylist())
+        return np.array([None if text is None or text in missing else TRUTH.get(text, text) for text in texts], object)
+    raise LimbeckError(f"{where}: the column {name!r} holds {kind}, neither numbers nor text nor dates")
+
+
+def _iso(day: Any) -> str:
+    """A date as text, without a time of midnight."""
+    text = str(day.astype("datetime64[s]"))
+    return text.removesuffix("T00:00:00")

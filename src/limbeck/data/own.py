@@ -12,18 +12,13 @@ import numpy as np
 
 from limbeck.data.arrays import as_float
 from limbeck.data.draw import Draw, count_of, order
-from limbeck.data.files import Table, read_table
+from limbeck.data.files import read_table, read_undecided
+from limbeck.data.label_columns import classes_of, kind_of_tables, numbers_of, with_positive_last
 from limbeck.data.labels import task_in
-from limbeck.data.schema import (
-    Schema,
-    classes_of,
-    kind_of_tables,
-    numbers_of,
-    read_schema,
-    schema_of,
-    schema_of_texts,
-)
+from limbeck.data.reading import UNSTATED, Reading
+from limbeck.data.schema import Schema, read_schema, schema_of, schema_of_texts
 from limbeck.data.sets import DataSet, load_file
+from limbeck.data.table import Table
 from limbeck.data.texts import column_of
 from limbeck.data.tokens import Tokens
 from limbeck.errors import LimbeckError
@@ -60,6 +55,14 @@ class Files:
         Column of texts of tables.
     tokens : Tokens, optional
         Rule of the texts.
+    reading : Reading
+        What is stated about tables.
+    row_id : str, optional
+        Column of tables that names the rows.
+    ignore : sequence of str
+        Columns of tables that are left out.
+    positive : str, optional
+        The class of interest, one of two.
     """
 
     private: Sequence[Path]
@@ -72,6 +75,10 @@ class Files:
     limits: Sequence[float] | None = None
     text: str | None = None
     tokens: Tokens | None = None
+    reading: Reading = UNSTATED
+    row_id: str | None = None
+    ignore: Sequence[str] = ()
+    positive: str | None = None
 
     @property
     def are_arrays(self) -> bool:
@@ -180,10 +187,14 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     label = files.label or (schema.labels if schema else ())
     if not label:
         raise LimbeckError("data.label is missing: name the column that has the classes or the numeric target")
-    private = [read_table(path) for path in files.private]
-    test = read_table(files.test) if files.test else None
+    private = [read_undecided(path, files.reading) for path in files.private]
+    test = read_undecided(files.test, files.reading) if files.test else None
     whole = test if public and public.part == "test" else private[0]
-    open_rows = read_table(files.public) if files.public else _drawn(whole, files.private[0].name, public, seed)
+    open_rows = (
+        read_table(files.public, files.reading) if files.public else _drawn(whole, files.private[0].name, public, seed)
+    )
+    like = schema.reading if schema else open_rows.reading if open_rows else Reading()
+    private, test = [table.decided(like) for table in private], test and test.decided(like)
     if schema and sorted(schema.labels) != sorted(label):
         raise LimbeckError(f"data.label is {', '.join(label)}, but {files.schema} names {', '.join(schema.labels)}")
     limits = files.limits and (float(files.limits[0]), float(files.limits[1]))
@@ -195,6 +206,8 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
         if open_rows is None:
             raise LimbeckError("data.public is missing: categories come from the public rows, or from data.schema")
         schema = _schema_with_labels(open_rows, files, label, [*private, *([test] if test else [])])
+    if files.positive is not None:
+        schema = replace(schema, classes=with_positive_last(schema.classes, files.positive))
     named = files.classes or files.schema or schema.task == "multilabel"  # whose classes are the columns that are named
     known = (files.limits or files.schema) if schema.task == "regression" else named
     return SplitRows(
@@ -213,15 +226,18 @@ def _schema_with_labels(open_rows: Table, files: Files, label: tuple[str, ...], 
     task = files.task or (
         "multilabel" if len(label) > 1 else "regression" if files.limits else kind_of_tables(tables, label[0])
     )
-    text = None if files.text is None else column_of(open_rows, label, files.text, files.tokens or Tokens())
+    features = open_rows.without(*files.ignore, *filter(None, [files.row_id]))
+    text = None if files.text is None else column_of(features, label, files.text, files.tokens or Tokens())
+    left = files.row_id, files.ignore
     if task == "multiclass":
-        return schema_of(open_rows, label[0], files.classes or classes_of(tables, label[0]), text)
+        found = files.classes or classes_of(tables, label[0])
+        return schema_of(open_rows, label[0], found, text, task, None, *left)
     if task == "multilabel":
         named = files.classes or label  # the columns, possibly in another order
-        return schema_of(open_rows, named, named, text, task)
+        return schema_of(open_rows, named, named, text, task, None, *left)
     targets = [numbers_of(table, label[0]) for table in tables] if files.limits is None else []
-    found = task_in(task, files.limits, targets)
-    return schema_of(open_rows, label[0], label, text, task, (found.low, found.high))
+    limits = task_in(task, files.limits, targets)
+    return schema_of(open_rows, label[0], label, text, task, (limits.low, limits.high), *left)
 
 
 def _drawn(table: Table | None, own_name: str, public: Draw | None, seed: int) -> Table | None:
@@ -235,10 +251,10 @@ def _drawn(table: Table | None, own_name: str, public: Draw | None, seed: int) -
     count = count_of(public.amount, len(table))
     if not 1 <= count <= len(table):
         raise LimbeckError(f"data.public = {public.amount}: choose from 1 to {len(table)} rows, or a share")
-    return table.take(order(len(table), own_name, public.part, seed)[:count])
+    return table.take(order(len(table), own_name, public.part, seed)[:count]).decided()
 
 
-def public_rows(path: Path, schema: Schema | None, task: Task | None = None) -> Rows:
+def public_rows(path: Path, schema: Schema | None, task: Task | None = None, how: Reading | None = None) -> Rows:
     """Read a file of public rows.
 
     Parameters
@@ -249,6 +265,8 @@ def public_rows(path: Path, schema: Schema | None, task: Task | None = None) -> 
         Schema of a table; None for arrays.
     task : Task, optional
         Kind of their labels, if these are used.
+    how : Reading, optional
+        What is stated about a table.
 
     Returns
     -------
@@ -256,7 +274,7 @@ def public_rows(path: Path, schema: Schema | None, task: Task | None = None) -> 
         Public rows. Labels of an NPZ file are used only if all parties agreed to that; without labels they are 0.
     """
     if schema is not None and not _is_npz_of(path, schema):
-        return _unlabelled(read_table(path), schema)
+        return _unlabelled(read_table(path, how), schema)
     if path.suffix.lower() not in ARRAYS:
         raise LimbeckError(f"{path} is a table, but the consortium has no schema; use an NPZ or NPY file")
     data = _loaded(path, schema, task.kind if task else None)
@@ -270,6 +288,8 @@ def private_rows(
     label: str | None = None,
     task: Task = MULTICLASS,
     clipped: bool = True,
+    how: Reading | None = None,
+    ignore: Sequence[str] = (),
 ) -> Rows:
     """Read a party's private rows.
 
@@ -287,6 +307,10 @@ def private_rows(
         Kind of the labels, for arrays; a schema has its own.
     clipped : bool
         Whether numeric targets are clipped to their range; those of test rows are not.
+    how : Reading, optional
+        What the party states about a table.
+    ignore : sequence of str
+        Columns of a table that are left out.
 
     Returns
     -------
@@ -294,7 +318,7 @@ def private_rows(
         Rows with class numbers of the consortium.
     """
     if schema is not None and not _is_npz_of(path, schema):
-        table = read_table(path)
+        table = read_table(path, how, schema.reading).without(*ignore)
         return _labelled(table.renamed(label, schema.labels[0]) if label else table, schema, clipped)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium uses arrays: give an NPZ file with x_train and y_train")
@@ -336,6 +360,7 @@ def _arrays(files: Files) -> SplitRows:
     tokens = sets[0].tokens
     found = {name for data in every if data is not public for name in data.classes}
     classes = files.classes or (tuple(sorted(found, key=_by_number)) if task == "multiclass" else _in_order(sets))
+    classes = with_positive_last(classes, files.positive)
     sets = [data.numbered(classes, UNNAMED) for data in sets]
     test = test.numbered(classes, UNNAMED) if test else None
     return SplitRows(

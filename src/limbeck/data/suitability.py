@@ -4,6 +4,7 @@ Knowledge about public rows helps only if private rows are similar. A party comp
 nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -126,7 +127,7 @@ def coverage(public: Array, private: Array, seed: int = 0) -> float:
     return _coverage(*distances)[1]
 
 
-def two_sides(public: str, private: str, label: str | None = None) -> tuple[Array, Array]:
+def two_sides(public: str, private: str, label: str | None = None, ignore: Sequence[str] = ()) -> tuple[Array, Array]:
     """Load public and private rows to compare.
 
     Parameters
@@ -137,6 +138,8 @@ def two_sides(public: str, private: str, label: str | None = None) -> tuple[Arra
         A data set's name, or a file. The same as `public` means two random halves of its rows.
     label : str, optional
         Column of tables that has the classes, or several with commas between them; they are not compared.
+    ignore : sequence of str
+        Columns of tables that are not compared, such as an ID.
 
     Returns
     -------
@@ -144,9 +147,10 @@ def two_sides(public: str, private: str, label: str | None = None) -> tuple[Arra
         Public and private rows, of shape (rows, ...).
     """
     if Path(public).suffix.lower() in SUFFIXES:
-        tables = [read_table(Path(side)).without(*(label or "").split(",")) for side in (public, private)]
-        schema = schema_of(tables[0], label or "", ())
-        return schema.encode(tables[0]), schema.encode(tables[1])
+        left = (label or "").split(",") + list(ignore)
+        open_table = read_table(Path(public)).without(*left)
+        schema = schema_of(open_table, label or "", ())
+        return schema.encode(open_table), schema.encode(read_table(Path(private), like=schema.reading).without(*left))
     open_rows, own = (as_float(_array(side)) for side in (public, private))
     if public != private:
         return open_rows, own

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from limbeck.data.files import Table
+from limbeck.data.table import Table
 from limbeck.data.tokens import LENGTH, MAX_LENGTH, Kind, Tokens, check_vocabulary, decoded, read_vocabulary
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
@@ -45,6 +45,11 @@ class Text:
 
     def __post_init__(self) -> None:
         check_vocabulary(self.tokens, self.vocabulary)
+
+    @property
+    def treatment(self) -> str:
+        """What becomes of it, in words."""
+        return f"a text: {self.length} token numbers"
 
     @property
     def rule(self) -> Tokens:

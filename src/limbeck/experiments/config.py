@@ -6,27 +6,14 @@ An unknown key is an error that suggests the most similar known key.
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, PlainValidator, StrictBool, StrictInt, ValidationError, model_validator
 
 from limbeck.algorithms import algorithm_named
 from limbeck.data.draw import Draw, FromFile
-from limbeck.data.labels import check_labels
-from limbeck.data.sets import Labels
-from limbeck.data.splits import SPLITS, Iid, Split, Within
-from limbeck.data.texts import TextSettings, text_settings
-from limbeck.errors import LimbeckError, did_you_mean, reading
+from limbeck.errors import LimbeckError, reading
+from limbeck.experiments.data_table import Data, Table, name_and_parameters
 from limbeck.features.settings import NO_PUBLIC, Features, applied
 from limbeck.models.named import model_from
 from limbeck.models.trainers import Training
@@ -35,121 +22,14 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model
 from limbeck.protocol.release import Noise
 from limbeck.protocol.task import Kind
-from limbeck.tables import check_keys, first_problem, from_table
+from limbeck.tables import first_problem, from_table
 
 T = TypeVar("T", bound="Table")
 
 
-class Table(BaseModel):
-    """Base class of the tables of a file; rejects unknown keys."""
-
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True, populate_by_name=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, table: Any) -> Any:
-        if isinstance(table, dict):
-            check_keys(table, {field.alias or name for name, field in cls.model_fields.items()})
-        return table
-
-
-class FromTest(Table):
-    """The table `{ from = "test", share = 0.5 }`: some of the official test rows.
-
-    Parameters
-    ----------
-    part : "test"
-        The key `from`.
-    share : float, optional
-        Share of the official test rows.
-    rows : int, optional
-        Number of rows, instead of a share.
-    """
-
-    part: Literal["test"] = Field(alias="from")
-    share: StrictFloat | None = None
-    rows: StrictInt | None = None
-
-
-class FromOther(Table):
-    """The table `{ name = "other", rows = 5000 }`: some training rows of another data set.
-
-    Parameters
-    ----------
-    name : str
-        Name of the data set.
-    share : float, optional
-        Share of its training rows.
-    rows : int, optional
-        Number of rows, instead of a share.
-    labels : {"shared", "own"}, optional
-        Whether its classes are those of the private rows, or additional ones.
-    """
-
-    name: str
-    share: StrictFloat | None = None
-    rows: StrictInt | None = None
-    labels: Labels | None = None
-
-
-def _draw(value: Any) -> Draw | FromFile:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return Draw(value)
-    if not isinstance(value, dict):
-        raise LimbeckError(
-            f'{value!r} is not a number of rows, a share, {{ from = "test", share = 0.5 }}, '
-            '{ name = "other", rows = 5000 } or { path = "public.csv" }'
-        )
-    if "path" in value:
-        return from_table(FromFile, value)
-    form = FromTest.model_validate(value) if "from" in value else FromOther.model_validate(value)
-    amount = form.rows if form.share is None else form.share
-    if amount is None or (form.share is not None and form.rows is not None):
-        raise LimbeckError("give either share or rows, not both")
-    return Draw(amount, "test") if isinstance(form, FromTest) else Draw(amount, "train", form.name, form.labels)
-
-
-def split_in(value: Any) -> Split:
-    """Split that a table describes.
-
-    Parameters
-    ----------
-    value : dict
-        Table with a `kind`, the parameters of this split, and optionally `within`.
-
-    Returns
-    -------
-    Split
-        The split.
-
-    Examples
-    --------
-    >>> split_in({"kind": "dirichlet", "beta": 0.1})
-    Dirichlet(beta=0.1, min_rows=10)
-    """
-    kind, parameters = _name_and_parameters(value, "kind", 'split = { kind = "dirichlet", beta = 0.5 }')
-    if kind not in SPLITS:
-        raise LimbeckError(f"unknown kind {kind!r}; {did_you_mean(kind, SPLITS)}")
-    within = parameters.pop("within", None)
-    if within is not None and not isinstance(within, str):
-        raise LimbeckError(f'within must name a group, such as "domain", not {within!r}')
-    split: Split = from_table(SPLITS[kind], parameters)
-    return split if within is None else Within(split, within)
-
-
-def _names(value: Any) -> str | list[str] | None:
-    several = isinstance(value, list) and len(value) > 1 and all(isinstance(name, str) for name in value)
-    if several and len(set(value)) < len(value):
-        raise LimbeckError("a data set is named twice")
-    if not several and not isinstance(value, str | None):
-        raise LimbeckError("write the name of a data set, or a list of two or more names")
-    names: str | list[str] | None = value
-    return names
-
-
 def model_in(value: Any) -> Model:
     """Model that a table with a `name` and its parameters describes."""
-    _name_and_parameters(value, "name", '{ name = "random-forest", max_depth = 6 }')
+    name_and_parameters(value, "name", '{ name = "random-forest", max_depth = 6 }')
     return model_from(value)
 
 
@@ -171,7 +51,7 @@ def algorithm_in(value: Any) -> Algorithm:
     >>> algorithm_in({"name": "fedkt", "partitions": 1}).partitions
     1
     """
-    name, parameters = _name_and_parameters(value, "name", 'name = "fedvote"')
+    name, parameters = name_and_parameters(value, "name", 'name = "fedvote"')
     return from_table(algorithm_named(name), parameters)
 
 
@@ -194,77 +74,6 @@ def training_in(value: Any) -> Training:
     if not isinstance(value, dict):
         raise LimbeckError('write training = { device = "auto", trainer = "auto" }')
     return from_table(Training, value)
-
-
-class Data(Table):
-    """Table `[data]`.
-
-    Parameters
-    ----------
-    name : str or list of str, optional
-        Name of a data set, or of several.
-    labels : {"shared", "own"}, optional
-        With several data sets: whether classes of one name are one class, or every set has its own classes.
-    path : str, optional
-        One file of private rows, which is split among the parties.
-    label : str or list of str, optional
-        Column of tables that has the classes or the numeric target; several columns are several labels a row.
-    task : {"multiclass", "multilabel", "regression"}, optional
-        Kind of the labels; in simulations by default found from them.
-    limits : list of two floats, optional
-        Public range of a numeric target (the key `range`).
-    classes : list of str, optional
-        All classes, in order.
-    schema_file : str, optional
-        Schema file (the key `schema`).
-    text : TextSettings, optional
-        Column of texts, and how they become numbers.
-    parties : int
-        Number of parties.
-    split : Split
-        How rows are assigned to parties.
-    public : Draw or FromFile, optional
-        Public rows.
-    test : Draw or FromFile, optional
-        Test rows.
-    """
-
-    @model_validator(mode="after")
-    def _task_is_consistent(self) -> "Data":
-        check_labels(self.label, self.task, self.limits, self.classes)
-        return self
-
-    @property
-    def labels_of_tables(self) -> tuple[str, ...]:
-        """Columns of tables that have the labels; none if they are not named."""
-        return (self.label,) if isinstance(self.label, str) else tuple(self.label or ())
-
-    @model_validator(mode="after")
-    def _labels_are_for_public_rows(self) -> "Data":
-        if isinstance(self.test, Draw) and self.test.labels:
-            raise LimbeckError(
-                "test.labels: test rows have the classes of the private rows; labels is for public rows only"
-            )
-        if isinstance(self.name, list) != (self.labels is not None):
-            raise LimbeckError(
-                'several names need labels = "shared" (classes of one name are one class) '
-                'or "own" (every set has its own classes)'
-            )
-        return self
-
-    name: Annotated[str | list[str] | None, PlainValidator(_names)] = None
-    labels: Labels | None = None
-    path: str | None = None
-    label: str | list[str] | None = None
-    task: Kind | None = None
-    limits: list[StrictFloat | StrictInt] | None = Field(None, alias="range", min_length=2, max_length=2)
-    classes: list[str] | None = Field(None, min_length=1)
-    schema_file: str | None = Field(None, alias="schema")
-    text: Annotated[TextSettings | None, PlainValidator(text_settings)] = None
-    parties: StrictInt = Field(10, ge=1)
-    split: Annotated[Split, PlainValidator(split_in)] = Iid()
-    public: Annotated[Draw | FromFile | None, PlainValidator(_draw)] = None
-    test: Annotated[Draw | FromFile | None, PlainValidator(_draw)] = None
 
 
 class Party(Table):
@@ -315,7 +124,7 @@ class Source(Table):
 
     seed: StrictInt = Field(0, ge=0)
     data: Data
-    party: list[Party] = []
+    party: list[Party] = Field([])
 
     @model_validator(mode="after")
     def _parties_exist(self) -> "Source":
@@ -491,10 +300,3 @@ def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
         return kind.model_validate(dict(table))
     except ValidationError as error:
         raise LimbeckError(f"{where}: {first_problem(error)}") from error
-
-
-def _name_and_parameters(value: Any, key: str, example: str) -> tuple[str, dict[str, Any]]:
-    """Name or kind of a table, and its other keys."""
-    if not isinstance(value, dict) or not isinstance(value.get(key), str):
-        raise LimbeckError(f"needs a table with a {key}, such as {example}")
-    return value[key], {other: v for other, v in value.items() if other != key}

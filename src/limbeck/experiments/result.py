@@ -10,9 +10,10 @@ import numpy as np
 
 from limbeck.atomic_files import AtomicFile
 from limbeck.data.arrays import as_float, check_finite
+from limbeck.data.columns import Number
 from limbeck.data.files import read_table
 from limbeck.data.own import ARRAYS
-from limbeck.data.schema import Number, Schema
+from limbeck.data.schema import Schema
 from limbeck.data.sets import file_of_texts, rows_in
 from limbeck.data.tokens import as_texts
 from limbeck.errors import LimbeckError, reading

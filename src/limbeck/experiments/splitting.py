@@ -5,12 +5,14 @@ from pathlib import Path
 
 from limbeck.data.arrays import as_float
 from limbeck.data.draw import Draw, FromFile, draw_parts
+from limbeck.data.label_columns import with_positive_last
 from limbeck.data.labels import classes_for_split
 from limbeck.data.own import UNNAMED, Files, SplitRows, read_files
 from limbeck.data.schema import schema_of_texts
 from limbeck.data.sets import DataSet, joined, load, load_file
 from limbeck.errors import LimbeckError
-from limbeck.experiments.config import Data, Source
+from limbeck.experiments.config import Source
+from limbeck.experiments.data_table import Data
 from limbeck.features.sentences import rule_of_texts
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.streams import stream
@@ -63,6 +65,10 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
         test=base / config.test.path if isinstance(config.test, FromFile) else None,
         text=config.text.column if config.text else None,
         tokens=rule,
+        reading=config.reading,
+        row_id=config.row_id,
+        ignore=config.ignore,
+        positive=config.positive,
     )
     drawn = config.public if isinstance(config.public, Draw) else None
     own = read_files(files, drawn, seed)
@@ -92,6 +98,8 @@ def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> SplitRows:
         )
     if config.text and data.tokens is None:
         raise LimbeckError(f"data.text: {data.name} holds no texts; remove data.text")
+    if config.positive is not None:
+        data = data.numbered(with_positive_last(data.classes, config.positive), UNNAMED)
     split = _split(data, config, seed).for_task(data.task, config.limits)
     if data.tokens:
         split = replace(split, schema=schema_of_texts(data.tokens, split.classes, split.task))
