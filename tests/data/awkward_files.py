@@ -47,12 +47,15 @@ def write_all(folder: Path) -> None:
         "word-for-missing.csv": replaced(replaced(PLAIN, 1, 2, "n.d."), 7, 2, "n.d."),
         "blanks-and-case.csv": replaced(replaced(PLAIN, 1, 5, " Yes "), 4, 5, "YES"),
         "spaced-header.csv": PLAIN.replace("patient,age", " patient , age "),
-        "index-column.csv": "\n".join(f"{i},{line}" if i else f",{line}" for i, line in enumerate(PLAIN.split("\n")[:-1])),
+        "index-column.csv": "\n".join(
+            f"{i},{line}" if i else f",{line}" for i, line in enumerate(PLAIN.split("\n")[:-1])
+        ),
         "german-dates.csv": "\n".join(
             ",".join([*line.split(",")[:4], ".".join(reversed(line.split(",")[4].split("-"))), line.split(",")[5]])
             for line in PLAIN.strip().split("\n")
         ),
-        "unclear-dates.csv": "age,seen,outcome\n" + "".join(f"{i},0{i % 9 + 1}/0{i % 8 + 1}/2024,{i % 2}\n" for i in range(30)),
+        "unclear-dates.csv": "age,seen,outcome\n"
+        + "".join(f"{i},0{i % 9 + 1}/0{i % 8 + 1}/2024,{i % 2}\n" for i in range(30)),
         "empty-column.csv": with_column(PLAIN, "remark", [""] * 120),
         "remarks.csv": with_column(PLAIN, "remark", [f"seen by Dr {i} twice" for i in range(120)]),
         "mixed-types.csv": with_column(PLAIN, "dose", [f"{i}" if i % 3 else f"{i} mg at {i} h" for i in range(120)]),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from limbeck.data.arrays import as_float, check_finite
 from limbeck.data.labels import check_numbers, check_several, kind_of
@@ -44,6 +45,7 @@ def rows_given(
     task: Kind | None,
     limits: tuple[float, float] | None,
     rule: Tokens | None,
+    positive: Any = None,
 ) -> tuple[SplitRows, Array]:
     """Check the rows of a run in Python.
 
@@ -63,6 +65,8 @@ def rows_given(
         Range of a numeric target; None takes that of the targets.
     rule : Tokens or None
         Rule of the texts; None if rows are numbers.
+    positive : object or None
+        The class of interest, one of two.
 
     Returns
     -------
@@ -77,7 +81,7 @@ def rows_given(
         *([("public", public)] if isinstance(public, tuple) else []),
     ]
     kind = task or ("regression" if limits else _kind(sides))
-    names = _class_names(sides, classes, kind)
+    names = _with_positive_last(_class_names(sides, classes, kind), positive)
     private = [_rows(x, y, names, title, kind, rule) for title, (x, y) in parties]
     tested = None if test is None else _rows(*test, names, "test", kind, rule)
     opened = None if public is None else _public(public, names, kind, rule)
@@ -152,6 +156,15 @@ def _class_names(sides: Sequence[tuple[str, Any]], classes: Sequence[Any] | None
     return names
 
 
+def _with_positive_last(names: Array, positive: Any) -> Array:
+    """The classes, with the class of interest as the second of two."""
+    if positive is None:
+        return names
+    if len(names) != 2 or positive not in names.tolist():
+        raise LimbeckError(f"positive = {positive!r} must name one of two classes; they are {names.tolist()}")
+    return names if names[1] == positive else names[::-1]
+
+
 def _labels(pair: Any, where: str) -> Array:
     """The labels of one (X, y) pair, one for each row."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -212,7 +225,7 @@ def _values(x: Any, where: str, rule: Tokens | None) -> Array:
 
 def _floats(x: Any, where: str) -> Array:
     try:
-        given = np.asarray(x)
+        given = np.asarray(x.toarray() if issparse(x) else x)
         if given.dtype.kind not in "fiub":
             given = given.astype(np.float32, casting="same_kind" if given.dtype.kind in "cmM" else "unsafe")
         with np.errstate(over="ignore"):

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from limbeck.atomic_files import AtomicFile
 from limbeck.data.arrays import as_float, check_finite
 from limbeck.data.columns import Number
-from limbeck.data.files import read_table
+from limbeck.data.files import is_frame, read_table, table_of
 from limbeck.data.own import ARRAYS
 from limbeck.data.schema import Schema
 from limbeck.data.sets import file_of_texts, rows_in
+from limbeck.data.table import Table
 from limbeck.data.tokens import as_texts
 from limbeck.errors import LimbeckError, reading
 from limbeck.experiments.metrics import Metrics
@@ -128,34 +130,63 @@ class Predictor:
         with AtomicFile(Path(path)) as file:
             file.write(self.onnx)
 
+    def table(self, x: Any) -> Table | None:
+        """Read a table of rows.
+
+        Parameters
+        ----------
+        x : str, Path, Table, or a table of pandas, polars or pyarrow
+            The rows.
+
+        Returns
+        -------
+        Table or None
+            The table; None for rows of a model that was trained on arrays or texts.
+        """
+        if isinstance(x, Table):
+            return x
+        if is_frame(x):
+            return table_of(x, "X")
+        is_path = isinstance(x, Path) or (isinstance(x, str) and (self.schema is None or Path(x).suffix != ""))
+        return read_table(Path(x)) if is_path and Path(x).suffix.lower() not in ARRAYS else None
+
     def _rows(self, x: Any) -> Array:
         text = self.schema.text if self.schema else None
+        if (table := self.table(x)) is not None:
+            return self.schema.encode(table) if self.schema else self._plain_table(table)
+        if self.schema is not None and text is None:
+            names = ", ".join(column.name for column in self.schema.columns[:5])
+            raise LimbeckError(
+                f"predict: the model was trained on tables with the columns {names}, ...: give a table of pandas, "
+                "polars or pyarrow, or a file"
+            )
         if not isinstance(x, str | Path):
             if (texts := as_texts(x)) is not None:
                 if text is None:
                     raise LimbeckError("predict: the model was not trained on texts; give rows of numbers")
                 return text.rule.encode(texts)
-            rows = as_float(np.asarray(x))
+            rows = as_float(np.asarray(x.toarray() if issparse(x) else x))
             check_finite(rows, "predict")
             return rows
         path = Path(x)
         if text is not None and isinstance(x, str) and not path.suffix:
             raise LimbeckError(f"predict: for texts, give a list of them, such as [{x[:40]!r}], or a file")
-        if text is not None and path.suffix.lower() == ".npz" and path.is_file():
-            if (texts := file_of_texts(path, text.length)) is not None:
-                return text.rule.encode(texts)
-        elif self.schema is not None and path.suffix.lower() not in ARRAYS:
-            return self.schema.encode(read_table(path))
-        rows = as_float(rows_in(path)) if path.suffix.lower() in ARRAYS else self._plain_table(path)
+        found = file_of_texts(path, text.length) if text and path.suffix.lower() == ".npz" and path.is_file() else None
+        if text is not None and found is not None:
+            return text.rule.encode(found)
+        rows = as_float(rows_in(path))
         if rows.shape[1:] != self.row:
             raise LimbeckError(f"{path} has rows of shape {rows.shape[1:]}, the model needs shape {self.row}")
         check_finite(rows, str(path))
         return rows
 
-    def _plain_table(self, path: Path) -> Array:
-        """Read a table by the order of its columns, for a model that was trained on arrays."""
-        table = read_table(path)
-        return Schema(tuple(Number(name, np.nan) for name in table.columns), "", ()).encode(table)
+    def _plain_table(self, table: Table) -> Array:
+        """Read a table by the order of its columns, for a model that was trained on arrays, which has no names."""
+        rows = Schema(tuple(Number(name, np.nan) for name in table.columns), "", ()).encode(table)
+        if rows.shape[1:] != self.row:
+            raise LimbeckError(f"{table.where} has rows of shape {rows.shape[1:]}, the model needs shape {self.row}")
+        check_finite(rows, table.where)
+        return rows
 
 
 def load(path: str | Path) -> Predictor:
@@ -181,6 +212,7 @@ def load(path: str | Path) -> Predictor:
     >>> import tempfile
     >>> import limbeck as lb
     >>> import numpy as np
+    from scipy.sparse import issparse
     >>> from sklearn.datasets import make_blobs
     >>> X, y = make_blobs(60, centers=2, cluster_std=0.1, random_state=0)
     >>> names = np.array(["no", "yes"])[y]

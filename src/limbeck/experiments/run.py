@@ -11,6 +11,8 @@ import numpy as np
 
 from limbeck.data.draw import Draw
 from limbeck.data.own import SplitRows
+from limbeck.data.reading import Reading
+from limbeck.data.schema import Schema
 from limbeck.errors import LimbeckError, LimbeckWarning, located
 from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.clock import Clock
@@ -22,6 +24,7 @@ from limbeck.experiments.overrides import override
 from limbeck.experiments.record import task_facts
 from limbeck.experiments.result import Result
 from limbeck.experiments.splitting import split_rows
+from limbeck.experiments.tables_given import TableArguments, for_model, numbers_given
 from limbeck.features.settings import Features, applied, network_digest
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.pool import Watch, unwatched
@@ -266,6 +269,12 @@ def run(
     classes: Sequence[Any] | None = None,
     task: Kind | None = None,
     limits: tuple[float, float] | None = None,
+    positive: Any = None,
+    label: str | Sequence[str] | None = None,
+    row_id: str | None = None,
+    ignore: Sequence[str] = (),
+    reading: Reading | Mapping[str, Any] | None = None,
+    schema: Schema | str | Path | None = None,
     noise: Noise | None = None,
     budget: Budget | None = None,
     ledger: str | Path | None = None,
@@ -281,7 +290,8 @@ def run(
         The algorithm with its hyper-parameters, such as `FedKT()`.
     parties : sequence of (X, y) or mapping of str to (X, y)
         The private rows of each party, possibly by the party's name. X has the shape (rows, ...), or is a list of
-        texts; y has any labels: one class a row; a column for each class with 1, 0 and -1 (unknown); or numbers.
+        texts, or a table: of pandas, polars or pyarrow, or the path of a file. y has any labels: one class a row; a
+        column for each class with 1, 0 and -1 (unknown); or numbers. With `label`, tables have the labels themselves.
     public : array, sequence of str, (X, y) or None
         The public rows, without or with labels; None if the algorithm needs none.
     models : estimator, str, mapping or list of these
@@ -302,6 +312,18 @@ def run(
     limits : (low, high) or None
         The public range of a numeric target; None takes that of the targets, which a run with secure noise does not
         allow.
+    positive : object or None
+        The class of interest, one of two; None means the second one.
+    label : str, sequence of str or None
+        The column of tables that has the labels; several columns are several labels a row.
+    row_id : str or None
+        The column of tables that names the rows. Nothing is learned from it.
+    ignore : sequence of str
+        The columns of tables that are left out.
+    reading : Reading, mapping or None
+        How files are read, such as `{"separator": ";"}`; None finds it.
+    schema : Schema, str, Path or None
+        How columns become numbers; None decides it by the public rows.
     noise : {"secure", "simulated"} or None
         Where noise comes from; None means secure if the algorithm is private.
     budget : Budget or None
@@ -349,8 +371,19 @@ def run(
     Task(task or "multiclass")  # raises if there is no such task
     if task is None and limits is None and algorithm.is_private and noise != "simulated":
         task = "multiclass"  # never found from private labels
-    rule = rule_given(pairs[0], algorithm, features)
-    raw, names = rows_given(list(zip(titles, pairs, strict=True)), public, test, classes, task, limits, rule)
+    about = TableArguments(label, row_id, ignore, reading, schema)
+    sides, public, test, rules = numbers_given(
+        list(zip(titles, pairs, strict=True)),
+        public,
+        test,
+        about,
+        classes,
+        algorithm.is_private and noise != "simulated",
+        algorithm.needs_public_labels,
+    )
+    rule = rule_given(sides[0][1], algorithm, features)
+    raw, names = rows_given(sides, public, test, classes, task, limits, rule, positive)
+    raw = replace(raw, schema=raw.schema or for_model(rules, names.tolist(), about, raw.task))
     mapped = map_rows(raw, features, int(seed))
     chosen = models_for(models, len(pairs))
     server = chosen[0] if server_model is None else model_for(server_model)
