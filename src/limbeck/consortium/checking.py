@@ -66,7 +66,7 @@ def is_as_checked(folder: PartyFolder) -> bool:
 def _facts(folder: PartyFolder) -> dict[str, Any]:
     """Path, size and time of the data file, and the settings that determine what is read from it."""
     path = (folder.path / folder.settings.data).resolve()
-    settings = {key: folder.table.get(key) for key in ("data", "label", "model")}
+    settings = {key: folder.table.get(key) for key in ("data", "label", "ignore", "reading", "model")}
     settings["features"] = folder.join.features
     settings["task"] = asdict(folder.join.task)
     try:
