@@ -55,7 +55,7 @@ def test_the_form_of_a_file_changes_nothing(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["latin-1.csv", "bom.csv", "utf-16.csv"])
-def test_every_encoding_gives_the_same_letters(folder: Path, name: str) -> None:
+def test_every_encoding_gives_the_same_names(folder: Path, name: str) -> None:
     _, schema, _ = read(folder / name)
     assert schema.columns[2] == Category("sex", ("m", "weiß"))
 
@@ -104,7 +104,7 @@ def test_what_is_changed_is_said(folder: Path, name: str, warning: str) -> None:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("unclear-dates.csv", "the column 'seen' holds dates such as '01/01/2024', whose day and month cannot be told"),
+        ("unclear-dates.csv", "the column 'seen' holds dates such as '01/01/2024', whose day and month cannot be dist"),
         ("mixed-types.csv", "the column 'dose' holds numbers, but '0 mg at 0 h' in row 1 and 39 other texts"),
         ("comma-and-point.csv", "the column 'dose' has decimal commas and 'crp' decimal points; set decimal"),
         ("duplicate-names.csv", "the column 'age' occurs twice; rename one"),
@@ -162,15 +162,15 @@ def test_excel_files_are_read(tmp_path: Path) -> None:
     pytest.importorskip("fastexcel")
     from datetime import date
 
-    book = openpyxl.Workbook()
+    workbook = openpyxl.Workbook()
     for row in (
         ["age", "seen", "sex", "outcome"],
         [30, date(2024, 1, 1), "f", "no"],
         [41.5, date(2024, 2, 2), "m", "yes"],
     ):
-        book.active.append(row)
-    book.create_sheet("second").append(["x"])
-    book.save(tmp_path / "a.xlsx")
+        workbook.active.append(row)
+    workbook.create_sheet("second").append(["x"])
+    workbook.save(tmp_path / "a.xlsx")
     table = read_table(tmp_path / "a.xlsx")
     schema = schema_of(table, "outcome", ("no", "yes"))
     assert schema.encode(table).tolist() == [[30, 0, 1, 0, 1, 0], [41.5, 32, 2, 4, 0, 1]]

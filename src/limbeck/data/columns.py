@@ -18,7 +18,7 @@ MAX_FLOAT32 = float(np.finfo(np.float32).max)
 FEW = 20  # different values that are never too many for a category
 NEARLY_UNIQUE = 0.5  # different texts for each row from which a column says who a row is, not what it is like
 MAX_MARKS = 3  # different texts among numbers that stand for a missing number
-MOST = 0.8  # share of numbers in such a column
+MIN_NUMBERS = 0.8  # share of numbers in such a column
 ID = re.compile(r"(.*[\W_])?(id|nr|no|mrn|key)", re.IGNORECASE)  # names that suggest an ID
 
 
@@ -148,7 +148,11 @@ def _are_marks(numbers: Array, texts: Array, others: dict[str, int]) -> bool:
     """Whether the texts among numbers are so few that they stand for a missing number."""
     wrong = sum(text in others for text in texts)
     known = numbers[~np.isnan(numbers)]
-    return len(others) <= MAX_MARKS and len(known) >= MOST * (wrong + len(known)) and len(np.unique(known)) > MAX_MARKS
+    return (
+        len(others) <= MAX_MARKS
+        and len(known) >= MIN_NUMBERS * (wrong + len(known))
+        and len(np.unique(known)) > MAX_MARKS
+    )
 
 
 def _category(where: str, name: str, given: list[str], numbers: Array, others: dict[str, int]) -> Category | None:

@@ -135,10 +135,12 @@ def _read_excel(path: Path, how: Reading) -> tuple[Any, Reading]:
     except ImportError as error:
         raise missing_extra("reading Excel files", "excel") from error
     try:
-        book = fastexcel.read_excel(path)
-        if how.sheet is not None and how.sheet not in book.sheet_names:
-            raise LimbeckError(f"{path} has no sheet {how.sheet!r}; it has {', '.join(map(repr, book.sheet_names))}")
-        return pa.table(book.load_sheet(how.sheet if how.sheet is not None else 0).to_arrow()), how
+        workbook = fastexcel.read_excel(path)
+        if how.sheet is not None and how.sheet not in workbook.sheet_names:
+            raise LimbeckError(
+                f"{path} has no sheet {how.sheet!r}; it has {', '.join(map(repr, workbook.sheet_names))}"
+            )
+        return pa.table(workbook.load_sheet(how.sheet if how.sheet is not None else 0).to_arrow()), how
     except fastexcel.FastExcelError as error:
         raise LimbeckError(f"{path} is not readable: {str(error).splitlines()[0]}") from error
 

@@ -214,8 +214,8 @@ def separator_of(text: str, stated: str | None) -> tuple[str, str]:
         return rest, stated or found[1]
     if stated:
         return text, stated
-    bare = re.sub(r'"[^"]*"', "", first)
-    return text, max(SEPARATORS, key=bare.count)
+    unquoted = re.sub(r'"[^"]*"', "", first)
+    return text, max(SEPARATORS, key=unquoted.count)
 
 
 def _named(separator: str) -> str:

@@ -225,12 +225,17 @@ def schema_of(
         return Schema((text,), label, tuple(classes), task, limits, row_id, tuple(ignore), *_marks(public.reading))
     columns = public.without(*named, *ignore, *filter(None, [row_id])).columns
     found = {name: learned_column(public, name) for name in columns}
-    kept = tuple(column for column in found.values() if column is not None)
-    left_out = (name for name, column in found.items() if column is None)
-    if not kept:
-        raise LimbeckError(f"{public.where} has no column to learn from, beside the label {' and '.join(named)!r}")
+    learned = tuple(column for column in found.values() if column is not None)
+    left_out = [name for name, column in found.items() if column is None]
+    if not learned:
+        also = (
+            f"; {left_out[0]!r} is left out: for a column of texts set data.text = {left_out[0]!r}" if left_out else ""
+        )
+        raise LimbeckError(
+            f"{public.where} has no column to learn from, beside the label {' and '.join(named)!r}{also}"
+        )
     ignored = tuple(dict.fromkeys((*ignore, *left_out)))
-    return Schema(kept, label, tuple(classes), task, limits, row_id, ignored, *_marks(public.reading))
+    return Schema(learned, label, tuple(classes), task, limits, row_id, ignored, *_marks(public.reading))
 
 
 def _marks(reading: Reading) -> tuple[str, Literal[".", ","]]:
