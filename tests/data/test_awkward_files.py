@@ -92,7 +92,7 @@ def test_a_quoted_value_may_have_a_separator_and_a_new_line(folder: Path) -> Non
         ("remarks.csv", "the column 'remark' holds 120 different texts in 120 public rows and is left out"),
     ],
 )
-def test_what_is_changed_is_said(folder: Path, name: str, warning: str) -> None:
+def test_a_change_gives_a_warning(folder: Path, name: str, warning: str) -> None:
     table, schema, [found] = read(folder / name)
     assert warning in found
     assert name in found or name == "blanks-and-case.csv"

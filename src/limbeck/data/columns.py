@@ -130,10 +130,10 @@ def learned_column(public: Table, name: str) -> Number | Category | Date | None:
         if others:
             marks = ", ".join(map(repr, others))
             warnings.warn(f"{where} holds numbers and {marks}, which counts as missing", LimbeckWarning, stacklevel=5)
-        usable = numbers[np.abs(numbers) <= MAX_FLOAT32]
-        if ID.fullmatch(name) and len(usable) > FEW and len(np.unique(usable)) == len(numbers):
+        finite = numbers[np.abs(numbers) <= MAX_FLOAT32]
+        if ID.fullmatch(name) and len(finite) > FEW and len(np.unique(finite)) == len(numbers):
             warnings.warn(f"{where} looks like an ID: set data.id or data.ignore", LimbeckWarning, stacklevel=5)
-        return Number(name, float(np.median(usable)) if len(usable) else 0.0, marks=tuple(others))
+        return Number(name, float(np.median(finite)) if len(finite) else 0.0, marks=tuple(others))
     texts = public.texts(name)
     given = [text for text in texts if text is not None]
     if not given or (not others and not known):
