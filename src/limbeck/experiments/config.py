@@ -26,6 +26,7 @@ from limbeck.data.labels import check_labels
 from limbeck.data.sets import Labels
 from limbeck.data.splits import SPLITS, Iid, Split, Within
 from limbeck.data.texts import TextSettings, text_settings
+from limbeck.data.weights import ClassWeights, check_class_weights
 from limbeck.errors import LimbeckError, did_you_mean, reading
 from limbeck.features.settings import NO_PUBLIC, Features, applied
 from limbeck.models.named import model_from
@@ -215,6 +216,8 @@ class Data(Table):
         Public range of a numeric target (the key `range`).
     classes : list of str, optional
         All classes, in order.
+    class_weights : mapping of str to float or "balanced", optional
+        Weights of classes; a class without one has the weight 1.
     schema_file : str, optional
         Schema file (the key `schema`).
     text : TextSettings, optional
@@ -242,9 +245,7 @@ class Data(Table):
     @model_validator(mode="after")
     def _labels_are_for_public_rows(self) -> "Data":
         if isinstance(self.test, Draw) and self.test.labels:
-            raise LimbeckError(
-                "test.labels: test rows have the classes of the private rows; labels is for public rows only"
-            )
+            raise LimbeckError("test.labels: test rows have the private rows' classes; labels is for public rows only")
         if isinstance(self.name, list) != (self.labels is not None):
             raise LimbeckError(
                 'several names need labels = "shared" (classes of one name are one class) '
@@ -259,6 +260,7 @@ class Data(Table):
     task: Kind | None = None
     limits: list[StrictFloat | StrictInt] | None = Field(None, alias="range", min_length=2, max_length=2)
     classes: list[str] | None = Field(None, min_length=1)
+    class_weights: Annotated[ClassWeights | None, PlainValidator(check_class_weights)] = None
     schema_file: str | None = Field(None, alias="schema")
     text: Annotated[TextSettings | None, PlainValidator(text_settings)] = None
     parties: StrictInt = Field(10, ge=1)
@@ -338,9 +340,7 @@ class Source(Table):
         if self.data.name and self.data.classes:
             raise LimbeckError("data.classes is only for your own files: a named data set has its classes")
         if self.data.schema_file and self.data.classes:
-            raise LimbeckError(
-                "data.classes and data.schema: the schema names the classes already; remove data.classes"
-            )
+            raise LimbeckError("data.classes and data.schema: the schema names the classes; remove data.classes")
         if self.data.name and self.data.text and self.data.text.column:
             raise LimbeckError("data.text.column is only for tables: a named data set has one text in each row")
         if self.data.schema_file and self.data.text:
