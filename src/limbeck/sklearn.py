@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.data.labels import classes_for_split
-from limbeck.data.splits import Iid, Split
+from limbeck.data.splits import Split
 from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
-from limbeck.experiments.data_table import split_in
+from limbeck.experiments.per_row import groups_in, split_given, weights_in, without_zero_weights
 from limbeck.experiments.run import run
 from limbeck.features.settings import Features
 from limbeck.models.trainers import Training
@@ -38,7 +38,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     algorithm: Algorithm | None
     default: ClassVar[type[Algorithm]]
 
-    def _run(self, X: Array, y: Array, kind: Kind, groups: Any, **given: Any) -> Any:
+    def _run(self, X: Array, y: Array, kind: Kind, weight: Array | None, groups: Any, **given: Any) -> Any:
         """Split the rows among parties, and run the algorithm."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rng, algorithm = stream(seed, "estimator"), self._algorithm()
@@ -46,16 +46,15 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         if groups is None:
             held = self._partitioned(classes_for_split(y[rows], kind), algorithm, rng)
         else:
-            names = _group_names(groups, len(X))
-            held = [np.flatnonzero(names[rows] == name) for name in np.unique(names)]
-            if lacking := [str(name) for name, own in zip(np.unique(names), held, strict=True) if not len(own)]:
+            held = [np.flatnonzero(groups[rows] == name) for name in np.unique(groups)]
+            if lacking := [str(name) for name, own in zip(np.unique(groups), held, strict=True) if not len(own)]:
                 raise LimbeckError(f"group {lacking[0]}: all its rows are set aside as public; set public")
         with warnings.catch_warnings():
             if self.public is None:
                 warnings.filterwarnings("ignore", "the public rows suit", LimbeckWarning)  # same source
             return run(
                 algorithm,
-                [(X[rows[own]], y[rows[own]]) for own in held],
+                [(X[rows[own]], y[rows[own]], weight if weight is None else weight[rows[own]]) for own in held],
                 public=public,
                 models=self.estimator,
                 server_model=self.server_estimator,
@@ -67,6 +66,11 @@ class Federated(BaseEstimator):  # type: ignore[misc]
                 processes=effective_n_jobs(self.n_jobs),
                 **given,
             )
+
+    def _per_row(self, X: Array, y: Array, sample_weight: Any, groups: Any) -> tuple[Array, Array, Any, Any]:
+        """Rows and labels with their weights and parties; without protection, rows of weight 0 count as absent."""
+        weight, names = weights_in(sample_weight, X), groups_in(groups, len(X))
+        return (X, y, weight, names) if self._algorithm().is_private else without_zero_weights(X, y, weight, names)
 
     def _algorithm(self) -> Algorithm:
         algorithm = self.default() if self.algorithm is None else self.algorithm
@@ -151,21 +155,8 @@ class Federated(BaseEstimator):  # type: ignore[misc]
                 f"{len(y)} rows are split among {parties} parties, not {self.parties}: each needs at least {fewest}"
             )
             warnings.warn(message, LimbeckWarning, stacklevel=2)
-        held: list[Array] = self._split().assign(y, {}, parties, rng)
+        held: list[Array] = split_given(self.split).assign(y, {}, parties, rng)
         return [own for own in held if len(own)]
-
-    def _split(self) -> Split:
-        if self.split is None:
-            return Iid()
-        if not isinstance(self.split, Mapping):
-            if not hasattr(self.split, "kind"):
-                raise LimbeckError(f'split must be a table such as {{"kind": "dirichlet"}}, not {self.split!r}')
-            given: Split = self.split
-            return given
-        try:
-            return split_in(dict(self.split))
-        except LimbeckError as error:
-            raise LimbeckError(f"split: {error}") from error
 
 
 class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
@@ -196,6 +187,8 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
     classes : sequence or None
         All classes; None takes those in y. A run with secure noise needs them. With several labels a row, the names of
         the columns.
+    class_weight : mapping of class to float, "balanced" or None
+        Weights of the classes, by default 1, scaled to at most 1; "balanced" is not for private algorithms.
     noise : {"secure", "simulated"} or None
         Where noise comes from; None means secure if the algorithm is private.
     training : Training or None
@@ -241,6 +234,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         public_share: float = 0.2,
         features: Features | None = None,
         classes: Any = None,
+        class_weight: Any = None,
         noise: Noise | None = None,
         training: Training | None = None,
         random_state: Any = None,
@@ -255,12 +249,13 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         self.public_share = public_share
         self.features = features
         self.classes = classes
+        self.class_weight = class_weight
         self.noise = noise
         self.training = training
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> "FederatedClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "FederatedClassifier":
         """Run the algorithm on rows that are split among parties.
 
         Parameters
@@ -269,6 +264,9 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
             The features.
         y : array of shape (rows,) or (rows, classes)
             The labels; with several labels a row 1, 0 and -1 (unknown).
+        sample_weight : array of shape (rows,) or None
+            Weights of the rows, at least 0; for private algorithms at most 1. Rows that are set aside as public have no
+            weights.
         groups : array of shape (rows,) or None
             The party of each row; None splits the rows among `parties`.
 
@@ -289,12 +287,14 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
             check_classification_targets(y)
         if hasattr(self, "result_"):
             del self.result_  # if fitting fails, the estimator is not fitted
+        X, y, weight, names = self._per_row(X, y, sample_weight, groups)
         self.classes_ = self._classes(y)
         if len(self.classes_) < 2 and kind == "multiclass":  # nothing to learn
             self._set_aside(X, y, self._algorithm(), stream(0, "estimator"))
             self.result_: Any = None
             return self
-        self.result_ = self._run(X, y, kind, groups, classes=self.classes_.tolist())
+        weighting = {} if self.class_weight is None else {"class_weights": self.class_weight}
+        self.result_ = self._run(X, y, kind, weight, names, classes=self.classes_.tolist(), **weighting)
         return self
 
     def _classes(self, y: Array) -> Array:
@@ -436,7 +436,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> "FederatedRegressor":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "FederatedRegressor":
         """Run the algorithm on rows that are split among parties.
 
         Parameters
@@ -445,6 +445,9 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
             The features.
         y : array of shape (rows,)
             The numeric targets.
+        sample_weight : array of shape (rows,) or None
+            Weights of the rows, at least 0; for private algorithms at most 1. Rows that are set aside as public have no
+            weights.
         groups : array of shape (rows,) or None
             The party of each row; None splits the rows among `parties`.
 
@@ -461,7 +464,8 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         X, y = validate_data(self, X, y, allow_nd=True, y_numeric=True)
         if hasattr(self, "result_"):
             del self.result_
-        self.result_: Any = self._run(X, np.asarray(y, np.float64), "regression", groups, limits=self.limits)
+        X, y, weight, names = self._per_row(X, y, sample_weight, groups)
+        self.result_: Any = self._run(X, np.asarray(y, np.float64), "regression", weight, names, limits=self.limits)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -480,13 +484,3 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         check_is_fitted(self, "result_")
         X = validate_data(self, X, reset=False, allow_nd=True)
         return np.asarray(np.mean([model.predict(X) for model in self._models()], axis=0, dtype=np.float64))
-
-
-def _group_names(groups: Any, rows: int) -> Array:
-    """The party of each row."""
-    names = np.asarray(groups)
-    if names.ndim != 1 or len(names) != rows:
-        raise LimbeckError(f"groups must have the shape ({rows},), a party for each row, not {names.shape}")
-    if any(name is None or name != name for name in names.tolist()):
-        raise LimbeckError("groups contains None or NaN: every row needs a party")
-    return np.array([str(name) for name in names.tolist()]) if names.dtype == object else names

@@ -9,7 +9,7 @@ from limbeck.algorithms.noise_plan import NoisePlan, noise_plan
 from limbeck.algorithms.subsets import Queries, QueryingAlgorithm, cut, number_of_queries
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.encodings import BasisEncoding, PerRow, PrincipalComponents
-from limbeck.knowledge.matching import Prior, check_prior, estimated_shares, shares_of
+from limbeck.knowledge.matching import Prior, check_prior, estimated_shares, shares_of, weighted_shares
 from limbeck.knowledge.robust import DEFAULT_TRIMMED, Rule, Trimmed, combined, plausible_counts, trimmed_rule
 from limbeck.knowledge.scores import contrast_weights
 from limbeck.knowledge.spreading import label_rows
@@ -20,7 +20,7 @@ from limbeck.privacy.calibration import L0, Privacy
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Outcome, check_rules, hand_out
 from limbeck.protocol.disclosures import Disclosure, Facts
-from limbeck.protocol.messages import MAX_COUNT, Reply, Request, check_array, check_counts
+from limbeck.protocol.messages import MAX_COUNT, Reply, Request, check_array
 from limbeck.protocol.parties import Parties, Replies
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
@@ -41,7 +41,7 @@ class Votes(Reply):
         The soft votes.
     counts : array of shape (classes,) or (2 classes,)
         Rows of each class, at L1 the party's estimate of the prior; empty if not used. With several labels a row, the
-        negative and positive rows of each class.
+        negative and positive rows of each class. With sample weights, sums of the weights of these rows.
     """
 
     votes: Array
@@ -54,7 +54,7 @@ class Votes(Reply):
             check_array(self.counts, (site.classes,), 0, 1)
         else:
             columns = columns_of(site.task.kind, site.classes)
-            check_counts(self.counts, columns if plan.counts else 0, are_exact=True)
+            check_array(self.counts, (columns if plan.counts else 0,), 0, MAX_COUNT)  # fractions with sample weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,11 @@ class FedVote(QueryingAlgorithm):
     sends the mean of their votes. The server encodes it in a few principal components of the public rows, and adds
     Gaussian noise to the sum over all parties.
 
+    With sample weights, models are trained with them, and the class counts and the prior are sums of weights instead of
+    numbers of rows: matched labels have the shares that the weighted rows have. Otherwise a class with a high weight
+    would be learned, and then get its old share of the labels. Votes and estimates keep their bounds, whatever the
+    weights, so the noise at L1 stays the same.
+
     Examples
     --------
     >>> import limbeck as lb
@@ -113,6 +118,7 @@ class FedVote(QueryingAlgorithm):
     """
 
     name: ClassVar[str] = "fedvote"
+    uses_weights = "parties"
     encoding: ClassVar[type[BasisEncoding]] = PrincipalComponents
     tasks: ClassVar[tuple[Kind, ...]] = ("multiclass", "multilabel")
 
@@ -236,11 +242,14 @@ class FedVote(QueryingAlgorithm):
                 s, t = (1, 1) if self.level == "L0" else (self.partitions, self.subsets)
                 subsets = [np.sort(rows) for j in range(s) for rows in cut(silo, t, self.privacy, j)]
                 asked = np.concatenate([x, own.x]) if plan.median else x
-                scores = silo.train([FitAndScore(silo.model, own.x[rows], own.y[rows], asked) for rows in subsets])
+                parts = [own[rows] for rows in subsets]
+                scores = silo.train([FitAndScore(silo.model, p.x, p.y, asked, p.weight) for p in parts])
                 if plan.median:
-                    counts = silo.disclose("prior estimate", estimated_shares(scores, own.y, subsets))
+                    estimate = weighted_shares(estimated_shares(scores, own.y, subsets), own.y, own.weight)
+                    counts = silo.disclose("prior estimate", estimate)
                 elif plan.counts:
-                    counts = silo.disclose("class counts", rows_of_columns(own.y, silo.task.kind, silo.classes))
+                    held = rows_of_columns(own.y, silo.task.kind, silo.classes, own.weight)
+                    counts = silo.disclose("class counts", held)
                 vote = soft_vote if silo.task.is_multiclass else shares_voted
                 votes = np.stack([vote(each[: len(x)]) for each in scores])
                 return silo.disclose("votes", Votes(votes.mean(axis=0).astype(np.float16), counts))

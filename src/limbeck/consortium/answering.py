@@ -13,10 +13,12 @@ from limbeck.algorithms import algorithm_named
 from limbeck.consortium.checking import is_as_checked
 from limbeck.consortium.files import private_folder, write_private
 from limbeck.consortium.party import Agreed, PartyFolder
+from limbeck.data.weights import by_class
 from limbeck.engines.respond import respond
 from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import labelled
+from limbeck.experiments.weighting import check_uses_weights
 from limbeck.features.packing import packed_behind
 from limbeck.models.inspection import try_out
 from limbeck.models.trainers import trainer_for
@@ -228,6 +230,7 @@ def agreed(folder: PartyFolder, question: RequestEnvelope) -> tuple[Algorithm, B
         (terms.features, join.features, "feature map"),
         (terms.task, join.task, "kind or range of labels"),
         (terms.labelled, join.labelled, "setting for labels of public rows"),
+        (_listed(terms.class_weights), _listed(join.class_weights), "list of class weights"),
     ):
         if received != expected:
             raise RefusalError(f"the server has another {what} than the join file")
@@ -238,11 +241,17 @@ def agreed(folder: PartyFolder, question: RequestEnvelope) -> tuple[Algorithm, B
     try:
         algorithm = from_table(kind, terms.parameters)
         algorithm.check_task(terms.task)
+        if terms.class_weights is not None:
+            check_uses_weights(algorithm, [folder.settings.model], None, terms.task.kind)
     except LimbeckError as error:
         raise RefusalError(f"{terms.algorithm} cannot be run with these parameters: {error}") from error
     if algorithm.needs_population and not folder.settings.simulation:  # a subset would reveal the number of rows
         raise RefusalError(f"{algorithm.name} between organisations needs algorithm.population")
     return algorithm, _fitting(agreements, kind, algorithm).cap
+
+
+def _listed(weights: Sequence[float] | None) -> list[float]:
+    return list(weights or ())
 
 
 def _fitting(agreements: Sequence[Agreed], kind: type, algorithm: Algorithm) -> Agreed:
@@ -322,7 +331,7 @@ def _silo(
     )
     return run.party(
         question.party,
-        folder.private(),
+        by_class(folder.private(), question.terms.class_weights),
         settings.model,
         trainer,
         ledger,

@@ -13,6 +13,7 @@ from limbeck.consortium.files import write_private
 from limbeck.consortium.party import CHECKED, NO_LIMIT, PartyFolder
 from limbeck.data.arrays import check_finite
 from limbeck.errors import LimbeckError
+from limbeck.experiments.weighting import check_uses_weights
 
 
 def check(folder: PartyFolder) -> None:
@@ -35,7 +36,10 @@ def check(folder: PartyFolder) -> None:
     if not settings.is_decided:
         raise LimbeckError(f"{folder.path / 'party.toml'}: {NO_LIMIT}")
     for each in settings.agree:
-        each.bounds(algorithm_named(each.algorithm))
+        kind = algorithm_named(each.algorithm)
+        each.bounds(kind)
+        if folder.join.class_weights is not None:
+            check_uses_weights(kind, [settings.model], None, folder.join.task.kind)
     facts = _facts(folder)
     folder.read_features(tried=False)
     rows, public = folder.raw_private(), folder.raw_public

@@ -138,7 +138,7 @@ class SplitRows:
             return replace(self, task=task)
 
         def scaled(rows: Rows) -> Rows:
-            return Rows(rows.x, task.scaled(rows.y))
+            return replace(rows, y=task.scaled(rows.y))
 
         public = self.public and (scaled(self.public) if self.public_is_labelled else self.public)
         return replace(
@@ -154,7 +154,7 @@ class SplitRows:
         """Return the rows with private numbers clipped to their range; test rows keep the real numbers."""
         if self.task.kind != "regression":
             return self
-        return replace(self, private=[Rows(rows.x, np.clip(rows.y, 0, 1)) for rows in self.private])
+        return replace(self, private=[replace(rows, y=np.clip(rows.y, 0, 1)) for rows in self.private])
 
     @property
     def are_tokens(self) -> bool:

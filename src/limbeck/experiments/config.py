@@ -147,9 +147,7 @@ class Source(Table):
         if self.data.name and self.data.classes:
             raise LimbeckError("data.classes is only for your own files: a named data set has its classes")
         if self.data.schema_file and self.data.classes:
-            raise LimbeckError(
-                "data.classes and data.schema: the schema names the classes already; remove data.classes"
-            )
+            raise LimbeckError("data.classes and data.schema: the schema names the classes; remove data.classes")
         if self.data.name and self.data.text and self.data.text.column:
             raise LimbeckError("data.text.column is only for tables: a named data set has one text in each row")
         if self.data.schema_file and self.data.text:

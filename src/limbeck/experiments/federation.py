@@ -28,6 +28,7 @@ from limbeck.experiments.record import (
     task_facts,
 )
 from limbeck.experiments.result import Predictor, Result, labelled
+from limbeck.experiments.weighting import check_uses_weights
 from limbeck.features.map import FeatureMap
 from limbeck.features.packing import packed_behind
 from limbeck.features.settings import hash_of_map
@@ -133,6 +134,8 @@ class Federation:
             )
         if self.algorithm.needs_public_rows and not self.public:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
+        if any(rows.weight is not None for rows in self.private):
+            check_uses_weights(self.algorithm, self.models, self.server_model, self.task.kind)
         if self.algorithm.needs_one_network:
             check_one_network(self.algorithm.name, self.models, self.server_model)
         if self.is_real and self.classes_are_private and self.task.kind == "regression":

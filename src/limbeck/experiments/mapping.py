@@ -62,5 +62,5 @@ def map_rows(raw: SplitRows, features: Features | None, seed: int, base: Path = 
 
 
 def vectors_of(features: FeatureMap, rows: Rows) -> Rows:
-    """Map rows to features; labels stay as they are."""
-    return Rows(features.vectors(rows.x), rows.y)
+    """Map rows to features; labels and weights stay as they are."""
+    return replace(rows, x=features.vectors(rows.x))

@@ -13,6 +13,7 @@ from limbeck.data.draw import Draw
 from limbeck.data.own import SplitRows
 from limbeck.data.reading import Reading
 from limbeck.data.schema import Schema
+from limbeck.data.weights import ClassWeights, factors_of, weighted, without_weights
 from limbeck.errors import LimbeckError, LimbeckWarning, located
 from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.clock import Clock
@@ -74,13 +75,15 @@ def federation_of(
         name = experiment.data.name if isinstance(experiment.data.name, str) else " and ".join(experiment.data.name)
         raise LimbeckError(f"{name} has no official test rows: set data.test to a number or share of rows")
     _check_public_share(experiment)
+    is_private, labels = experiment.algorithm.is_private, [own.y for own in raw.private]
+    factors = factors_of(experiment.data.class_weights, raw.classes, raw.task.kind, is_private, labels)
     mapped = map_rows(rows, experiment.features, experiment.seed, base) if isinstance(rows, SplitRows) else rows
-    partitioned = mapped.rows
+    partitioned, titles = mapped.rows, [f"party {party}" for party in range(experiment.parties)]
     return Federation(
         algorithm=experiment.algorithm,
         seed=experiment.seed,
         classes=np.array(partitioned.classes),
-        private=partitioned.private,
+        private=weighted(partitioned.private, [None] * len(titles), factors, titles, is_private),
         models=[experiment.model_of(party) for party in range(experiment.parties)],
         server_model=experiment.server_model,
         public=partitioned.public,
@@ -195,6 +198,7 @@ def _facts(federation: Federation) -> dict[str, Any]:
         "labels": content_hash(public.y) if public and algorithm.needs_public_labels else None,
         "noise": federation.noise,
         "data": {key: federation.config.get(key) for key in ("data", "party")},
+        **{key: federation.config[key] for key in ("class_weights", "sample_weight") if key in federation.config},
     }
 
 
@@ -259,7 +263,7 @@ def run_file(
 
 def run(
     algorithm: Algorithm,
-    parties: Sequence[tuple[Any, Any]] | Mapping[str, tuple[Any, Any]],
+    parties: Sequence[tuple[Any, ...]] | Mapping[str, tuple[Any, ...]],
     public: Any = None,
     models: Any = "random-forest",
     server_model: Any = None,
@@ -281,6 +285,7 @@ def run(
     training: Training | None = None,
     processes: int | None = None,
     watch: Watch = unwatched,
+    class_weights: ClassWeights | None = None,
 ) -> Result:
     """Run a federated learning algorithm on arrays, with all parties in this process.
 
@@ -292,6 +297,7 @@ def run(
         The private rows of each party, possibly by the party's name. X has the shape (rows, ...), or is a list of
         texts, or a table: of pandas, polars or pyarrow, or the path of a file. y has any labels: one class a row; a
         column for each class with 1, 0 and -1 (unknown); or numbers. With `label`, tables have the labels themselves.
+        (X, y, sample_weight) gives each row a weight: a finite number, at least 0, at private levels at most 1.
     public : array, sequence of str, (X, y) or None
         The public rows, without or with labels; None if the algorithm needs none.
     models : estimator, str, mapping or list of these
@@ -336,6 +342,9 @@ def run(
         Number of processes that train; None lets the trainer choose.
     watch : callable
         Wraps the iterable of finished training jobs, given their number; for a progress bar.
+    class_weights : mapping of class to float, "balanced" or None
+        Weights of the classes, scaled so that the largest is 1, and then multiplied with the sample weights. A class
+        without one has the weight 1. "balanced", which private levels do not allow, is as in scikit-learn.
 
     Returns
     -------
@@ -367,6 +376,7 @@ def run(
     _check_numbers(parties, seed, processes)
     algorithm, features = applied(algorithm, features)
     called, pairs = named_parties(parties)
+    pairs, sample_weight = without_weights(pairs)
     titles = called or [f"party {index}" for index in range(len(pairs))]
     Task(task or "multiclass")  # raises if there is no such task
     if task is None and limits is None and algorithm.is_private and noise != "simulated":
@@ -383,7 +393,13 @@ def run(
     )
     rule = rule_given(sides[0][1], algorithm, features)
     raw, names = rows_given(sides, public, test, classes, task, limits, rule, positive)
-    raw = replace(raw, schema=raw.schema or for_model(rules, names.tolist(), about, raw.task))
+    labels = [own.y for own in raw.private]
+    factors = factors_of(class_weights, raw.classes, raw.task.kind, algorithm.is_private, labels)
+    raw = replace(
+        raw,
+        schema=raw.schema or for_model(rules, names.tolist(), about, raw.task),
+        private=weighted(raw.private, sample_weight, factors, titles, algorithm.is_private),
+    )
     mapped = map_rows(raw, features, int(seed))
     chosen = models_for(models, len(pairs))
     server = chosen[0] if server_model is None else model_for(server_model)
@@ -407,6 +423,8 @@ def run(
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
             "server": {"model": dict(server.description)},
             **({"features": asdict(features)} if features else {}),
+            **({"class_weights": _named(class_weights)} if class_weights is not None else {}),
+            **({"sample_weight": True} if any(weight is not None for weight in sample_weight) else {}),
         },
         noise=noise or ("secure" if algorithm.is_private else "simulated"),
         names=called,
@@ -417,6 +435,11 @@ def run(
         result = _recorded(replace(federation, ledger_store=ledger_store), trainer, None, shares=True)
     finish(trainer)
     return result
+
+
+def _named(class_weights: ClassWeights) -> str | dict[str, float]:
+    """Class weights for the record."""
+    return class_weights if isinstance(class_weights, str) else {str(k): float(w) for k, w in class_weights.items()}
 
 
 def _check_numbers(parties: Any, seed: Any, processes: int | None) -> None:

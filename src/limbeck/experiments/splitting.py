@@ -120,7 +120,7 @@ def _split(data: DataSet, config: Data, seed: int) -> SplitRows:
     private = [data.rows(parts.private[rows]) for rows in held]
     return SplitRows(
         classes=parts.classes,
-        private=[Rows(rows.x, rows.y + first) for rows in private] if first else private,
+        private=[replace(rows, y=rows.y + first) for rows in private] if first else private,
         public=parts.public,
         test=parts.test,
         public_is_labelled=public is not None and (public.name in (None, data.name) or public.labels is not None),

@@ -202,6 +202,35 @@ def estimated_shares(scores: Sequence[Array], labels: Array, subsets: Sequence[A
     return np.array([0.0, 0.0] if found is None or not np.isfinite(found) else [1 - found, found])
 
 
+def weighted_shares(shares: Array, labels: Array, weight: Array | None) -> Array:
+    """Multiply the shares of classes by the mean sample weights of their rows.
+
+    Parameters
+    ----------
+    shares : array of shape (classes,)
+        Shares with sum 1, or all 0.
+    labels : array of shape (rows,)
+        Classes of a party's rows.
+    weight : array of shape (rows,) or None
+        Their sample weights.
+
+    Returns
+    -------
+    array of shape (classes,)
+        Shares with sum 1; all 0 if no class with a share has a weight.
+
+    Examples
+    --------
+    >>> weighted_shares(np.array([0.8, 0.2]), np.array([0, 0, 1]), np.array([0.1, 0.4, 1.0])).tolist()
+    [0.5, 0.5]
+    """
+    if weight is None:
+        return shares
+    rows = np.bincount(labels, minlength=len(shares))
+    found = shares * np.bincount(labels, weight, minlength=len(shares)) / np.maximum(rows, 1)
+    return np.asarray(found / found.sum()) if found.any() else np.zeros(len(shares))
+
+
 def label_shift(own: Array, labels: Array, public: Array) -> float | None:
     """Estimate the share of the second of two classes among the public rows.
 

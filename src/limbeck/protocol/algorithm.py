@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.disclosures import Disclosure, Facts
@@ -63,6 +63,9 @@ class Algorithm(ABC):
         Whether the algorithm has a field `features` and maps rows itself. For other algorithms, rows are mapped first.
     tasks : tuple of str
         Kinds of labels that the algorithm learns.
+    uses_weights : {"parties", "server", "sums"} or None
+        Who gives sample weights of private rows to its model: the parties or the server. `"sums"` means that no model
+        is trained on private rows. None means that the algorithm ignores weights: a run with weights is then refused.
     former_keys : mapping of str to str
         What to do about keys of earlier versions, by key, or by key and value.
 
@@ -99,6 +102,7 @@ class Algorithm(ABC):
     subsamples: ClassVar[bool] = False
     applies_features: ClassVar[bool] = False
     tasks: ClassVar[tuple[Kind, ...]] = ("multiclass",)
+    uses_weights: ClassVar[Literal["parties", "server", "sums"] | None] = None
     former_keys: ClassVar[dict[str, str]] = {key: f"{key} was removed; see CHANGELOG.md" for key in REMOVED}
 
     def __post_init__(self) -> None:
