@@ -3,8 +3,10 @@
 import pickle
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -12,7 +14,13 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_estimator,
+    check_estimators_pickle,
+    check_fit_idempotent,
+    check_n_features_in_after_fitting,
+    parametrize_with_checks,
+)
 
 from limbeck.algorithms.fedavg import FedAvg
 from limbeck.algorithms.fedkd import FedKD
@@ -249,3 +257,84 @@ def test_a_classifier_learns_several_labels_a_row() -> None:
 def test_wrong_labels_get_one_clear_line(y: Any, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(LimbeckError, match=message):
         classifier(**changed).fit(X, y)
+
+
+def hospital(rows: int = 240) -> tuple[Any, Any]:
+    """A table with text, a date, missing values and reordered columns, and its labels."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(20, 80, rows).astype(float),
+            "ward": rng.choice(["north", "south", None], rows),
+            "seen": [f"2024-0{1 + i % 9}-11" for i in range(rows)],
+            "crp": rng.normal(size=rows),
+        }
+    )
+    labels = np.where(table["crp"] + (table["ward"] == "north") > 0.4, "yes", "no")
+    table.loc[::17, "age"] = np.nan
+    return table, labels
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_table_with_text_and_missing_values_is_read_by_a_schema(public: bool) -> None:
+    table, labels = hospital()
+    fitted = classifier(public=table.iloc[:50] if public else None).fit(table, labels)
+    assert list(fitted.feature_names_in_) == ["age", "ward", "seen", "crp"]
+    assert fitted.n_features_in_ == 4
+    assert fitted.score(table, labels) > 0.9
+    again = pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    assert (again.predict(table[["crp", "seen", "ward", "age"]]) == fitted.predict(table)).all()
+    with pytest.raises(LimbeckError, match="X has no column 'ward'"):
+        fitted.predict(table.drop(columns="ward"))
+
+
+def test_polars_and_arrow_give_the_same_as_pandas() -> None:
+    polars, table = pytest.importorskip("polars"), hospital()
+    expected = classifier().fit(*table).predict_proba(table[0])
+    for other in (polars.from_pandas(table[0]), polars.from_pandas(table[0]).to_arrow()):
+        assert (classifier().fit(other, table[1]).predict_proba(other) == expected).all()
+
+
+def test_a_regressor_takes_tables_too() -> None:
+    table, _ = hospital()
+    fitted = FederatedRegressor(random_state=0).fit(table, table["crp"] * 2)
+    assert fitted.score(table, table["crp"] * 2) > 0.8
+
+
+def test_sparse_matrices_give_the_same_as_dense_ones() -> None:
+    sparse = csr_matrix(X)
+    assert (classifier().fit(sparse, Y).predict_proba(sparse) == classifier().fit(X, Y).predict_proba(X)).all()
+
+
+def test_predictions_can_be_tables() -> None:
+    pd, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    table = pd.DataFrame(X, columns=list("abcd"), index=np.arange(len(X)) + 7)
+    fitted = classifier().fit(table, Y).set_output(transform="pandas")
+    shares = fitted.predict_proba(table)
+    assert list(shares.columns) == [0, 1, 2]
+    assert list(shares.index) == list(table.index)
+    assert list(fitted.predict(table).index) == list(table.index)
+    assert isinstance(fitted.set_output(transform="polars").predict_proba(table), polars.DataFrame)
+    assert isinstance(fitted.set_output(transform="default").predict(table), np.ndarray)
+    with pytest.raises(LimbeckError, match="transform must be"):
+        fitted.set_output(transform="numpy")
+
+
+def test_scikit_learns_checks_hold_for_a_fitted_pickled_and_reloaded_estimator(tmp_path: Any) -> None:
+    fitted = classifier().fit(X, Y)
+    joblib.dump(fitted, tmp_path / "fitted.joblib")
+    fitted.predict(X)
+    joblib.dump(fitted, tmp_path / "used.joblib")
+    for name in ("fitted", "used"):
+        again = joblib.load(tmp_path / f"{name}.joblib")
+        assert (again.predict_proba(X) == fitted.predict_proba(X)).all()
+        for check in (check_n_features_in_after_fitting, check_fit_idempotent, check_estimators_pickle):
+            check("FederatedClassifier", again)
+
+
+def test_a_used_estimator_survives_a_search_in_several_processes() -> None:
+    fitted = classifier().fit(X, Y)
+    fitted.predict(X)
+    search = GridSearchCV(fitted, {"estimator__max_depth": [1, 4]}, cv=2, n_jobs=2).fit(X, Y)
+    assert search.best_params_["estimator__max_depth"] == 4

@@ -3,20 +3,21 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.data.labels import classes_for_split
 from limbeck.data.splits import Split
 from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
+from limbeck.experiments.estimator_input import fitted_rows, labelled_like, rows_to_predict, taken
 from limbeck.experiments.per_row import groups_in, split_given, weights_in, without_zero_weights
 from limbeck.experiments.run import run
 from limbeck.features.settings import Features
@@ -54,7 +55,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
                 warnings.filterwarnings("ignore", "the public rows suit", LimbeckWarning)  # same source
             return run(
                 algorithm,
-                [(X[rows[own]], y[rows[own]], weight if weight is None else weight[rows[own]]) for own in held],
+                [(taken(X, rows[own]), y[rows[own]], None if weight is None else weight[rows[own]]) for own in held],
                 public=public,
                 models=self.estimator,
                 server_model=self.server_estimator,
@@ -69,7 +70,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
 
     def _per_row(self, X: Array, y: Array, sample_weight: Any, groups: Any) -> tuple[Array, Array, Any, Any]:
         """Rows and labels with their weights and parties; without protection, rows of weight 0 count as absent."""
-        weight, names = weights_in(sample_weight, X), groups_in(groups, len(X))
+        weight, names = weights_in(sample_weight, y), groups_in(groups, len(X))
         return (X, y, weight, names) if self._algorithm().is_private else without_zero_weights(X, y, weight, names)
 
     def _algorithm(self) -> Algorithm:
@@ -77,6 +78,38 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         if isinstance(algorithm, type) or not hasattr(algorithm, "lead"):
             raise LimbeckError(f"algorithm must be an algorithm such as {self.default.__name__}(), not {algorithm!r}")
         return algorithm
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> "Federated":
+        """Choose what predictions are: arrays, or tables of pandas or polars with the classes as names of columns.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None
+            "default" means arrays, None leaves it as it is. The name is that of scikit-learn's transformers.
+
+        Returns
+        -------
+        Federated
+            The estimator itself.
+        """
+        if transform not in (None, "default", "pandas", "polars"):
+            raise LimbeckError(f'transform must be "default", "pandas" or "polars", not {transform!r}')
+        if transform is not None:
+            self._output = transform
+        return self
+
+    def _shown(self, X: Any, predictions: Array, columns: Any) -> Any:
+        """Predictions in the form that `set_output` chose."""
+        form = getattr(self, "_output", "default")
+        return predictions if form == "default" else labelled_like(X, predictions, columns, form)
+
+    def _rows_to_predict(self, X: Any) -> Any:
+        return rows_to_predict(self, X, self.result_ is not None and self._models()[0].schema is not None)
 
     def _models(self) -> list[Any]:
         return [self.result_.model] if self.result_.model else list(self.result_.models.values())
@@ -142,7 +175,8 @@ class Federated(BaseEstimator):  # type: ignore[misc]
             raise LimbeckError(f"n_samples={len(X)}: too few rows to set some aside as public; set public")
         order = rng.permutation(len(X))
         public, private = np.sort(order[:count]), np.sort(order[count:])
-        return private, (X[public], y[public]) if algorithm.needs_public_labels else X[public]
+        open_rows = taken(X, public)
+        return private, (open_rows, y[public]) if algorithm.needs_public_labels else open_rows
 
     def _partitioned(self, y: Array, algorithm: Algorithm, rng: Any) -> list[Array]:
         """Numbers of each party's rows, split by these classes."""
@@ -260,7 +294,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array of shape (rows, ...)
+        X : array of shape (rows, ...), sparse matrix or table
             The features.
         y : array of shape (rows,) or (rows, classes)
             The labels; with several labels a row 1, 0 and -1 (unknown).
@@ -280,7 +314,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         LimbeckError
             If a parameter is wrong, or the run is not possible.
         """
-        X, y = validate_data(self, X, y, allow_nd=True, multi_output=True)
+        X, y = fitted_rows(self, X, y, self.public, multi_output=True)
         y = column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
         kind: Kind = "multilabel" if y.ndim == 2 else "multiclass"
         if kind == "multiclass":
@@ -310,30 +344,30 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
             raise LimbeckError("classes is missing: classes read from private labels would become public")
         return np.asarray(found)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict classes.
 
         Parameters
         ----------
-        X : array of shape (rows, ...)
+        X : array of shape (rows, ...), sparse matrix or table
             The features.
 
         Returns
         -------
-        array of shape (rows,) or (rows, classes)
+        array or table of shape (rows,) or (rows, classes)
             The class of each row; with several labels a row 1 or 0 for each class.
         """
-        shares = self.predict_proba(X)
+        shares = self._shares(X)
         if self.result_ is not None and self._models()[0].task.kind == "multilabel":
-            return np.asarray(shares > 0.5, np.int64)
-        return np.asarray(self.classes_[shares.argmax(axis=1)])
+            return self._shown(X, np.asarray(shares > 0.5, np.int64), self.classes_)
+        return self._shown(X, np.asarray(self.classes_[shares.argmax(axis=1)]), ["prediction"])
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Any:
         """Predict probabilities.
 
         Parameters
         ----------
-        X : array of shape (rows, ...)
+        X : array of shape (rows, ...), sparse matrix or table
             The features.
 
         Returns
@@ -341,11 +375,14 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         array of shape (rows, classes)
             The probabilities, in the order of `classes_`.
         """
+        return self._shown(X, self._shares(X), self.classes_)
+
+    def _shares(self, X: Any) -> Array:
         check_is_fitted(self, "result_")
-        X = validate_data(self, X, reset=False, allow_nd=True)
+        rows = self._rows_to_predict(X)
         if self.result_ is None:
-            return np.ones((len(X), 1))
-        return np.asarray(np.mean([model.predict_proba(X) for model in self._models()], axis=0, dtype=np.float64))
+            return np.ones((rows.shape[0], 1))
+        return np.asarray(np.mean([model.predict_proba(rows) for model in self._models()], axis=0, dtype=np.float64))
 
 
 class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
@@ -441,7 +478,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array of shape (rows, ...)
+        X : array of shape (rows, ...), sparse matrix or table
             The features.
         y : array of shape (rows,)
             The numeric targets.
@@ -461,19 +498,19 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         LimbeckError
             If a parameter is wrong, or the run is not possible.
         """
-        X, y = validate_data(self, X, y, allow_nd=True, y_numeric=True)
+        X, y = fitted_rows(self, X, y, self.public, y_numeric=True)
         if hasattr(self, "result_"):
             del self.result_
         X, y, weight, names = self._per_row(X, y, sample_weight, groups)
         self.result_: Any = self._run(X, np.asarray(y, np.float64), "regression", weight, names, limits=self.limits)
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict numbers.
 
         Parameters
         ----------
-        X : array of shape (rows, ...)
+        X : array of shape (rows, ...), sparse matrix or table
             The features.
 
         Returns
@@ -482,5 +519,6 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
             The number of each row.
         """
         check_is_fitted(self, "result_")
-        X = validate_data(self, X, reset=False, allow_nd=True)
-        return np.asarray(np.mean([model.predict(X) for model in self._models()], axis=0, dtype=np.float64))
+        rows = self._rows_to_predict(X)
+        mean = np.mean([model.predict(rows) for model in self._models()], axis=0, dtype=np.float64)
+        return self._shown(X, np.asarray(mean), ["prediction"])

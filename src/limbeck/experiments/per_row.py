@@ -9,12 +9,13 @@ from sklearn.utils.validation import _check_sample_weight
 from limbeck.data.splits import Iid, Split
 from limbeck.errors import LimbeckError
 from limbeck.experiments.data_table import split_in
+from limbeck.experiments.estimator_input import taken
 from limbeck.protocol.rows import Array
 
 
-def weights_in(given: Any, X: Array) -> Array | None:
+def weights_in(given: Any, rows: Array) -> Array | None:
     """Return the sample weight of each row, or None if none are given; raises ValueError for other shapes."""
-    return None if given is None else np.asarray(_check_sample_weight(given, X, dtype=np.float64))
+    return None if given is None else np.asarray(_check_sample_weight(given, rows, dtype=np.float64))
 
 
 def groups_in(groups: Any, rows: int) -> Array | None:
@@ -74,7 +75,7 @@ def without_zero_weights(
     counted = weight != 0
     if not counted.any():
         raise LimbeckError("sample_weight: all weights are 0; a row needs a weight above 0")
-    return X[counted], y[counted], weight[counted], None if groups is None else groups[counted]
+    return taken(X, counted), y[counted], weight[counted], None if groups is None else groups[counted]
 
 
 def split_given(given: Any) -> Split:
