@@ -104,6 +104,8 @@ class SplitRows:
         Whether the labels of the public rows are known.
     task : Task
         Kind of the labels. Labels of private and test rows are as algorithms learn them.
+    own_tests : tuple of (Rows or None)
+        Test rows of each party's own; empty if no party has any.
     """
 
     classes: tuple[str, ...]
@@ -114,6 +116,7 @@ class SplitRows:
     classes_are_private: bool = False
     public_is_labelled: bool = False
     task: Task = MULTICLASS
+    own_tests: tuple[Rows | None, ...] = ()
 
     def for_task(self, kind: Kind, limits: Sequence[float] | None) -> "SplitRows":
         """Return the rows with their task; numeric targets are scaled to [0, 1].

@@ -20,15 +20,19 @@ from pydantic import (
     model_validator,
 )
 
-from limbeck.algorithms import algorithm_named
 from limbeck.data.draw import Draw, FromFile
 from limbeck.data.labels import check_labels
 from limbeck.data.sets import Labels
-from limbeck.data.splits import SPLITS, Iid, Split, Within
+from limbeck.data.splits import Iid, Split
 from limbeck.data.texts import TextSettings, text_settings
-from limbeck.errors import LimbeckError, did_you_mean, reading
+from limbeck.errors import LimbeckError, reading
+from limbeck.experiments.parts import algorithm_in as algorithm_in  # imported from here, too
+from limbeck.experiments.parts import budget_in as budget_in
+from limbeck.experiments.parts import features_in as features_in
+from limbeck.experiments.parts import model_in as model_in
+from limbeck.experiments.parts import split_in as split_in
+from limbeck.experiments.parts import training_in as training_in
 from limbeck.features.settings import NO_PUBLIC, Features, applied
-from limbeck.models.named import model_from
 from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget, check_site_names
 from limbeck.protocol.algorithm import Algorithm
@@ -109,34 +113,6 @@ def _draw(value: Any) -> Draw | FromFile:
     return Draw(amount, "test") if isinstance(form, FromTest) else Draw(amount, "train", form.name, form.labels)
 
 
-def split_in(value: Any) -> Split:
-    """Split that a table describes.
-
-    Parameters
-    ----------
-    value : dict
-        Table with a `kind`, the parameters of this split, and optionally `within`.
-
-    Returns
-    -------
-    Split
-        The split.
-
-    Examples
-    --------
-    >>> split_in({"kind": "dirichlet", "beta": 0.1})
-    Dirichlet(beta=0.1, min_rows=10)
-    """
-    kind, parameters = _name_and_parameters(value, "kind", 'split = { kind = "dirichlet", beta = 0.5 }')
-    if kind not in SPLITS:
-        raise LimbeckError(f"unknown kind {kind!r}; {did_you_mean(kind, SPLITS)}")
-    within = parameters.pop("within", None)
-    if within is not None and not isinstance(within, str):
-        raise LimbeckError(f'within must name a group, such as "domain", not {within!r}')
-    split: Split = from_table(SPLITS[kind], parameters)
-    return split if within is None else Within(split, within)
-
-
 def _names(value: Any) -> str | list[str] | None:
     several = isinstance(value, list) and len(value) > 1 and all(isinstance(name, str) for name in value)
     if several and len(set(value)) < len(value):
@@ -145,55 +121,6 @@ def _names(value: Any) -> str | list[str] | None:
         raise LimbeckError("write the name of a data set, or a list of two or more names")
     names: str | list[str] | None = value
     return names
-
-
-def model_in(value: Any) -> Model:
-    """Model that a table with a `name` and its parameters describes."""
-    _name_and_parameters(value, "name", '{ name = "random-forest", max_depth = 6 }')
-    return model_from(value)
-
-
-def algorithm_in(value: Any) -> Algorithm:
-    """Algorithm that a table with a `name` and its parameters describes.
-
-    Parameters
-    ----------
-    value : dict
-        Table `[algorithm]`.
-
-    Returns
-    -------
-    Algorithm
-        The algorithm.
-
-    Examples
-    --------
-    >>> algorithm_in({"name": "fedkt", "partitions": 1}).partitions
-    1
-    """
-    name, parameters = _name_and_parameters(value, "name", 'name = "fedvote"')
-    return from_table(algorithm_named(name), parameters)
-
-
-def budget_in(value: Any) -> Budget:
-    """Budget that a table with `epsilon`, `delta`, `observer` and `unit` describes."""
-    if not isinstance(value, dict):
-        raise LimbeckError('write budget = { epsilon = 3.0, delta = 1e-5, observer = "public", unit = "example" }')
-    return from_table(Budget, value)
-
-
-def features_in(value: Any) -> Features:
-    """Features that a table with a `kind` and so on describes."""
-    if not isinstance(value, dict):
-        raise LimbeckError('write features = { kind = "auto", number = 300 }')
-    return from_table(Features, value)
-
-
-def training_in(value: Any) -> Training:
-    """Training options that a table with `device`, `trainer` and so on describes."""
-    if not isinstance(value, dict):
-        raise LimbeckError('write training = { device = "auto", trainer = "auto" }')
-    return from_table(Training, value)
 
 
 class Data(Table):
@@ -280,12 +207,15 @@ class Party(Table):
         Model of the party; by default `[model]`.
     data : str, optional
         File of its private rows.
+    test : str, optional
+        File of its own test rows, on which the final model is measured for this party.
     """
 
     index: StrictInt = Field(ge=0)
     name: str | None = None
     model: Annotated[Model | None, PlainValidator(model_in)] = None
     data: str | None = None
+    test: str | None = None
 
 
 class Server(Table):
@@ -350,6 +280,11 @@ class Source(Table):
         if self.files and len(self.files) != len(self.party):
             lacking = next(party.index for party in self.party if party.data is None)
             raise LimbeckError(f"[[party]] index = {lacking} has no data, but others have; give every party a file")
+        tested = [party.index for party in self.party if party.test is not None]
+        if tested and not self.files:
+            raise LimbeckError(
+                f"[[party]] index = {tested[0]}: test is for parties with files; give data.test, or data to every party"
+            )
         return self
 
     @property
@@ -363,6 +298,12 @@ class Source(Table):
     def files(self) -> list[str]:
         """Files of the parties in party order; empty if rows are split among the parties."""
         return [party.data for party in sorted(self.party, key=lambda party: party.index) if party.data]
+
+    @property
+    def test_files(self) -> list[str | None]:
+        """Files of the parties' own test rows in party order; empty if there are none."""
+        files = [party.test for party in sorted(self.party, key=lambda party: party.index)]
+        return files if any(files) else []
 
     @property
     def parties(self) -> int:
@@ -491,10 +432,3 @@ def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
         return kind.model_validate(dict(table))
     except ValidationError as error:
         raise LimbeckError(f"{where}: {first_problem(error)}") from error
-
-
-def _name_and_parameters(value: Any, key: str, example: str) -> tuple[str, dict[str, Any]]:
-    """Name or kind of a table, and its other keys."""
-    if not isinstance(value, dict) or not isinstance(value.get(key), str):
-        raise LimbeckError(f"needs a table with a {key}, such as {example}")
-    return value[key], {other: v for other, v in value.items() if other != key}
