@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, r2_score, roc_auc_score
 
-from limbeck.experiments.intervals import intervals, weighted
+from limbeck.experiments.intervals import intervals, metrics_by_times
 from limbeck.experiments.metrics import Metrics, metrics_of_classes, metrics_of_numbers, metrics_of_several
 from limbeck.protocol.rows import Array
 from limbeck.protocol.task import Kind
@@ -37,7 +37,7 @@ def check(times: Array, found: dict[str, Array], metrics: Metrics, number: int) 
 def test_every_resample_has_the_metrics_of_its_rows(classes: int) -> None:
     labels, scores, y = predictions(classes)
     times = np.random.default_rng(0).integers(0, 3, (5, ROWS)).astype(float)
-    found = weighted(times, labels, scores, y, classes)
+    found = metrics_by_times(labels, scores, y, classes)(times)
     assert {"accuracy", "balanced_accuracy", "roc_auc", "pr_auc", "f1", "brier", "calibration_error"} <= set(found)
     assert ("sensitivity" in found) == (classes == 2)
     for number, each in enumerate(times):
@@ -50,8 +50,8 @@ def test_several_labels_and_numbers_too() -> None:
     y = rng.integers(-1, 2, (ROWS, 3))
     scores = np.round(np.clip(0.4 * y + 0.6 * rng.random((ROWS, 3)), 0, 1), 1)
     times = rng.integers(0, 3, (4, ROWS)).astype(float)
-    found = weighted(times, (scores > 0.5).astype(int), scores, y, 3, "multilabel")
-    numbers = weighted(times, scores[:, 0], None, scores[:, 1], 1, "regression")
+    found = metrics_by_times((scores > 0.5).astype(int), scores, y, 3, "multilabel")(times)
+    numbers = metrics_by_times(scores[:, 0], None, scores[:, 1], 1, "regression")(times)
     for number, each in enumerate(times):
         own_scores, own_y = resampled(each, scores, y)
         check(times, found, metrics_of_several(own_scores, own_y), number)

@@ -3,7 +3,7 @@
 All metrics are computed from the number of times that each row is in a resample. Resamples are computed together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from limbeck.protocol.task import POSITIVE, UNKNOWN, Kind
 
 RESAMPLES = 1000
 LEVEL = 0.95
-AT_ONCE = 2**18  # numbers of times that are computed together
+AT_ONCE = 2**17  # numbers of times that are computed together
+
+Estimate = Callable[[Array], dict[str, Array]]
 
 
 def intervals(
@@ -59,9 +61,10 @@ def intervals(
     """
     if scores is not None and not np.isfinite(scores).all():
         scores = None
+    estimate = metrics_by_times(labels, scores, y, classes, task)
     found: dict[str, list[Array]] = {}
     for times in _resampled(len(y), resamples, seed):
-        for name, values in weighted(times, labels, scores, y, classes, task).items():
+        for name, values in estimate(times).items():
             found.setdefault(name, []).append(values)
     ends = {name: _ends(np.concatenate(parts)) for name, parts in found.items()}
     return {name: low_high for name, low_high in ends.items() if low_high is not None}
@@ -84,118 +87,153 @@ def _ends(values: Array) -> tuple[float, float] | None:
     return float(low), float(high)
 
 
-def weighted(
-    times: Array, labels: Array, scores: Array | None, y: Array, classes: int, task: Kind = "multiclass"
-) -> dict[str, Array]:
-    """Compute all metrics of several resamples.
+def metrics_by_times(
+    labels: Array, scores: Array | None, y: Array, classes: int, task: Kind = "multiclass"
+) -> Estimate:
+    """Prepare the metrics of resamples.
 
     Parameters
     ----------
-    times : array of shape (resamples, rows)
-        How often each row is in each resample.
     labels, scores, y, classes, task
         As for `intervals`.
 
     Returns
     -------
-    dict of str to array of shape (resamples,)
-        Metrics by name, NaN where one is not defined.
+    callable
+        From the number of times that each row is in each resample, an array of shape (resamples, rows), it computes
+        an array of shape (resamples,) for each metric by its name; NaN where a metric is not defined.
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if task == "regression":
-            return _of_numbers(times, labels, y)
-        if task == "multilabel":
-            return _of_several(times, labels, scores, y)
-        return _of_labels(times, labels, y, classes) | ({} if scores is None else _of_scores(times, scores, y))
+    if task == "regression":
+        parts = [_of_numbers(labels, y)]
+    elif task == "multilabel":
+        parts = [_of_several(labels, scores, y)]
+    else:
+        parts = [_of_labels(labels, y, classes), *([] if scores is None else [_of_scores(scores, y)])]
+
+    def estimate(times: Array) -> dict[str, Array]:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return {name: values for part in parts for name, values in part(times).items()}
+
+    return estimate
 
 
-def _of_numbers(times: Array, predicted: Array, target: Array) -> dict[str, Array]:
-    count, centred = times.sum(axis=1), target - target.mean()
-    errors = np.asarray(predicted, np.float64) - target
-    squared = times @ errors**2
-    spread = times @ centred**2 - (times @ centred) ** 2 / count
-    return {
-        "rmse": np.sqrt(squared / count),
-        "mae": times @ np.abs(errors) / count,
-        "r2": np.where(spread > 0, 1 - squared / spread, np.nan),
-    }
+def _of_numbers(predicted: Array, target: Array) -> Estimate:
+    centred, errors = target - target.mean(), np.asarray(predicted, np.float64) - target
+
+    def estimate(times: Array) -> dict[str, Array]:
+        count, squared = times.sum(axis=1), times @ errors**2
+        spread = times @ centred**2 - (times @ centred) ** 2 / count
+        r2 = np.where(spread > 0, 1 - squared / spread, np.nan)
+        return {"rmse": np.sqrt(squared / count), "mae": times @ np.abs(errors) / count, "r2": r2}
+
+    return estimate
 
 
-def _of_labels(times: Array, labels: Array, y: Array, classes: int) -> dict[str, Array]:
+def _of_labels(labels: Array, y: Array, classes: int) -> Estimate:
     present = np.unique(y)
     truth, chosen = y[:, None] == present, labels[:, None] == present
-    hits, there, predicted = (times @ part.astype(np.float64) for part in (truth & chosen, truth, chosen))
-    recalls = hits / there  # NaN for a class that is not in the resample
-    f1 = np.where(there > 0, 2 * hits / (there + predicted), np.nan)
-    found = {"accuracy": hits.sum(axis=1) / times.sum(axis=1), "balanced_accuracy": _mean(recalls)}
-    if classes != 2:
-        return found | {"f1": _mean(f1)}
-    two = dict(zip(present.tolist(), range(len(present)), strict=True))
-    named = {"specificity": (0, recalls), "sensitivity": (1, recalls), "f1": (1, f1)}
-    return found | {name: of[:, two[label]] for name, (label, of) in named.items() if label in two}
+    columns = [part.astype(np.float64) for part in (truth & chosen, truth, chosen)]
+    two = {int(label): position for position, label in enumerate(present)} if classes == 2 else {}
+
+    def estimate(times: Array) -> dict[str, Array]:
+        hits, there, predicted = (times @ part for part in columns)
+        recalls = hits / there  # NaN for a class that is not in the resample
+        f1 = np.where(there > 0, 2 * hits / (there + predicted), np.nan)
+        found = {"accuracy": hits.sum(axis=1) / times.sum(axis=1), "balanced_accuracy": _mean(recalls)}
+        if classes != 2:
+            return found | {"f1": _mean(f1)}
+        named = {"specificity": (0, recalls), "sensitivity": (1, recalls), "f1": (1, f1)}
+        return found | {name: of[:, two[label]] for name, (label, of) in named.items() if label in two}
+
+    return estimate
 
 
-def _of_scores(times: Array, scores: Array, y: Array) -> dict[str, Array]:
-    count, present = times.sum(axis=1), np.unique(y)
+def _of_scores(scores: Array, y: Array) -> Estimate:
     predicted, observed = confidence(scores, y)
-    gaps = np.zeros((len(y), BINS))
+    gaps, errors = np.zeros((len(y), BINS)), squared_errors(scores, y)
     gaps[np.arange(len(y)), bin_of(predicted)] = predicted - observed
-    found = {
-        "brier": times @ squared_errors(scores, y) / count,
-        "calibration_error": np.abs(times @ gaps).sum(axis=1) / count,
-    }
-    if len(present) < 2:
-        return found
-    columns = [1] if scores.shape[1] == 2 else present
-    areas = np.stack([ranked(times, y == label, scores[:, label]) for label in columns])
-    return found | {"roc_auc": _mean(areas[:, 0].T), "pr_auc": _mean(areas[:, 1].T)}
+    present = np.unique(y)
+    columns = [] if len(present) < 2 else [1] if scores.shape[1] == 2 else present
+    rankings = [Ranking(y == label, scores[:, label]) for label in columns]
+
+    def estimate(times: Array) -> dict[str, Array]:
+        count = times.sum(axis=1)
+        gap = np.abs(times @ gaps).sum(axis=1) / count
+        return {"brier": times @ errors / count, "calibration_error": gap} | _mean_areas(rankings, times)
+
+    return estimate
 
 
-def _of_several(times: Array, labels: Array, scores: Array | None, y: Array) -> dict[str, Array]:
-    known, positive = y != UNKNOWN, y == POSITIVE
-    hit = known & ((labels == POSITIVE) == positive)
-    recalls, f1s, areas = list[Array](), list[Array](), list[Array]()
-    for column in range(y.shape[1]):
-        rows = known[:, column]
-        own, truth = times[:, rows], positive[rows, column]
-        chosen = (labels[rows, column] == POSITIVE).astype(int)
-        each = _of_labels(own, chosen, truth.astype(int), 2) if rows.any() else {}
-        recalls += [each[name] for name in ("sensitivity", "specificity") if name in each]
-        f1s += [each["f1"]] if "f1" in each else []
-        areas += [ranked(own, truth, scores[rows, column])] if scores is not None and len(np.unique(truth)) == 2 else []
-    lists = {"balanced_accuracy": recalls, "f1": f1s}
-    lists |= {name: [pair[which] for pair in areas] for which, name in enumerate(("roc_auc", "pr_auc"))}
-    means = {name: _mean(np.stack(values, axis=1)) for name, values in lists.items() if values}
-    return {"accuracy": times @ hit.sum(axis=1) / (times @ known.sum(axis=1))} | means
+def _of_several(labels: Array, scores: Array | None, y: Array) -> Estimate:
+    known, positive, chosen = y != UNKNOWN, y == POSITIVE, labels == POSITIVE
+    hits, counts = (known & (chosen == positive)).sum(axis=1), known.sum(axis=1)
+    columns = [column for column in range(y.shape[1]) if known[:, column].any()]
+    both = [column for column in columns if len(np.unique(positive[known[:, column], column])) == 2]
+    rows_known = [known[:, column] for column in columns]
+    of_columns = [
+        _of_labels(chosen[rows, column].astype(int), positive[rows, column].astype(int), 2)
+        for column, rows in zip(columns, rows_known, strict=True)
+    ]
+    rankings = [] if scores is None else [Ranking(positive[:, c], scores[:, c], known[:, c]) for c in both]
+
+    def estimate(times: Array) -> dict[str, Array]:
+        each = [part(times[:, rows]) for part, rows in zip(of_columns, rows_known, strict=True)]
+        recalls = [found[name] for found in each for name in ("sensitivity", "specificity") if name in found]
+        lists = {"balanced_accuracy": recalls, "f1": [found["f1"] for found in each if "f1" in found]}
+        means = {name: _mean(np.stack(values, axis=1)) for name, values in lists.items() if values}
+        return {"accuracy": times @ hits / (times @ counts)} | means | _mean_areas(rankings, times)
+
+    return estimate
 
 
-def ranked(times: Array, truth: Array, scores: Array) -> Array:
-    """Compute the areas under the ROC curve and under the precision-recall curve (average precision).
+class Ranking:
+    """Rows in the order of their scores, for areas under curves.
 
     Parameters
     ----------
-    times : array of shape (resamples, rows)
-        How often each row is in each resample.
     truth : bool array of shape (rows,)
         Whether each row is of the class.
     scores : array of shape (rows,)
         Scores of the class.
-
-    Returns
-    -------
-    array of shape (2, resamples)
-        The areas; NaN for a resample of one class.
+    known : bool array of shape (rows,), optional
+        Rows that count; by default all.
     """
-    order = np.argsort(-scores, kind="stable")
-    ends = np.flatnonzero(np.diff(scores[order], append=np.nan) != 0)  # rows of the same score are one threshold
-    ordered = times[:, order]
-    right = np.cumsum(ordered * truth[order], axis=1)[:, ends]
-    wrong = np.cumsum(ordered, axis=1)[:, ends] - right
-    steps, false = np.diff(right, prepend=0, axis=1), np.diff(wrong, prepend=0, axis=1)
-    roc = (false * (right - steps / 2)).sum(axis=1) / (right[:, -1] * wrong[:, -1])
-    precision = right / np.maximum(right + wrong, 1)
-    area = np.where(wrong[:, -1] > 0, (steps * precision).sum(axis=1) / right[:, -1], np.nan)
-    return np.stack([roc, area])
+
+    def __init__(self, truth: Array, scores: Array, known: Array | None = None) -> None:
+        rows = np.arange(len(truth)) if known is None else np.flatnonzero(known)
+        self.order = rows[np.argsort(-scores[rows], kind="stable")]
+        self.truth = truth[self.order].astype(np.float64)
+        ends = np.diff(scores[self.order], append=np.nan) != 0  # rows of the same score are one threshold
+        self.starts = np.concatenate([[0], np.flatnonzero(ends)[:-1] + 1])
+
+    def areas(self, times: Array) -> Array:
+        """Compute the areas under the ROC curve and under the precision-recall curve (average precision).
+
+        Parameters
+        ----------
+        times : array of shape (resamples, rows)
+            How often each row is in each resample.
+
+        Returns
+        -------
+        array of shape (2, resamples)
+            The areas; NaN for a resample of one class.
+        """
+        ordered = np.take(times, self.order, axis=1)
+        steps = np.add.reduceat(ordered * self.truth, self.starts, axis=1)
+        false = np.add.reduceat(ordered, self.starts, axis=1) - steps
+        right, wrong = np.cumsum(steps, axis=1), np.cumsum(false, axis=1)
+        roc = (false * (right - steps / 2)).sum(axis=1) / (right[:, -1] * wrong[:, -1])
+        precision = right / np.maximum(right + wrong, 1)
+        area = np.where(wrong[:, -1] > 0, (steps * precision).sum(axis=1) / right[:, -1], np.nan)
+        return np.stack([roc, area])
+
+
+def _mean_areas(rankings: Sequence[Ranking], times: Array) -> dict[str, Array]:
+    if not rankings:
+        return {}
+    areas = np.stack([ranking.areas(times) for ranking in rankings])
+    return {"roc_auc": _mean(areas[:, 0].T), "pr_auc": _mean(areas[:, 1].T)}
 
 
 def _mean(values: Array) -> Array:
