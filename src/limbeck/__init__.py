@@ -1,7 +1,7 @@
 """Limbeck: federated learning by knowledge transfer.
 
-The public API is `__all__`: the algorithms, `run` and `run_file`, and the classes of their parameters.
-`limbeck.sklearn` has the scikit-learn estimator.
+The public API is `__all__`: the algorithms, `run`, `run_file`, `load`, `evaluate`, and the classes of their
+parameters. `limbeck.sklearn` has the scikit-learn estimator.
 
 Examples
 --------
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from limbeck.algorithms.solo import Solo
     from limbeck.checks import check_algorithm
     from limbeck.errors import LimbeckError, LimbeckWarning
+    from limbeck.experiments.evaluation import evaluate
     from limbeck.experiments.result import load
     from limbeck.experiments.run import run, run_file
     from limbeck.features.settings import Features
@@ -58,6 +59,7 @@ else:
         "TorchModel": "limbeck.models.torch",
         "Training": "limbeck.models.trainers",
         "check_algorithm": "limbeck.checks",
+        "evaluate": "limbeck.experiments.evaluation",
         "load": "limbeck.experiments.result",
         "run": "limbeck.experiments.run",
         "run_file": "limbeck.experiments.run",
@@ -114,6 +116,7 @@ __all__ = [
     "Training",
     "__version__",
     "check_algorithm",
+    "evaluate",
     "load",
     "run",
     "run_file",

@@ -1,4 +1,4 @@
-"""Commands `limbeck demo`, `limbeck run` and `limbeck predict`."""
+"""Commands `limbeck demo` and `limbeck run`."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ def run(
     from limbeck.experiments.run import ledger_of, run_experiment
     from limbeck.report.progress import Watcher
     from limbeck.report.statement import statement
-    from limbeck.report.tables import party_table, run_table
+    from limbeck.report.tables import confusion_of, own_test_table, party_table, run_table
 
     err = console(stderr=True)
     experiment, table = experiment_in(file, settings or [])
@@ -67,20 +67,9 @@ def run(
         return
     screen = console()
     screen.print(party_table(result.record))
-    screen.print(run_table(result.record))
+    for shown in (run_table(result.record), *own_test_table(result.record), *confusion_of(result.record)):
+        screen.print(shown)
     screen.print(f"\nwritten: {where}")
-
-
-def predict(
-    model: Annotated[Path, typer.Argument(help="A model that a run wrote (ONNX).")],
-    rows: Annotated[Path, typer.Argument(help="Rows with the same columns as the training rows: CSV, Parquet or NPZ.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file; default: print.")] = None,
-) -> None:
-    """Predict the class of each row, with probabilities if the model has them."""
-    from limbeck.experiments.result import load
-    from limbeck.report.predictions import write_predictions
-
-    write_predictions(load(model), rows, out)
 
 
 def _picture(record: Any, err: Any) -> dict[str, bytes]:

@@ -89,12 +89,15 @@ class Party(Table):
         Model of the party; by default `[model]`.
     data : str, optional
         File of its private rows.
+    test : str, optional
+        File of its own test rows, on which the final model is measured for this party.
     """
 
     index: StrictInt = Field(ge=0)
     name: str | None = None
     model: Annotated[Model | None, PlainValidator(model_in)] = None
     data: str | None = None
+    test: str | None = None
 
 
 class Server(Table):
@@ -157,6 +160,11 @@ class Source(Table):
         if self.files and len(self.files) != len(self.party):
             lacking = next(party.index for party in self.party if party.data is None)
             raise LimbeckError(f"[[party]] index = {lacking} has no data, but others have; give every party a file")
+        tested = [party.index for party in self.party if party.test is not None]
+        if tested and not self.files:
+            raise LimbeckError(
+                f"[[party]] index = {tested[0]}: test is for parties with files; give data.test, or data to every party"
+            )
         return self
 
     @property
@@ -170,6 +178,12 @@ class Source(Table):
     def files(self) -> list[str]:
         """Files of the parties in party order; empty if rows are split among the parties."""
         return [party.data for party in sorted(self.party, key=lambda party: party.index) if party.data]
+
+    @property
+    def test_files(self) -> list[str | None]:
+        """Files of the parties' own test rows in party order; empty if there are none."""
+        files = [party.test for party in sorted(self.party, key=lambda party: party.index)]
+        return files if any(files) else []
 
     @property
     def parties(self) -> int:

@@ -16,7 +16,7 @@ from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.curve import Curve
-from limbeck.experiments.metrics import Metrics, constant_metric, mean_metrics
+from limbeck.experiments.metrics import Metrics, constant_metric, mean_metrics, score
 from limbeck.experiments.record import (
     SERVER,
     PartyRecord,
@@ -34,6 +34,7 @@ from limbeck.features.packing import packed_behind
 from limbeck.features.settings import hash_of_map
 from limbeck.models.jobs import is_gradient_trained
 from limbeck.models.named import reads_tokens
+from limbeck.models.onnx import PackedModel
 from limbeck.models.smoke_test import smoke_test
 from limbeck.models.tasks import for_task
 from limbeck.privacy.guarantees import guarantees
@@ -81,8 +82,10 @@ class Federation:
         Whether the labels of the public rows are known.
     classes_are_private : bool
         Whether the classes were read from the labels of private rows.
+    own_tests : sequence of (Rows or None)
+        The test rows of each party's own; empty if no party has any.
     tests_private_rows : bool
-        Whether the test rows were taken from a user's private file.
+        Whether the test rows were taken from users' private files.
     config : mapping
         The configuration, for the record.
     noise : {"simulated", "secure"}
@@ -116,6 +119,7 @@ class Federation:
     public_is_from_same_source: bool = False
     public_is_labelled: bool = False
     classes_are_private: bool = False
+    own_tests: Sequence[Rows | None] = ()
     tests_private_rows: bool = False
     config: Mapping[str, Any]
     noise: Noise = "simulated"
@@ -322,14 +326,21 @@ class Federation:
         with clock.phase("score"):
             by_party = {party: curve.metrics(onnx) for party, onnx in installed.items()} if curve else {}
             metrics = curve.metrics(outcome.model) if outcome.model and curve else None
+            own_tests = self._on_own_tests(outcome.model, installed)
         if by_party:
             metrics = mean_metrics(list(by_party.values()))
         model = self._classifier(outcome.model) if outcome.model else None
         models = {party: self._classifier(onnx) for party, onnx in installed.items()}
-        whole = self._record(engine, outcome, metrics, by_party, clock, curve.points if curve else [])
+        whole = self._record(engine, outcome, metrics, by_party, own_tests, clock, curve.points if curve else [])
         if not self.is_real:
             return Result(model, models, whole)
         return Result(model, models, published(whole, self.tests_private_rows), owner_part(whole, engine.rejections))
+
+    def _on_own_tests(self, final: bytes | None, installed: Mapping[int, bytes]) -> dict[int, Metrics]:
+        """Metrics of the final model, or of each party's own model, on the test rows of each party's own."""
+        models = {party: final or installed.get(party) for party in range(len(self.private))}
+        pairs = [(party, models[party], rows) for party, rows in enumerate(self.own_tests)]
+        return {party: score(PackedModel(onnx), rows, self.task) for party, onnx, rows in pairs if onnx and rows}
 
     def check_bounds(self) -> Algorithm:
         """The algorithm that gives the upper bound; raises if there is none."""
@@ -376,6 +387,7 @@ class Federation:
         outcome: Outcome,
         metrics: Metrics | None,
         by_party: Mapping[int, Metrics],
+        own_tests: Mapping[int, Metrics],
         clock: Clock,
         curve: Sequence[Mapping[str, Any]],
     ) -> RunRecord:
@@ -389,6 +401,8 @@ class Federation:
                 bytes={"up": traffic.up(silo.party), "down": traffic.down(silo.party)},
                 metrics=by_party.get(silo.party),
                 name=self.names[silo.party] if self.names else None,
+                tested=len(self.own_tests[silo.party] or ()) if self.own_tests else 0,
+                own_test=own_tests.get(silo.party),
             )
             for silo in engine.silos
         ]

@@ -57,7 +57,8 @@ def map_rows(raw: SplitRows, features: Features | None, seed: int, base: Path = 
         return MappedRows(raw)
     private = [vectors_of(found, rows) for rows in raw.private]
     test = vectors_of(found, raw.test) if raw.test else None
-    rows = replace(raw, private=private, public=vectors_of(found, raw.public), test=test)
+    own_tests = tuple(rows and vectors_of(found, rows) for rows in raw.own_tests)
+    rows = replace(raw, private=private, public=vectors_of(found, raw.public), test=test, own_tests=own_tests)
     return MappedRows(rows, found, content_hash(raw.public.x))
 
 

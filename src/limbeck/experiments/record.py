@@ -24,7 +24,10 @@ from limbeck.protocol.task import Kind, Task
 FORMAT = 2
 VERSIONED = ("numpy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "xgboost", "xgboost-cpu", "lightgbm", "torch")
 SERVER = "server"
-NAMES = ("accuracy", "balanced_accuracy", "roc_auc")  # of metrics that every summary has
+NAMES = (  # of metrics that every summary has
+    *("accuracy", "balanced_accuracy", "roc_auc", "pr_auc", "f1"),
+    *("sensitivity", "specificity", "brier", "calibration_error"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,10 @@ class PartyRecord:
         Metrics of the party's own model, if it ends with one.
     name : str, optional
         Name of the party.
+    tested : int or None
+        Number of test rows of the party's own.
+    own_test : Metrics or None
+        Metrics on these rows: of the final model, or of the party's own if there is none.
     """
 
     index: int
@@ -56,6 +63,8 @@ class PartyRecord:
     bytes: Mapping[str, Any]
     metrics: Metrics | None
     name: str | None = None
+    tested: int | None = 0
+    own_test: Metrics | None = None
 
     def headline(self, task: Kind) -> float | None:
         """Return the metric of the party's own model by which runs of a task are compared."""
@@ -188,6 +197,7 @@ class RunRecord(Record):
                     "rows": party.rows,
                     "model": party.model["name"],
                     HEADLINES[self.task][0]: party.headline(self.task),
+                    **({"tested": party.tested, "own_test": asdict(party.own_test)} if party.own_test else {}),
                 }
                 for party in self.parties
             ],
@@ -351,15 +361,13 @@ def published(record: RunRecord, tests_private_rows: bool = False) -> RunRecord:
     RunRecord
         Record that may be shared.
     """
+    unknown: dict[str, Any] = {"rows": None, "classes": (), "metrics": None, "tested": None, "own_test": None}
     turns = _unprotected_turns(record.ledger, len(record.exchanges))
     hidden = {way: bool(turns[way] & set(range(len(record.exchanges)))) for way in turns}
     return replace(
         record,
         data={**record.data, "private": None, **({"test": None} if tests_private_rows else {})},
-        parties=[
-            replace(party, rows=None, classes=(), metrics=None, bytes=_without(party.bytes, hidden))
-            for party in record.parties
-        ],
+        parties=[replace(party, **unknown, bytes=_without(party.bytes, hidden)) for party in record.parties],
         bytes=_without(record.bytes, hidden),
         exchanges=[
             _without(exchange, {way: turn in turns[way] for way in turns})

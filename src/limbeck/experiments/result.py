@@ -21,6 +21,7 @@ from limbeck.data.tokens import as_texts
 from limbeck.errors import LimbeckError, reading
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import OwnerRecord, RunRecord
+from limbeck.experiments.thresholds import check_threshold, labels_above, threshold_of
 from limbeck.models.onnx import TASK, PackedModel, in_range, with_metadata
 from limbeck.protocol.rows import Array
 from limbeck.protocol.task import MULTICLASS, Task
@@ -65,13 +66,16 @@ class Predictor:
         """The model as ONNX."""
         return self.packed.data
 
-    def predict_both(self, x: Any) -> tuple[Array, Array | None]:
+    def predict_both(self, x: Any, threshold: float | None = None) -> tuple[Array, Array | None]:
         """Predict labels and probabilities.
 
         Parameters
         ----------
         x : array of shape (rows, ...), sequence of str, str or Path
             The rows, the texts, or a file of rows or texts.
+        threshold : float or None
+            The probability from which the second of two classes, or one of several labels, is predicted; None means
+            the model's own prediction.
 
         Returns
         -------
@@ -80,25 +84,44 @@ class Predictor:
         probabilities : array of shape (rows, classes) or None
             The probabilities; None if the model has none.
         """
-        labels, scores = self.packed.run(self._rows(x))
-        if not self.task.is_multiclass:
-            return labels, scores if self.task.kind == "multilabel" else None
-        return self.classes_[labels], scores if self.packed.has_probabilities else None
+        if threshold is not None:
+            threshold_of(threshold, None)  # raises if it is no probability
+            check_threshold(self.task.kind, len(self.classes_), self.packed.has_probabilities)
+        return self._named(*self.numbered(self.encoded(x), threshold))
 
-    def predict(self, x: Any) -> Array:
+    def numbered(self, rows: Array, threshold: float | None = None) -> tuple[Array, Array | None]:
+        """Predict class numbers instead of names; the rows are encoded, the threshold is checked."""
+        labels, scores = self.packed.run(rows)
+        has_scores = self.packed.has_probabilities if self.task.is_multiclass else self.task.kind == "multilabel"
+        if threshold is not None:
+            labels = labels_above(scores, threshold, self.task.kind)
+        return labels, scores if has_scores else None
+
+    def _named(self, labels: Array, scores: Array | None) -> tuple[Array, Array | None]:
+        return self.classes_[labels] if self.task.is_multiclass else labels, scores
+
+    def predict(self, x: Any, threshold: float | None = None) -> Array:
         """Predict class names, several labels a row, or numbers.
 
         Parameters
         ----------
         x : array of shape (rows, ...), sequence of str, str or Path
             The rows, the texts, or a file of rows or texts.
+        threshold : float or None
+            The probability from which the second of two classes, or one of several labels, is predicted; None means
+            the model's own prediction.
 
         Returns
         -------
         array of shape (rows,) or (rows, classes)
             The class names; with several labels a row 1 or 0 for each class; or numbers.
+
+        Raises
+        ------
+        LimbeckError
+            If the rows do not fit the model, or a threshold is not possible.
         """
-        return self.predict_both(x)[0]
+        return self.predict_both(x, threshold)[0]
 
     def predict_proba(self, x: Any) -> Array:
         """Predict probabilities.
@@ -150,7 +173,8 @@ class Predictor:
         is_path = isinstance(x, Path) or (isinstance(x, str) and (self.schema is None or Path(x).suffix != ""))
         return read_table(Path(x)) if is_path and Path(x).suffix.lower() not in ARRAYS else None
 
-    def _rows(self, x: Any) -> Array:
+    def encoded(self, x: Any) -> Array:
+        """Read rows, texts, a table or a file as the numbers that the model takes."""
         text = self.schema.text if self.schema else None
         if (table := self.table(x)) is not None:
             return self.schema.encode(table) if self.schema else self._plain_table(table)

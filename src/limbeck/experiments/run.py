@@ -26,6 +26,7 @@ from limbeck.experiments.record import task_facts
 from limbeck.experiments.result import Result
 from limbeck.experiments.splitting import split_rows
 from limbeck.experiments.tables_given import TableArguments, for_model, numbers_given
+from limbeck.experiments.usefulness import warn_if_no_better
 from limbeck.features.settings import Features, applied, network_digest
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.pool import Watch, unwatched
@@ -92,7 +93,9 @@ def federation_of(
         features=mapped.features,
         public_hash=mapped.public_hash,
         classes_are_private=partitioned.classes_are_private,
-        tests_private_rows=experiment.takes_from_private(experiment.data.test),
+        own_tests=partitioned.own_tests,
+        tests_private_rows=experiment.takes_from_private(experiment.data.test)
+        or (bool(partitioned.own_tests) and experiment.data.test is None),
         public_is_from_same_source=isinstance(experiment.data.public, Draw) and experiment.data.public.name is None,
         public_is_labelled=partitioned.public_is_labelled,
         config=config,
@@ -177,6 +180,7 @@ def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, sha
     result = federation.run(trainer, clock)
     if shares:
         federation.ledger_store.end()
+    warn_if_no_better(result.record)
     return result
 
 

@@ -10,7 +10,7 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.result import Predictor
 
 
-def write_predictions(model: Predictor, rows: Path, out: Path | None) -> None:
+def write_predictions(model: Predictor, rows: Path, out: Path | None, threshold: float | None = None) -> None:
     """Write predictions as CSV, to a file or to standard output. A file appears completely or not at all.
 
     Parameters
@@ -21,13 +21,15 @@ def write_predictions(model: Predictor, rows: Path, out: Path | None) -> None:
         CSV file with the rows.
     out : Path or None
         File to write; None for standard output.
+    threshold : float or None
+        Probability from which the second of two classes, or one of several labels, is predicted.
 
     Raises
     ------
     LimbeckError
         If the rows do not fit the model, or if the file cannot be written.
     """
-    text = predictions(model, rows)
+    text = predictions(model, rows, threshold)
     try:
         if out is None:
             sys.stdout.write(text)
@@ -45,12 +47,12 @@ def write_predictions(model: Predictor, rows: Path, out: Path | None) -> None:
         raise LimbeckError(f"cannot write {out or 'the predictions'}: {error.strerror}") from error
 
 
-def predictions(model: Predictor, rows: Path) -> str:
+def predictions(model: Predictor, rows: Path, threshold: float | None = None) -> str:
     """Predictions as CSV: one line per row with the class or number and, if known, the probability of each class.
 
     With several labels a row, there is a column of 1 and 0 for each class instead of one class.
     """
-    labels, scores = model.predict_both(rows)
+    labels, scores = model.predict_both(rows, threshold)
     shares = [f"p({name})" for name in model.classes_] if scores is not None else []
     several = model.task.kind == "multilabel"
     text = io.StringIO()
