@@ -72,8 +72,6 @@ def without_zero_weights(
     if weight is None or weight.all():
         return X, y, weight, groups
     counted = weight != 0
-    if not counted.any():
-        raise LimbeckError("sample_weight: all weights are 0; a row needs a weight above 0")
     return X[counted], y[counted], weight[counted], None if groups is None else groups[counted]
 
 
