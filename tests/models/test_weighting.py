@@ -131,7 +131,7 @@ def test_equal_weights_are_none_and_no_weights_are_no_rows() -> None:
         (WEIGHTED, True),
     ],
 )
-def test_models_say_whether_they_take_weights(model: Model, takes: bool) -> None:
+def test_which_models_take_weights(model: Model, takes: bool) -> None:
     assert takes_weights(model) is takes
 
 
