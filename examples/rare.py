@@ -7,6 +7,7 @@ Needs adult_a9a.npz in the folder that LIMBECK_DATA names; after `limbeck data g
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ def thinned(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def main(folder: Path, name: str = "adult_a9a") -> None:
     """Write FOLDER/adult_rare.npz."""
     whole, rng = np.load(Path(os.environ["LIMBECK_DATA"], f"{name}.npz")), np.random.default_rng(0)
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     for part in ("train", "test"):
         y = np.unique(whole[f"y_{part}"], return_inverse=True)[1]
         rows = thinned(y, rng)

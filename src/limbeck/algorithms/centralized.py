@@ -67,6 +67,8 @@ class WeightedPrivateRows(PrivateRows):
 class SendRows(Request[PrivateRows]):
     """Send all private rows."""
 
+    extended_replies: ClassVar[tuple[type[Reply], ...]] = (WeightedPrivateRows,)
+
 
 def send_rows(silo: Silo) -> Reply:
     """Disclose all private rows of a party."""

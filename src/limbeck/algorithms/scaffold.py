@@ -113,7 +113,7 @@ class Scaffold(FedAvg):
         x, y, weight = silo.private.x, silo.private.y, silo.private.weight
         job = Refit(model, x, y, request.weights, self.local, correction, weight)
         [found] = silo.train([job])
-        steps = BatchSchedule(len(job.rows), self.local, 0)
+        steps = BatchSchedule(len(job.rows) or len(x), self.local, 0)
         moved = {name: values.astype(np.float64) for name, values in values_of(found).items()}
         rate = float(steps.rates(0, steps.total).sum())
         change = bytes_of({name: (given[name] - moved[name]) / rate - control[name] for name in control}, control)

@@ -99,6 +99,8 @@ class Request(Message, Generic[R]):
     ----------
     public : bool
         Whether all fields are public facts.
+    extended_replies : tuple of type
+        Subclasses of the reply's class that are replies too, for example one with more fields.
 
     Examples
     --------
@@ -110,6 +112,7 @@ class Request(Message, Generic[R]):
 
     __slots__ = ()
     public: ClassVar[bool] = False
+    extended_replies: ClassVar[tuple[type[Reply], ...]] = ()
 
     @classmethod
     def reply(cls) -> type[Reply]:
