@@ -51,7 +51,7 @@ def test_the_form_of_a_file_changes_nothing(folder: Path, name: str) -> None:
     assert [type(column) for column in other.columns] == [Number, Number, Category, Date]
     np.testing.assert_array_equal(other.encode(table), schema.encode(plain))
     np.testing.assert_array_equal(other.targets(table), schema.targets(plain))
-    assert other.ids(table).tolist() == schema.ids(plain).tolist()  # type: ignore[union-attr]
+    assert table.texts("patient").tolist() == plain.texts("patient").tolist()
 
 
 @pytest.mark.parametrize("name", ["latin-1.csv", "bom.csv", "utf-16.csv"])
@@ -176,3 +176,12 @@ def test_excel_files_are_read(tmp_path: Path) -> None:
     assert schema.encode(table).tolist() == [[30, 0, 1, 0, 1, 0], [41.5, 32, 2, 4, 0, 1]]
     with pytest.raises(LimbeckError, match=r"a\.xlsx has no sheet 'third'; it has 'Sheet', 'second'"):
         read_table(tmp_path / "a.xlsx", Reading(sheet="third"))
+
+
+def test_stated_marks_are_missing_in_every_file(tmp_path: Path) -> None:
+    (tmp_path / "public.csv").write_text("age,sex\n20,f\n-999,m\n40,unknown\n")
+    (tmp_path / "new.csv").write_text("age,sex\n-999,unknown\n")
+    schema = schema_of(read_table(tmp_path / "public.csv", Reading(missing=("-999", "unknown"))), "y", ("a", "b"))
+    assert schema.columns == (Number("age", 30.0), Category("sex", ("f", "m")))
+    assert schema.encode(read_table(tmp_path / "new.csv")).tolist() == [[30, 0, 0]]
+    assert Schema.from_json(schema.to_json(), "here") == schema

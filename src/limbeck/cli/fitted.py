@@ -27,6 +27,10 @@ def predict(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file; default: print.")] = None,
     threshold: Threshold = None,
     cost: Cost = None,
+    row_id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="COLUMN", help="The column that names the rows; default: as in training."),
+    ] = None,
 ) -> None:
     """Predict the class of each row, with probabilities if the model has them."""
     from limbeck.experiments.result import load
@@ -34,7 +38,7 @@ def predict(
     from limbeck.report.predictions import write_predictions
 
     chosen = threshold_of(threshold, _costs(cost))
-    write_predictions(load(model), rows, out, chosen)
+    write_predictions(load(model), rows, out, chosen, row_id)
 
 
 def evaluate(
