@@ -1,12 +1,15 @@
-"""Progress of long work: a bar in a terminal, one line if the output is piped."""
+"""Progress of long work: a bar in a terminal or a notebook, one line if the output is piped."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from limbeck.errors import LimbeckError
 
 LONG = 1.0  # seconds from which repeated work gets a line each time
 
@@ -32,7 +35,12 @@ class Watcher:
 
     def __call__(self, results: Iterable[Any], total: int) -> Iterable[Any]:
         label = f"{self.verb} {total} {self.noun}{'s' if total > 1 else ''}"
-        return self._bar(results, total, label) if self.console.is_terminal else self._line(results, label)
+        return self._bar(results, total, label) if self._has_bars else self._line(results, label)
+
+    @property
+    def _has_bars(self) -> bool:
+        """Whether a bar can be drawn: in a terminal, or in a notebook with ipywidgets."""
+        return self.console.is_terminal or (self.console.is_jupyter and find_spec("ipywidgets") is not None)
 
     def _bar(self, results: Iterable[Any], total: int, label: str) -> Iterable[Any]:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -46,3 +54,32 @@ class Watcher:
         if seconds >= LONG or label not in self._announced:
             self.console.print(f"{label}: {seconds:.1f} s", highlight=False)
             self._announced.add(label)
+
+
+def watcher(
+    progress: bool | None, console: Console | None = None
+) -> Callable[[Iterable[Any], int], Iterable[Any]] | None:
+    """Return what shows the progress of a run in Python.
+
+    Parameters
+    ----------
+    progress : bool or None
+        Whether to show it; None shows it in a terminal and in a notebook only.
+    console : rich.console.Console or None
+        Where it is shown; None means stderr.
+
+    Returns
+    -------
+    callable or None
+        A `Watcher`, or None if nothing is shown.
+
+    Examples
+    --------
+    >>> watcher(False) is None
+    True
+    """
+    if progress is not None and not isinstance(progress, bool):
+        raise LimbeckError(f"progress must be True, False or None, not {progress!r}")
+    console = console or Console(stderr=True)
+    shown = console.is_terminal or console.is_jupyter if progress is None else progress
+    return Watcher(console) if shown else None

@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from contextlib import suppress
+from dataclasses import fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +18,9 @@ from limbeck.algorithms.fedvote import FedVote
 from limbeck.data.labels import classes_for_split
 from limbeck.data.splits import Iid, Split
 from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
+from limbeck.experiments.arguments import algorithm_given
 from limbeck.experiments.config import split_in
-from limbeck.experiments.run import run
+from limbeck.experiments.result import Predictor
 from limbeck.features.settings import Features
 from limbeck.models.trainers import Training
 from limbeck.protocol.algorithm import Algorithm
@@ -26,6 +28,7 @@ from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import Array
 from limbeck.protocol.streams import stream
 from limbeck.protocol.task import Kind
+from limbeck.python import run
 
 __all__ = ["FederatedClassifier", "FederatedRegressor"]
 
@@ -35,7 +38,7 @@ PART = "algorithm__"
 class Federated(BaseEstimator):  # type: ignore[misc]
     """What the estimators share: rows are split among simulated parties, and an algorithm runs."""
 
-    algorithm: Algorithm | None
+    algorithm: Algorithm | str | Mapping[str, Any] | None
     default: ClassVar[type[Algorithm]]
 
     def _run(self, X: Array, y: Array, kind: Kind, groups: Any, **given: Any) -> Any:
@@ -65,14 +68,12 @@ class Federated(BaseEstimator):  # type: ignore[misc]
                 noise=self.noise,
                 training=self.training,
                 processes=effective_n_jobs(self.n_jobs),
+                progress=bool(self.verbose),
                 **given,
             )
 
     def _algorithm(self) -> Algorithm:
-        algorithm = self.default() if self.algorithm is None else self.algorithm
-        if isinstance(algorithm, type) or not hasattr(algorithm, "lead"):
-            raise LimbeckError(f"algorithm must be an algorithm such as {self.default.__name__}(), not {algorithm!r}")
-        return algorithm
+        return self.default() if self.algorithm is None else algorithm_given(self.algorithm, self.default.__name__)
 
     def _models(self) -> list[Any]:
         return [self.result_.model] if self.result_.model else list(self.result_.models.values())
@@ -91,9 +92,16 @@ class Federated(BaseEstimator):  # type: ignore[misc]
             The parameters by name.
         """
         params: dict[str, Any] = super().get_params(deep)
-        if deep and is_dataclass(self.algorithm):
-            params |= {f"{PART}{part.name}": getattr(self.algorithm, part.name) for part in fields(self.algorithm)}
+        if deep and self.algorithm is not None:
+            params |= {f"{PART}{name}": value for name, value in self._parts().items()}
         return params
+
+    def _parts(self) -> dict[str, Any]:
+        """Parameters of the algorithm; none if it is not an algorithm, which `fit` reports."""
+        with suppress(LimbeckError):
+            algorithm: Any = self._algorithm()
+            return {part.name: getattr(algorithm, part.name) for part in fields(algorithm)}
+        return {}
 
     def set_params(self, **params: Any) -> "Federated":
         """Set parameters of the estimator.
@@ -176,8 +184,9 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
 
     Parameters
     ----------
-    algorithm : Algorithm or None
-        The federated learning algorithm; None means `FedVote()`. Its parameters can be set as `algorithm__partitions`.
+    algorithm : Algorithm, str, mapping or None
+        The federated learning algorithm, its name or its table; None means `FedVote()`. Its
+        parameters can be set as `algorithm__partitions`.
     estimator : estimator, str, mapping or list of these
         What the parties and the server train, one for all or one for each party: a scikit-learn estimator, a model's
         name or its table.
@@ -204,6 +213,8 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         The seed of all random numbers, except secure noise.
     n_jobs : int or None
         Number of processes that train; None means one, -1 one for each core.
+    verbose : int
+        Whether to show a progress bar on stderr: 0 for none.
 
     Attributes
     ----------
@@ -231,7 +242,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
 
     def __init__(
         self,
-        algorithm: Algorithm | None = None,
+        algorithm: Algorithm | str | Mapping[str, Any] | None = None,
         estimator: Any = "random-forest",
         *,
         server_estimator: Any = None,
@@ -245,6 +256,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         training: Training | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | int = 0,
     ) -> None:
         self.algorithm = algorithm
         self.estimator = estimator
@@ -259,6 +271,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         self.training = training
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> "FederatedClassifier":
         """Run the algorithm on rows that are split among parties.
@@ -323,7 +336,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         array of shape (rows,) or (rows, classes)
             The class of each row; with several labels a row 1 or 0 for each class.
         """
-        shares = self.predict_proba(X)
+        shares = self._shares(X, votes=True)
         if self.result_ is not None and self._models()[0].task.kind == "multilabel":
             return np.asarray(shares > 0.5, np.int64)
         return np.asarray(self.classes_[shares.argmax(axis=1)])
@@ -341,11 +354,16 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         array of shape (rows, classes)
             The probabilities, in the order of `classes_`.
         """
+        return self._shares(X, votes=False)
+
+    def _shares(self, X: Any, votes: bool) -> Array:
+        """Mean probabilities of the models; with `votes`, a model without probabilities counts as sure of its class."""
         check_is_fitted(self, "result_")
         X = validate_data(self, X, reset=False, allow_nd=True)
         if self.result_ is None:
             return np.ones((len(X), 1))
-        return np.asarray(np.mean([model.predict_proba(X) for model in self._models()], axis=0, dtype=np.float64))
+        every = [_votes(model, X) if votes else model.predict_proba(X) for model in self._models()]
+        return np.asarray(np.mean(every, axis=0, dtype=np.float64))
 
 
 class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
@@ -356,8 +374,9 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     Parameters
     ----------
-    algorithm : Algorithm or None
-        The federated learning algorithm; None means `FedRidge()`. Its parameters can be set as `algorithm__gram`.
+    algorithm : Algorithm, str, mapping or None
+        The federated learning algorithm, its name or its table; None means `FedRidge()`. Its
+        parameters can be set as `algorithm__gram`.
     estimator : estimator, str, mapping or list of these
         What the parties and the server train, one for all or one for each party: a scikit-learn regressor, a model's
         name or its table.
@@ -383,6 +402,8 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         The seed of all random numbers, except secure noise.
     n_jobs : int or None
         Number of processes that train; None means one, -1 one for each core.
+    verbose : int
+        Whether to show a progress bar on stderr: 0 for none.
 
     Attributes
     ----------
@@ -407,7 +428,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     def __init__(
         self,
-        algorithm: Algorithm | None = None,
+        algorithm: Algorithm | str | Mapping[str, Any] | None = None,
         estimator: Any = "random-forest",
         *,
         server_estimator: Any = None,
@@ -421,6 +442,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         training: Training | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | int = 0,
     ) -> None:
         self.algorithm = algorithm
         self.estimator = estimator
@@ -435,6 +457,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         self.training = training
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> "FederatedRegressor":
         """Run the algorithm on rows that are split among parties.
@@ -480,6 +503,12 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         check_is_fitted(self, "result_")
         X = validate_data(self, X, reset=False, allow_nd=True)
         return np.asarray(np.mean([model.predict(X) for model in self._models()], axis=0, dtype=np.float64))
+
+
+def _votes(model: Predictor, X: Array) -> Array:
+    """Probabilities of a model, or 1 for the class that it predicts if it has none."""
+    labels, shares = model.predict_both(X)
+    return np.equal.outer(labels, model.classes_).astype(np.float64) if shares is None else shares
 
 
 def _group_names(groups: Any, rows: int) -> Array:

@@ -43,7 +43,7 @@ def refusal(home: Path, run: str = "run") -> str | None:
     ("x", "y", "reply"),
     [
         (np.where(np.arange(4) == 2, np.nan, X), Y, "30 of 30 rows hold NaN or infinity"),
-        (np.where(X[7, 0] == X, 1e300, X.astype(float)), Y, "rows hold NaN or infinity"),
+        (np.where(X[7, 0] == X, 1e300, X.astype(float)), Y, "too large for float32"),
         (X[:, :3], Y, "has rows of shape (3,), the public rows have the shape (4,)"),
         (X, np.full(30, "HIV-positive"), "holds the class 'HIV-positive'"),
         (X, Y[:29], "y_train is of shape (29,)"),

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
+from limbeck.data.arrays import MAX_FLOAT32
 from limbeck.data.files import Table
 from limbeck.data.labels import MAX_WHOLE, check_numbers, kind_of
 from limbeck.data.texts import COLUMN, Text, check_alone
@@ -26,7 +27,6 @@ from limbeck.tables import first_problem
 
 MAX_CATEGORIES = 1000
 TRUTH = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0, "-1": -1, "-1.0": -1}
-MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)

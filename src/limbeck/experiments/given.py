@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.data.arrays import as_float, check_finite
+from limbeck.data.arrays import rows_from
 from limbeck.data.labels import check_numbers, check_several, kind_of
 from limbeck.data.own import SplitRows
 from limbeck.data.schema import schema_of_texts
@@ -25,6 +25,9 @@ from limbeck.protocol.task import Kind
 
 def named_parties(parties: Any) -> tuple[list[str] | None, list[Any]]:
     """Return the parties' names, if they have any, and their pairs (X, y)."""
+    if not isinstance(parties, Mapping | list | tuple) or not parties:
+        given = f"is a {type(parties).__name__}" if parties is None or not isinstance(parties, Sequence) else "is empty"
+        raise LimbeckError(f"parties {given}: give at least one (X, y) pair, in a list or by name in a dict")
     if not isinstance(parties, Mapping):
         return None, list(parties)
     if wrong := [name for name in parties if not isinstance(name, str)]:
@@ -207,19 +210,4 @@ def _values(x: Any, where: str, rule: Tokens | None) -> Array:
     if (texts is None) != (rule is None):
         here, there = ("numbers", "texts") if texts is None else ("texts", "numbers")
         raise LimbeckError(f"{where}: rows are {here}, but those of the first party are {there}")
-    return _floats(x, where) if texts is None or rule is None else rule.encode(texts)
-
-
-def _floats(x: Any, where: str) -> Array:
-    try:
-        given = np.asarray(x)
-        if given.dtype.kind not in "fiub":
-            given = given.astype(np.float32, casting="same_kind" if given.dtype.kind in "cmM" else "unsafe")
-        with np.errstate(over="ignore"):
-            rows = as_float(given)
-    except (TypeError, ValueError) as error:
-        raise LimbeckError(f"{where}: rows must be numbers ({error})") from error
-    if rows.ndim < 2:
-        raise LimbeckError(f"{where}: rows must have at least two dimensions, not the shape {rows.shape}")
-    check_finite(rows, where)
-    return rows
+    return rows_from(x, where) if texts is None or rule is None else rule.encode(texts)

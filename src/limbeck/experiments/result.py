@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from limbeck.atomic_files import AtomicFile
-from limbeck.data.arrays import as_float, check_finite
+from limbeck.data.arrays import as_float, check_finite, rows_from
 from limbeck.data.files import read_table
 from limbeck.data.own import ARRAYS
 from limbeck.data.schema import Number, Schema
 from limbeck.data.sets import file_of_texts, rows_in
 from limbeck.data.tokens import as_texts
 from limbeck.errors import LimbeckError, reading
+from limbeck.experiments.brief import facts_of, line_of, listed, table_of
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import OwnerRecord, RunRecord
 from limbeck.models.onnx import TASK, PackedModel, in_range, with_metadata
@@ -29,6 +30,8 @@ RANGE = "limbeck.range"  # metadata key: range of a numeric target
 class Predictor:
     """A fitted model that predicts what users know: class names, several labels a row, or numbers.
 
+    `FinishedRun.model` is one, and `load` reads one from a file.
+
     Parameters
     ----------
     onnx : bytes
@@ -41,6 +44,19 @@ class Predictor:
         The columns of the tables, or the texts, that the model was trained on; None for arrays.
     task : Task
         Kind of the labels.
+    method : str
+        Name of the algorithm that made the model; empty if it was read from a file.
+
+    Examples
+    --------
+    >>> import limbeck as lb
+    >>> from sklearn.datasets import make_blobs
+    >>> X, y = make_blobs(60, centers=2, cluster_std=0.1, random_state=0)
+    >>> model = lb.run("centralized", [(X[:30], y[:30]), (X[30:], y[30:])], models="decision-tree").model
+    >>> model
+    <Predictor centralized: 2 classes, 2 columns>
+    >>> model.predict_proba(X[:1]).sum(axis=1)
+    array([1.])
     """
 
     def __init__(
@@ -50,12 +66,36 @@ class Predictor:
         row: tuple[int, ...],
         schema: Schema | None = None,
         task: Task = MULTICLASS,
+        method: str = "",
     ) -> None:
+        self.method = method
         self.classes_ = classes
         self.task = task
         self.row = row
         self.schema = schema
         self.packed = PackedModel(onnx)
+
+    def __repr__(self) -> str:
+        return f"<{f'Predictor {self.method}'.strip()}: {self._labels}, {self._columns}>"
+
+    def _repr_html_(self) -> str:
+        names = "target" if self.task.kind == "regression" else "classes"
+        facts = {names: listed(self.classes_.tolist()), "rows": self._columns}
+        return table_of(f"Model of {self.method}" if self.method else "Model", facts)
+
+    @property
+    def _labels(self) -> str:
+        if self.task.kind == "regression":
+            return f"a number from {self.task.low:g} to {self.task.high:g}"
+        return f"{len(self.classes_)} {'labels' if self.task.kind == 'multilabel' else 'classes'}"
+
+    @property
+    def _columns(self) -> str:
+        if self.schema is not None and self.schema.text is not None:
+            return "texts"
+        if self.schema is not None:
+            return f"{len(self.schema.columns)} columns"
+        return f"{self.row[0]} columns" if len(self.row) == 1 else f"rows of shape {self.row}"
 
     @property
     def onnx(self) -> bytes:
@@ -78,9 +118,11 @@ class Predictor:
             The probabilities; None if the model has none.
         """
         labels, scores = self.packed.run(self._rows(x))
-        if not self.task.is_multiclass:
-            return labels, scores if self.task.kind == "multilabel" else None
-        return self.classes_[labels], scores if self.packed.has_probabilities else None
+        if self.task.kind == "regression":
+            return labels, None
+        if self.task.kind == "multilabel":
+            return labels, np.clip(scores, 0.0, 1.0, dtype=np.float64)
+        return self.classes_[labels], shares(scores) if self.packed.has_probabilities else None
 
     def predict(self, x: Any) -> Array:
         """Predict class names, several labels a row, or numbers.
@@ -134,9 +176,7 @@ class Predictor:
                 if text is None:
                     raise LimbeckError("predict: the model was not trained on texts; give rows of numbers")
                 return text.rule.encode(texts)
-            rows = as_float(np.asarray(x))
-            check_finite(rows, "predict")
-            return rows
+            return rows_from(x, "predict")
         path = Path(x)
         if text is not None and isinstance(x, str) and not path.suffix:
             raise LimbeckError(f"predict: for texts, give a list of them, such as [{x[:40]!r}], or a file")
@@ -145,11 +185,11 @@ class Predictor:
                 return text.rule.encode(texts)
         elif self.schema is not None and path.suffix.lower() not in ARRAYS:
             return self.schema.encode(read_table(path))
-        rows = as_float(rows_in(path)) if path.suffix.lower() in ARRAYS else self._plain_table(path)
+        rows = rows_in(path) if path.suffix.lower() in ARRAYS else self._plain_table(path)
         if rows.shape[1:] != self.row:
             raise LimbeckError(f"{path} has rows of shape {rows.shape[1:]}, the model needs shape {self.row}")
         check_finite(rows, str(path))
-        return rows
+        return as_float(rows)
 
     def _plain_table(self, path: Path) -> Array:
         """Read a table by the order of its columns, for a model that was trained on arrays."""
@@ -236,9 +276,32 @@ def labelled(
     return with_metadata(onnx, metadata | ({SCHEMA: schema.to_json()} if schema else {}))
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of a run.
+def shares(scores: Array) -> Array:
+    """Turn the scores of a model, which are probabilities up to rounding, into numbers that sum to 1.
+
+    Parameters
+    ----------
+    scores : array of shape (rows, classes)
+        float32 probabilities.
+
+    Returns
+    -------
+    float64 array of shape (rows, classes)
+        Probabilities in [0, 1].
+
+    Examples
+    --------
+    >>> shares(np.array([[1.00000012, 0.0]], np.float32)).tolist()
+    [[1.0, 0.0]]
+    """
+    limited = np.clip(scores, 0.0, 1.0, dtype=np.float64)
+    total = limited.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(limited, total, out=limited, where=total > 0))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FinishedRun:
+    """What a run gives: its models and its record. In Python, `limbeck.Result` adds what people want to see of it.
 
     Parameters
     ----------
@@ -250,12 +313,21 @@ class Result:
         The record of the run; that of a real run has only public and released facts.
     owner : OwnerRecord or None
         What only the owner of the rows may see; None for a simulation.
+    ledger : Path or None
+        The ledger's file, which may hold other runs too; None if the ledger was in memory.
     """
 
     model: Predictor | None
     models: Mapping[int, Predictor]
     record: RunRecord
     owner: OwnerRecord | None = None
+    ledger: Path | None = None
+
+    def __repr__(self) -> str:
+        return line_of(type(self).__name__, facts_of(self.record, self.metrics))
+
+    def _repr_html_(self) -> str:
+        return table_of(f"Run, seed {self.record.seed}", facts_of(self.record, self.metrics))
 
     @property
     def metrics(self) -> Metrics | None:

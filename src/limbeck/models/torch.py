@@ -23,10 +23,11 @@ from limbeck.models.device import CPU, Device
 from limbeck.models.heads import LOSS_OF, labels_of, scores_of
 from limbeck.models.packing import channels_first, pack
 from limbeck.models.weights import STEP_COUNT
+from limbeck.protocol.algorithm import check_rules
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
-from limbeck.protocol.task import Kind
+from limbeck.protocol.task import ALL_TASKS, Kind
 
 Build = Callable[[tuple[int, ...], int], nn.Module]
 
@@ -68,6 +69,12 @@ class TorchModel:
     task: Kind = "multiclass"
 
     def __post_init__(self) -> None:
+        check_rules(
+            (callable(self.network), f"network = {self.network!r}: give a module, or a function of shape and classes"),
+            (isinstance(self.recipe, Recipe), f"recipe = {self.recipe!r}: give a recipe, such as lb.Recipe(epochs=10)"),
+            (isinstance(self.description, Mapping), f"description = {self.description!r}: give a mapping"),
+            (self.task in ALL_TASKS, f"task = {self.task!r}: known: {', '.join(ALL_TASKS)}"),
+        )
         if not self.description:
             kind = type(self.network) if isinstance(self.network, nn.Module) else self.network
             text = _plain_name(self.network) or " ".join(repr(self.network).split())
