@@ -8,7 +8,7 @@ from pathlib import Path
 
 from limbeck.errors import LimbeckError
 
-LONGEST = 86_400.0  # seconds to wait for another program
+MAX_WAIT = 86_400.0  # seconds to wait for another program
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def locked(path: Path, problem: str, wait: bool = False) -> Iterator[None]:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
         raise LimbeckError(f"cannot write to {path.parent}: {error.strerror}") from error
-    waits = LONGEST if wait else 0.0
+    waits = MAX_WAIT if wait else 0.0
     with closing(sqlite3.connect(path, timeout=waits, isolation_level=None, check_same_thread=False)) as database:
         try:
             database.execute("BEGIN EXCLUSIVE")

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, shown
 
 LONG = 1.0  # seconds from which repeated work gets a line each time
 
@@ -79,7 +79,7 @@ def watcher(
     True
     """
     if progress is not None and not isinstance(progress, bool):
-        raise LimbeckError(f"progress must be True, False or None, not {progress!r}")
+        raise LimbeckError(f"progress must be True, False or None, not {shown(progress)}")
     console = console or Console(stderr=True)
-    shown = console.is_terminal or console.is_jupyter if progress is None else progress
-    return Watcher(console) if shown else None
+    is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
+    return Watcher(console) if is_shown else None

@@ -17,8 +17,8 @@ from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.data.labels import classes_for_split
 from limbeck.data.splits import Iid, Split
-from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
-from limbeck.experiments.arguments import algorithm_given
+from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean, shown
+from limbeck.experiments.arguments import MAX_PROCESSES, algorithm_given, check_settings
 from limbeck.experiments.config import split_in
 from limbeck.experiments.result import Predictor
 from limbeck.features.settings import Features
@@ -43,7 +43,8 @@ class Federated(BaseEstimator):  # type: ignore[misc]
 
     def _run(self, X: Array, y: Array, kind: Kind, groups: Any, **given: Any) -> Any:
         """Split the rows among parties, and run the algorithm."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        check_settings(noise=self.noise, training=self.training, features=self.features)
+        seed, processes = self._seed(), self._processes()
         rng, algorithm = stream(seed, "estimator"), self._algorithm()
         rows, public = self._set_aside(X, y, algorithm, rng)
         if groups is None:
@@ -67,10 +68,24 @@ class Federated(BaseEstimator):  # type: ignore[misc]
                 task=kind,
                 noise=self.noise,
                 training=self.training,
-                processes=effective_n_jobs(self.n_jobs),
+                processes=processes,
                 progress=bool(self.verbose),
                 **given,
             )
+
+    def _seed(self) -> int:
+        try:
+            return int(check_random_state(self.random_state).randint(2**31 - 1))
+        except (TypeError, ValueError) as error:
+            raise LimbeckError(f"random_state: {error}") from error
+
+    def _processes(self) -> int:
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, int | np.integer) or isinstance(self.n_jobs, bool)):
+            raise LimbeckError(f"n_jobs must be a whole number or None, not {shown(self.n_jobs)}")
+        try:
+            return min(int(effective_n_jobs(self.n_jobs)), MAX_PROCESSES)
+        except ValueError as error:
+            raise LimbeckError(f"n_jobs: {error}") from error
 
     def _algorithm(self) -> Algorithm:
         return self.default() if self.algorithm is None else algorithm_given(self.algorithm, self.default.__name__)
@@ -139,8 +154,8 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         needed = algorithm.needs_public_rows or self.features is not None
         if not needed or self.public is not None:
             return np.arange(len(X)), self.public if needed else None
-        if not 0 < self.public_share < 1:
-            raise LimbeckError(f"public_share must be a share between 0 and 1, not {self.public_share}")
+        if not isinstance(self.public_share, float | np.floating) or not 0 < self.public_share < 1:
+            raise LimbeckError(f"public_share must be a share between 0 and 1, not {shown(self.public_share)}")
         count = max(1, round(self.public_share * len(X)))
         if count >= len(X):
             raise LimbeckError(f"n_samples={len(X)}: too few rows to set some aside as public; set public")
@@ -151,7 +166,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     def _partitioned(self, y: Array, algorithm: Algorithm, rng: Any) -> list[Array]:
         """Numbers of each party's rows, split by these classes."""
         if not isinstance(self.parties, int | np.integer) or self.parties < 1:
-            raise LimbeckError(f"parties must be a whole number, at least 1, not {self.parties!r}")
+            raise LimbeckError(f"parties must be a whole number, at least 1, not {shown(self.parties)}")
         fewest = algorithm.min_rows
         parties = max(1, min(int(self.parties), len(y) // fewest))
         if parties < self.parties:
@@ -167,7 +182,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
             return Iid()
         if not isinstance(self.split, Mapping):
             if not hasattr(self.split, "kind"):
-                raise LimbeckError(f'split must be a table such as {{"kind": "dirichlet"}}, not {self.split!r}')
+                raise LimbeckError(f'split must be a table such as {{"kind": "dirichlet"}}, not {shown(self.split)}')
             given: Split = self.split
             return given
         try:
@@ -312,6 +327,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
 
     def _classes(self, y: Array) -> Array:
         """All classes, given or those in y."""
+        check_settings(classes=self.classes)
         if y.ndim == 2:
             return np.arange(y.shape[1]) if self.classes is None else np.asarray(self.classes)
         found = np.unique(y if self.classes is None else self.classes)

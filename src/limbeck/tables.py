@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 from pydantic import Field as Range
 from pydantic import TypeAdapter, ValidationError
 
-from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.errors import LimbeckError, did_you_mean, shown
 
 T = TypeVar("T")
 Positive = Annotated[int, Range(ge=1)]
@@ -150,7 +150,7 @@ def check_fields(parameters: Any) -> None:
         if (kind := dataclass_in(hint)) and (
             isinstance(value, Mapping) or (hint is kind and not isinstance(value, kind))
         ):
-            raise LimbeckError(f"{field.name} = {value!r}: in Python, write {kind.__name__}(...)")
+            raise LimbeckError(f"{field.name} = {shown(value)}: in Python, write {kind.__name__}(...)")
         if hint is not kind:
             checked(field.name, _adapter(kind_of_all, field.name), value)
 
@@ -208,7 +208,7 @@ def checked(key: str, adapter: TypeAdapter[Any], value: Any) -> Any:
         return adapter.validate_python(value, strict=True)
     except ValidationError as error:
         wanted = "; or ".join(dict.fromkeys(map(_wanted, error.errors())))
-        raise LimbeckError(f"{key} = {value!r}: {wanted}") from error
+        raise LimbeckError(f"{key} = {shown(value)}: {wanted}") from error
 
 
 def first_problem(error: ValidationError) -> str:

@@ -1,19 +1,22 @@
 """Arguments of a run in Python that are no rows: the algorithm, numbers, paths and settings."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, shown
 from limbeck.experiments.config import algorithm_in
+from limbeck.features.settings import Features
 from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget
 from limbeck.protocol.algorithm import Algorithm
+from limbeck.protocol.release import Noise
+from limbeck.protocol.task import ALL_TASKS, MAX_RANGE
 
-NOISES = ("secure", "simulated")
+MAX_PROCESSES = 10_000
 
 
 def algorithm_given(given: Any, example: str = "FedVote") -> Algorithm:
@@ -47,31 +50,69 @@ def algorithm_given(given: Any, example: str = "FedVote") -> Algorithm:
         except LimbeckError as error:
             raise LimbeckError(f"algorithm: {error}") from error
     if not isinstance(given, Algorithm):
-        called = f"{given.__name__}, a class: write {given.__name__}()" if isinstance(given, type) else repr(given)
+        called = f"{given.__name__}, a class: write {given.__name__}()" if isinstance(given, type) else shown(given)
         raise LimbeckError(
             f'algorithm must be an algorithm such as lb.{example}(), its name, or a table such as {{"name": "fedkt", '
-            f'"subsets": 2}}, not {called[:200]}'
+            f'"subsets": 2}}, not {called}'
         )
     return given
 
 
-def check_settings(noise: Any, budget: Any, ledger: Any, training: Any) -> None:
+def check_settings(**given: Any) -> None:
     """Raise `LimbeckError` if a setting of a run in Python has a wrong type; the message names the argument.
 
     Parameters
     ----------
-    noise, budget, ledger, training : object
-        The arguments of `run`; None is the default of each.
+    **given : object
+        Arguments of `run`, of the names in `SETTINGS`. None is the default of each.
+
+    Examples
+    --------
+    >>> check_settings(noise="none", limits=None)
+    Traceback (most recent call last):
+    limbeck.errors.LimbeckError: noise must be 'secure' or 'simulated', not 'none'
     """
-    if noise is not None and not (isinstance(noise, str) and noise in NOISES):
-        raise LimbeckError(f"noise must be 'secure' or 'simulated', not {noise!r}")
-    for name, value, kind in (("budget", budget, Budget), ("training", training, Training)):
-        if value is not None and not isinstance(value, kind):
-            raise LimbeckError(f"{name} must be lb.{kind.__name__}(...), not {value!r}")
-    if ledger is not None and (not isinstance(ledger, str | os.PathLike) or not str(ledger)):
-        raise LimbeckError(f"ledger must be the path of a file, not {ledger!r}")
-    if ledger is not None and Path(ledger).is_dir():
-        raise LimbeckError(f"ledger: {ledger} is a folder; give the path of a file")
+    for name, value in given.items():
+        is_right, wanted = SETTINGS[name]
+        if value is not None and not is_right(value):
+            raise LimbeckError(f"{name} must be {wanted}, not {shown(value)}")
+
+
+def _is_number(value: Any) -> bool:
+    is_real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return is_real and abs(value) <= MAX_RANGE  # which NaN is not
+
+
+def _are_limits(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_number, value)) and value[0] < value[1]
+
+
+def _are_classes(value: Any) -> bool:
+    if not isinstance(value, list | tuple) and getattr(value, "ndim", 0) != 1:
+        return False
+    try:
+        labels = np.asarray(value if isinstance(value, list | tuple) else value.tolist())
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return False
+    return labels.ndim == 1 and labels.size > 0 and labels.dtype.kind in "iubUf" and not (labels != labels).any()
+
+
+def _is_file(value: Any) -> bool:
+    is_path = isinstance(value, str | os.PathLike) and str(value) != "" and "\0" not in str(value)
+    return is_path and not Path(value).is_dir()
+
+
+SETTINGS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "noise": (lambda value: isinstance(value, str) and value in get_args(Noise), "'secure' or 'simulated'"),
+    "task": (lambda value: isinstance(value, str) and value in ALL_TASKS, " or ".join(map(repr, ALL_TASKS))),
+    "limits": (_are_limits, "the lowest and a higher number of the target, such as (0, 350)"),
+    "classes": (_are_classes, "a list of all class names, all of one type"),
+    "features": (lambda value: isinstance(value, Features), 'features such as lb.Features("fourier")'),
+    "budget": (lambda value: isinstance(value, Budget), "a budget such as lb.Budget(epsilon=3.0)"),
+    "training": (lambda value: isinstance(value, Training), 'settings such as lb.Training(device="cpu")'),
+    "ledger": (_is_file, "the path of a file"),
+    "watch": (callable, "a function of the results and their number"),
+}
 
 
 def check_numbers(seed: Any, processes: Any) -> None:
@@ -89,9 +130,9 @@ def check_numbers(seed: Any, processes: Any) -> None:
     limbeck.errors.LimbeckError: seed must be a whole number, at least 0, not -1
     """
     if not _is_whole(seed) or seed < 0:
-        raise LimbeckError(f"seed must be a whole number, at least 0, not {seed!r}")
-    if processes is not None and (not _is_whole(processes) or processes < 1):
-        raise LimbeckError(f"processes must be a whole number, at least 1, not {processes!r}")
+        raise LimbeckError(f"seed must be a whole number, at least 0, not {shown(seed)}")
+    if processes is not None and (not _is_whole(processes) or not 1 <= processes <= MAX_PROCESSES):
+        raise LimbeckError(f"processes must be a whole number, at least 1, not {shown(processes)}")
 
 
 def _is_whole(value: Any) -> bool:

@@ -76,7 +76,7 @@ def rows_given(
     """
     sides = [
         *parties,
-        *([("test", test)] if test else []),
+        *([("test", test)] if test is not None else []),
         *([("public", public)] if isinstance(public, tuple) else []),
     ]
     kind = task or ("regression" if limits else _kind(sides))
@@ -155,10 +155,15 @@ def _class_names(sides: Sequence[tuple[str, Any]], classes: Sequence[Any] | None
     return names
 
 
-def _labels(pair: Any, where: str) -> Array:
-    """The labels of one (X, y) pair, one for each row."""
+def check_pair(pair: Any, where: str) -> None:
+    """Raise `LimbeckError` unless the rows of a party, or the test rows, are a pair (X, y)."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise LimbeckError(f"{where}: give a pair (X, y)")
+
+
+def _labels(pair: Any, where: str) -> Array:
+    """The labels of one (X, y) pair, one for each row."""
+    check_pair(pair, where)
     labels = np.asarray(pair[1])
     if labels.ndim == 2:
         return _columns(labels, where)

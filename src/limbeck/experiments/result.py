@@ -176,7 +176,10 @@ class Predictor:
                 if text is None:
                     raise LimbeckError("predict: the model was not trained on texts; give rows of numbers")
                 return text.rule.encode(texts)
-            return rows_from(x, "predict")
+            rows = rows_from(x, "predict")
+            if np.prod(rows.shape[1:]) != np.prod(self.row):
+                raise LimbeckError(f"predict: rows have the shape {rows.shape[1:]}, the model needs {self.row}")
+            return rows
         path = Path(x)
         if text is not None and isinstance(x, str) and not path.suffix:
             raise LimbeckError(f"predict: for texts, give a list of them, such as [{x[:40]!r}], or a file")

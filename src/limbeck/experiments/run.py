@@ -17,7 +17,7 @@ from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
-from limbeck.experiments.given import model_for, models_for, named_parties, rows_given, rule_given
+from limbeck.experiments.given import check_pair, model_for, models_for, named_parties, rows_given, rule_given
 from limbeck.experiments.mapping import MappedRows, map_rows
 from limbeck.experiments.overrides import override
 from limbeck.experiments.record import task_facts
@@ -33,7 +33,7 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Trainer
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import content_hash
-from limbeck.protocol.task import Kind, Task
+from limbeck.protocol.task import Kind
 
 
 def federation_of(
@@ -357,13 +357,15 @@ def run(
     array([ True,  True])
     """
     check_numbers(seed, processes)
-    check_settings(noise, budget, ledger, training)
+    check_settings(noise=noise, task=task, limits=limits, classes=classes, features=features)
+    check_settings(budget=budget, training=training, ledger=ledger, watch=watch)
     watched = watch or watcher(progress) or unwatched
     algorithm, features = applied(algorithm_given(algorithm), features)
     assert isinstance(algorithm, Algorithm)
     called, pairs = named_parties(parties)
     titles = called or [f"party {index}" for index in range(len(pairs))]
-    Task(task or "multiclass")  # raises if there is no such task
+    for title, pair in zip(titles, pairs, strict=True):
+        check_pair(pair, title)
     if task is None and limits is None and algorithm.is_private and noise != "simulated":
         task = "multiclass"  # never found from private labels
     rule = rule_given(pairs[0], algorithm, features)

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, shown
 from limbeck.imports import code_beside
 from limbeck.models.constant import Constant
 from limbeck.models.descent import ASK_AT_ONCE, train
@@ -70,10 +70,19 @@ class TorchModel:
 
     def __post_init__(self) -> None:
         check_rules(
-            (callable(self.network), f"network = {self.network!r}: give a module, or a function of shape and classes"),
-            (isinstance(self.recipe, Recipe), f"recipe = {self.recipe!r}: give a recipe, such as lb.Recipe(epochs=10)"),
-            (isinstance(self.description, Mapping), f"description = {self.description!r}: give a mapping"),
-            (self.task in ALL_TASKS, f"task = {self.task!r}: known: {', '.join(ALL_TASKS)}"),
+            (
+                callable(self.network),
+                f"network = {shown(self.network)}: give a module, or a function of shape and classes",
+            ),
+            (
+                isinstance(self.recipe, Recipe),
+                f"recipe = {shown(self.recipe)}: give a recipe, such as lb.Recipe(epochs=10)",
+            ),
+            (isinstance(self.description, Mapping), f"description = {shown(self.description)}: give a mapping"),
+            (
+                isinstance(self.task, str) and self.task in ALL_TASKS,
+                f"task = {shown(self.task)}: known: {', '.join(ALL_TASKS)}",
+            ),
         )
         if not self.description:
             kind = type(self.network) if isinstance(self.network, nn.Module) else self.network
