@@ -38,7 +38,7 @@ class Result(FinishedRun):
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> parties = [(X[start:120:3], y[start:120:3]) for start in range(3)]
-    >>> result = lb.run("fedvote", parties, public=X[120:], models="decision-tree", test=(X[120:], y[120:]))
+    >>> result = lb.run("fedvote", parties, public=X[120:], models="decision-tree", processes=1)
     >>> result.model
     <Predictor fedvote: 3 classes, 4 columns>
     >>> print(result.privacy.statement()[:38])

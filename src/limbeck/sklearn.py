@@ -7,20 +7,24 @@ from dataclasses import fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.data.labels import classes_for_split
-from limbeck.data.splits import Iid, Split
+from limbeck.data.splits import Split
 from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean, shown
-from limbeck.experiments.arguments import MAX_PROCESSES, algorithm_given, check_settings
-from limbeck.experiments.config import split_in
-from limbeck.experiments.result import Predictor
+from limbeck.experiments.arguments import (
+    algorithm_given,
+    check_settings,
+    groups_given,
+    processes_given,
+    seed_given,
+    split_given,
+)
 from limbeck.features.settings import Features
 from limbeck.models.trainers import Training
 from limbeck.protocol.algorithm import Algorithm
@@ -44,13 +48,13 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     def _run(self, X: Array, y: Array, kind: Kind, groups: Any, **given: Any) -> Any:
         """Split the rows among parties, and run the algorithm."""
         check_settings(noise=self.noise, training=self.training, features=self.features)
-        seed, processes = self._seed(), self._processes()
+        seed, processes = seed_given(self.random_state), processes_given(self.n_jobs)
         rng, algorithm = stream(seed, "estimator"), self._algorithm()
         rows, public = self._set_aside(X, y, algorithm, rng)
         if groups is None:
             held = self._partitioned(classes_for_split(y[rows], kind), algorithm, rng)
         else:
-            names = _group_names(groups, len(X))
+            names = groups_given(groups, len(X))
             held = [np.flatnonzero(names[rows] == name) for name in np.unique(names)]
             if lacking := [str(name) for name, own in zip(np.unique(names), held, strict=True) if not len(own)]:
                 raise LimbeckError(f"group {lacking[0]}: all its rows are set aside as public; set public")
@@ -73,20 +77,6 @@ class Federated(BaseEstimator):  # type: ignore[misc]
                 **given,
             )
 
-    def _seed(self) -> int:
-        try:
-            return int(check_random_state(self.random_state).randint(2**31 - 1))
-        except (TypeError, ValueError) as error:
-            raise LimbeckError(f"random_state: {error}") from error
-
-    def _processes(self) -> int:
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, int | np.integer) or isinstance(self.n_jobs, bool)):
-            raise LimbeckError(f"n_jobs must be a whole number or None, not {shown(self.n_jobs)}")
-        try:
-            return min(int(effective_n_jobs(self.n_jobs)), MAX_PROCESSES)
-        except ValueError as error:
-            raise LimbeckError(f"n_jobs: {error}") from error
-
     def _algorithm(self) -> Algorithm:
         return self.default() if self.algorithm is None else algorithm_given(self.algorithm, self.default.__name__)
 
@@ -108,15 +98,10 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         """
         params: dict[str, Any] = super().get_params(deep)
         if deep and self.algorithm is not None:
-            params |= {f"{PART}{name}": value for name, value in self._parts().items()}
+            with suppress(LimbeckError):  # which `fit` reports
+                algorithm: Any = self._algorithm()
+                params |= {f"{PART}{part.name}": getattr(algorithm, part.name) for part in fields(algorithm)}
         return params
-
-    def _parts(self) -> dict[str, Any]:
-        """Parameters of the algorithm; none if it is not an algorithm, which `fit` reports."""
-        with suppress(LimbeckError):
-            algorithm: Any = self._algorithm()
-            return {part.name: getattr(algorithm, part.name) for part in fields(algorithm)}
-        return {}
 
     def set_params(self, **params: Any) -> "Federated":
         """Set parameters of the estimator.
@@ -174,21 +159,8 @@ class Federated(BaseEstimator):  # type: ignore[misc]
                 f"{len(y)} rows are split among {parties} parties, not {self.parties}: each needs at least {fewest}"
             )
             warnings.warn(message, LimbeckWarning, stacklevel=2)
-        held: list[Array] = self._split().assign(y, {}, parties, rng)
+        held: list[Array] = split_given(self.split).assign(y, {}, parties, rng)
         return [own for own in held if len(own)]
-
-    def _split(self) -> Split:
-        if self.split is None:
-            return Iid()
-        if not isinstance(self.split, Mapping):
-            if not hasattr(self.split, "kind"):
-                raise LimbeckError(f'split must be a table such as {{"kind": "dirichlet"}}, not {shown(self.split)}')
-            given: Split = self.split
-            return given
-        try:
-            return split_in(dict(self.split))
-        except LimbeckError as error:
-            raise LimbeckError(f"split: {error}") from error
 
 
 class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
@@ -378,7 +350,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         X = validate_data(self, X, reset=False, allow_nd=True)
         if self.result_ is None:
             return np.ones((len(X), 1))
-        every = [_votes(model, X) if votes else model.predict_proba(X) for model in self._models()]
+        every = [model.votes(X) if votes else model.predict_proba(X) for model in self._models()]
         return np.asarray(np.mean(every, axis=0, dtype=np.float64))
 
 
@@ -519,19 +491,3 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         check_is_fitted(self, "result_")
         X = validate_data(self, X, reset=False, allow_nd=True)
         return np.asarray(np.mean([model.predict(X) for model in self._models()], axis=0, dtype=np.float64))
-
-
-def _votes(model: Predictor, X: Array) -> Array:
-    """Probabilities of a model, or 1 for the class that it predicts if it has none."""
-    labels, shares = model.predict_both(X)
-    return np.equal.outer(labels, model.classes_).astype(np.float64) if shares is None else shares
-
-
-def _group_names(groups: Any, rows: int) -> Array:
-    """The party of each row."""
-    names = np.asarray(groups)
-    if names.ndim != 1 or len(names) != rows:
-        raise LimbeckError(f"groups must have the shape ({rows},), a party for each row, not {names.shape}")
-    if any(name is None or name != name for name in names.tolist()):
-        raise LimbeckError("groups contains None or NaN: every row needs a party")
-    return np.array([str(name) for name in names.tolist()]) if names.dtype == object else names

@@ -1,5 +1,6 @@
 """Frozen dataclasses of parameters from TOML tables."""
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from functools import lru_cache
@@ -232,6 +233,35 @@ def first_problem(error: ValidationError) -> str:
         inner = problem.get("ctx", {}).get("error")
     text = "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
     return ": ".join([*filter(None, [".".join(path)]), text])
+
+
+def named_party(problem: str, table: Mapping[str, Any]) -> str:
+    """Name a `[[party]]` table in an error by its index or its name, instead of its place in the file.
+
+    Parameters
+    ----------
+    problem : str
+        The error, which begins with the path of the key.
+    table : mapping
+        The table of the file.
+
+    Returns
+    -------
+    str
+        The error with the party's index or name.
+
+    Examples
+    --------
+    >>> named_party("party.0.model: unknown model 'svmm'", {"party": [{"index": 3, "model": {"name": "svmm"}}]})
+    "[[party]] index = 3: model: unknown model 'svmm'"
+    """
+    found = re.match(r"party\.(\d+)(\.?)", problem)
+    if found is None:
+        return problem
+    entry = table["party"][int(found[1])]
+    key = next((key for key in ("index", "name") if isinstance(entry, Mapping) and key in entry), None)
+    named = f"{key} = {entry[key]!r}" if key else f"table {int(found[1]) + 1}"
+    return f"[[party]] {named}{': ' if found[2] else ''}{problem[found.end() :]}"
 
 
 def _wanted(error: Any) -> str:

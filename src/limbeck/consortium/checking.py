@@ -13,6 +13,7 @@ from limbeck.consortium.files import write_private
 from limbeck.consortium.party import CHECKED, NO_LIMIT, PartyFolder
 from limbeck.data.arrays import check_finite
 from limbeck.errors import LimbeckError
+from limbeck.privacy.sampling import load_opendp
 
 
 def check(folder: PartyFolder) -> None:
@@ -36,6 +37,8 @@ def check(folder: PartyFolder) -> None:
         raise LimbeckError(f"{folder.path / 'party.toml'}: {NO_LIMIT}")
     for each in settings.agree:
         each.bounds(algorithm_named(each.algorithm))
+    if settings.noise == "secure" and any("L2" in (each.levels or ()) for each in settings.agree):
+        load_opendp()  # at L2 the party draws noise
     facts = _facts(folder)
     folder.read_features(tried=False)
     rows, public = folder.raw_private(), folder.raw_public

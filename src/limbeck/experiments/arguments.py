@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+from joblib import effective_n_jobs
+from sklearn.utils import check_random_state
 
+from limbeck.data.splits import Iid, Split
 from limbeck.errors import LimbeckError, shown
-from limbeck.experiments.config import algorithm_in
+from limbeck.experiments.config import algorithm_in, split_in
 from limbeck.features.settings import Features
 from limbeck.models.trainers import Training
 from limbeck.privacy.ledger import Budget
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.release import Noise
+from limbeck.protocol.rows import Array
 from limbeck.protocol.task import ALL_TASKS, MAX_RANGE
 
 MAX_PROCESSES = 10_000
@@ -137,3 +141,92 @@ def check_numbers(seed: Any, processes: Any) -> None:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def split_given(split: Any) -> Split:
+    """Return the split that the `split` of an estimator means.
+
+    Parameters
+    ----------
+    split : Split, mapping or None
+        The argument; None means that every party gets about as many rows, at random.
+
+    Returns
+    -------
+    Split
+        The split.
+    """
+    if split is None:
+        return Iid()
+    if not isinstance(split, Mapping):
+        if isinstance(split, type) or not hasattr(split, "kind"):
+            raise LimbeckError(f'split must be a table such as {{"kind": "dirichlet"}}, not {shown(split)}')
+        given: Split = split
+        return given
+    try:
+        return split_in(dict(split))
+    except LimbeckError as error:
+        raise LimbeckError(f"split: {error}") from error
+
+
+def seed_given(random_state: Any) -> int:
+    """Draw the seed of a run from the `random_state` of an estimator.
+
+    Parameters
+    ----------
+    random_state : int, RandomState or None
+        The argument.
+
+    Returns
+    -------
+    int
+        The seed.
+    """
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except (TypeError, ValueError) as error:
+        raise LimbeckError(f"random_state: {error}") from error
+
+
+def processes_given(n_jobs: Any) -> int:
+    """Return the number of processes that the `n_jobs` of an estimator means.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        The argument.
+
+    Returns
+    -------
+    int
+        The number of processes.
+    """
+    if n_jobs is not None and not _is_whole(n_jobs):
+        raise LimbeckError(f"n_jobs must be a whole number or None, not {shown(n_jobs)}")
+    try:
+        return min(int(effective_n_jobs(n_jobs)), MAX_PROCESSES)
+    except ValueError as error:
+        raise LimbeckError(f"n_jobs: {error}") from error
+
+
+def groups_given(groups: Any, rows: int) -> Array:
+    """Return the party of each row, from the `groups` of an estimator.
+
+    Parameters
+    ----------
+    groups : array of shape (rows,)
+        The argument.
+    rows : int
+        Number of rows.
+
+    Returns
+    -------
+    array of shape (rows,)
+        The parties.
+    """
+    names = np.asarray(groups)
+    if names.ndim != 1 or len(names) != rows:
+        raise LimbeckError(f"groups must have the shape ({rows},), a party for each row, not {names.shape}")
+    if any(name is None or name != name for name in names.tolist()):
+        raise LimbeckError("groups contains None or NaN: every row needs a party")
+    return np.array([str(name) for name in names.tolist()]) if names.dtype == object else names

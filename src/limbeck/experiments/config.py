@@ -3,10 +3,8 @@
 An unknown key is an error that suggests the most similar known key.
 """
 
-import re
 import tomllib
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -37,10 +35,9 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model
 from limbeck.protocol.release import Noise
 from limbeck.protocol.task import Kind
-from limbeck.tables import check_keys, first_problem, from_table
+from limbeck.tables import check_keys, first_problem, from_table, named_party
 
 T = TypeVar("T", bound="Table")
-PARTY = re.compile(r"^party\.(?P<place>\d+)(?P<key>\.?)")  # the path of an entry of `[[party]]` in an error
 
 
 class Table(BaseModel):
@@ -493,15 +490,7 @@ def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     try:
         return kind.model_validate(dict(table))
     except ValidationError as error:
-        raise LimbeckError(f"{where}: {PARTY.sub(partial(_party, table), first_problem(error))}") from error
-
-
-def _party(table: Mapping[str, Any], found: re.Match[str]) -> str:
-    """A `[[party]]` table in an error, by its index or its name instead of its place in the file."""
-    entry = table["party"][int(found["place"])]
-    key = next((key for key in ("index", "name") if isinstance(entry, Mapping) and key in entry), None)
-    named = f"{key} = {entry[key]!r}" if key else f"table {int(found['place']) + 1}"
-    return f"[[party]] {named}{': ' if found['key'] else ''}"
+        raise LimbeckError(f"{where}: {named_party(first_problem(error), table)}") from error
 
 
 def _name_and_parameters(value: Any, key: str, example: str) -> tuple[str, dict[str, Any]]:

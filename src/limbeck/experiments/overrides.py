@@ -111,7 +111,7 @@ def lacking_keys(table: Mapping[str, Any], others: Sequence[str]) -> dict[str, l
 
     Examples
     --------
-    >>> lacking_keys({"algorithm": {"name": "fedkt", "subsets": 2, "sub": 3}}, ["solo", "pate"])
+    >>> lacking_keys({"algorithm": {"name": "fedkt", "subsets": 2, "subset": 3}}, ["solo", "fedvote"])
     {'subsets': ['solo']}
     """
     algorithm = table.get("algorithm")

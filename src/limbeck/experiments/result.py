@@ -52,7 +52,7 @@ class Predictor:
     >>> import limbeck as lb
     >>> from sklearn.datasets import make_blobs
     >>> X, y = make_blobs(60, centers=2, cluster_std=0.1, random_state=0)
-    >>> model = lb.run("centralized", [(X[:30], y[:30]), (X[30:], y[30:])], models="decision-tree").model
+    >>> model = lb.run("centralized", [(X, y)], models="decision-tree", processes=1).model
     >>> model
     <Predictor centralized: 2 classes, 2 columns>
     >>> model.predict_proba(X[:1]).sum(axis=1)
@@ -163,6 +163,22 @@ class Predictor:
         if scores is None:
             raise LimbeckError("this model predicts classes by a vote and has no probabilities; use predict")
         return scores
+
+    def votes(self, x: Any) -> Array:
+        """Predict probabilities, or 1 for the predicted class if the model has none.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...), sequence of str, str or Path
+            The rows, the texts, or a file of rows or texts.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            The probabilities.
+        """
+        labels, scores = self.predict_both(x)
+        return np.equal.outer(labels, self.classes_).astype(np.float64) if scores is None else scores
 
     def save(self, path: str | Path) -> None:
         """Write the model to an ONNX file, which `load` reads."""
