@@ -37,8 +37,8 @@ class Result(FinishedRun):
     >>> import limbeck as lb
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> parties = [(X[start:120:3], y[start:120:3]) for start in range(3)]
-    >>> result = lb.run("fedvote", parties, public=X[120:], models="decision-tree", processes=1)
+    >>> parties = [(X[start::3], y[start::3]) for start in range(3)]
+    >>> result = lb.run("fedvote", parties, public=X[::4], models="decision-tree", processes=1)
     >>> result.model
     <Predictor fedvote: 3 classes, 4 columns>
     >>> print(result.privacy.statement()[:38])

@@ -34,9 +34,8 @@ def main() -> None:
     """Run the program; an error that the user can correct is printed in one line."""
     warnings.showwarning = _warn  # type: ignore[assignment]
     sys.path.insert(0, os.getcwd())
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # not every encoding has all characters of a table
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # not every encoding has all characters of a table
     for ending in ENDINGS:
         signal.signal(ending, signal.default_int_handler)  # ends as with Ctrl-C: no incomplete files
     try:
