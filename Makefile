@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
 PORTABLE := tests/test_without_unix.py tests/test_python.py tests/test_fuzz_python.py tests/test_sklearn.py \
-  tests/test_package.py tests/test_progress.py tests/test_atomic_files.py tests/knowledge tests/privacy
+  tests/test_package.py tests/test_progress.py tests/knowledge tests/privacy/test_accountants.py
 
 .PHONY: help demo demo-network test test-all test-portable lint check docs wheel bench clean
 

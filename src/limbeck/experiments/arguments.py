@@ -111,9 +111,9 @@ SETTINGS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "task": (lambda value: isinstance(value, str) and value in ALL_TASKS, " or ".join(map(repr, ALL_TASKS))),
     "limits": (_are_limits, "the lowest and a higher number of the target, such as (0, 350)"),
     "classes": (_are_classes, "a list of all class names, all of one type"),
-    "features": (lambda value: isinstance(value, Features), 'features such as lb.Features("fourier")'),
-    "budget": (lambda value: isinstance(value, Budget), "a budget such as lb.Budget(epsilon=3.0)"),
-    "training": (lambda value: isinstance(value, Training), 'settings such as lb.Training(device="cpu")'),
+    "features": (lambda value: isinstance(value, Features), 'Features, such as lb.Features("fourier")'),
+    "budget": (lambda value: isinstance(value, Budget), "a Budget, such as lb.Budget(epsilon=3.0)"),
+    "training": (lambda value: isinstance(value, Training), 'Training, such as lb.Training(device="cpu")'),
     "ledger": (_is_file, "the path of a file"),
     "watch": (callable, "a function of the results and their number"),
 }
