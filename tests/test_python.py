@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,8 @@ def test_progress_is_shown_where_people_look(capfd: pytest.CaptureFixture[str]) 
     assert isinstance(watcher(None, Console(file=io.StringIO(), force_jupyter=True)), Watcher)
     assert watcher(None, Console(file=io.StringIO())) is None
     assert watcher(False, terminal) is None
+    with ThreadPoolExecutor(1) as pool:  # runs side by side
+        assert pool.submit(watcher, None, terminal).result() is None
     run()
     FederatedClassifier("fedkt", "decision-tree", n_jobs=1).fit(X, Y)
     assert capfd.readouterr().err == ""

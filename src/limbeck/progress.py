@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from multiprocessing import current_process
+from threading import current_thread, main_thread
 from typing import Any
 
 from rich.console import Console
@@ -64,7 +66,7 @@ def watcher(
     Parameters
     ----------
     progress : bool or None
-        Whether to show it; None shows it in a terminal and in a notebook only.
+        Whether to show it; None shows it in a terminal and in a notebook only, and not for runs side by side.
     console : rich.console.Console or None
         Where it is shown; None means stderr.
 
@@ -81,5 +83,10 @@ def watcher(
     if progress is not None and not isinstance(progress, bool):
         raise LimbeckError(f"progress must be True, False or None, not {shown(progress)}")
     console = console or Console(stderr=True)
-    is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
-    return Watcher(console) if is_shown else None
+    is_seen = (console.is_terminal or console.is_jupyter) and _is_main()
+    return Watcher(console) if (is_seen if progress is None else progress) else None
+
+
+def _is_main() -> bool:
+    """Whether this is the main thread of the program: the bars of runs side by side would overwrite each other."""
+    return current_thread() is main_thread() and current_process().name == "MainProcess"
