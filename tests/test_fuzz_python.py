@@ -162,7 +162,7 @@ def test_run_for_long(name: str, value: Any, tmp_path_factory: pytest.TempPathFa
 
 @settings(QUICK, max_examples=20)
 @given(x=wrong_rows, y=wrong_rows)
-@example(x=X, y=np.array([0.0, 1.0] * 10) * 1e400)
+@example(x=X, y=np.array([np.nan, np.inf] * 10))
 @example(x=np.where(X[3] == X, 1e42, X), y=Y)
 @example(x=X.astype(str), y=Y)
 def test_rows_and_labels(x: Any, y: Any) -> None:
@@ -191,15 +191,27 @@ def test_load(path: Any) -> None:
     check(lambda: lb.load(path), "path", "read", str(path))
 
 
-@pytest.mark.parametrize("kind", [FederatedClassifier, FederatedRegressor])
-@settings(QUICK, max_examples=20)
-@given(data=st.data())
-def test_estimators(kind: Any, data: st.DataObject) -> None:
+def check_estimator(kind: Any, data: st.DataObject) -> None:
     parameters = sorted(kind().get_params(deep=False))
     name, value = data.draw(st.sampled_from(parameters)), data.draw(values)
     good = {"estimator": "decision-tree", "parties": 2, "random_state": 0, "n_jobs": 1}
     assume(name != "n_jobs" or not isinstance(value, int) or value == 1)
     check(lambda: kind(**{**good, name: value}).fit(X, Y).predict(X), *hints(name))
+
+
+@pytest.mark.parametrize("kind", [FederatedClassifier, FederatedRegressor])
+@settings(QUICK, max_examples=20)
+@given(data=st.data())
+def test_estimators(kind: Any, data: st.DataObject) -> None:
+    check_estimator(kind, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [FederatedClassifier, FederatedRegressor])
+@LONG
+@given(data=st.data())
+def test_estimators_for_long(kind: Any, data: st.DataObject) -> None:
+    check_estimator(kind, data)
 
 
 @pytest.mark.parametrize("kind", [FederatedClassifier, FederatedRegressor])

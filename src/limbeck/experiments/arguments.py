@@ -185,7 +185,7 @@ def seed_given(random_state: Any) -> int:
     try:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except (TypeError, ValueError) as error:
-        raise LimbeckError(f"random_state: {error}") from error
+        raise LimbeckError(f"random_state: {' '.join(str(error).split())}") from error
 
 
 def processes_given(n_jobs: Any) -> int:
