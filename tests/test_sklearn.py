@@ -248,7 +248,7 @@ def test_a_regressor_works_in_cross_validation_pipelines_and_searches() -> None:
     assert cross_val_score(plain, FEATURES, NUMBERS, cv=shuffled).mean() > 0.5
     piped = make_pipeline(StandardScaler(), FederatedRegressor(Solo(), Ridge(), random_state=0))
     assert piped.fit(FEATURES, NUMBERS).score(FEATURES, NUMBERS) > 0.7
-    with pytest.raises(LimbeckError, match="algorithm must be an algorithm such as FedRidge"):
+    with pytest.raises(LimbeckError, match=r"algorithm must be an algorithm such as lb\.FedRidge"):
         FederatedRegressor(algorithm=3).fit(FEATURES, NUMBERS)  # type: ignore[arg-type]
     grid = {"algorithm__gram": ["public", "private"]}
     search = GridSearchCV(FederatedRegressor(FedRidge(), random_state=0), grid, cv=shuffled)

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from limbeck.checks import check_algorithm
     from limbeck.errors import LimbeckError, LimbeckWarning
     from limbeck.experiments.evaluation import evaluate
-    from limbeck.experiments.result import load
-    from limbeck.experiments.run import run, run_file
+    from limbeck.experiments.result import Predictor, load
     from limbeck.features.settings import Features
     from limbeck.models.torch import TorchModel
     from limbeck.models.trainers import Training
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from limbeck.privacy.ledger import Budget
     from limbeck.protocol.algorithm import Algorithm, Outcome
     from limbeck.protocol.recipe import Recipe
+    from limbeck.python import Result, run, run_file
 else:
     _HOMES = {
         "Algorithm": "limbeck.protocol.algorithm",
@@ -54,15 +54,17 @@ else:
         "LimbeckError": "limbeck.errors",
         "LimbeckWarning": "limbeck.errors",
         "Outcome": "limbeck.protocol.algorithm",
+        "Predictor": "limbeck.experiments.result",
         "Privacy": "limbeck.privacy.calibration",
         "Recipe": "limbeck.protocol.recipe",
+        "Result": "limbeck.python",
         "TorchModel": "limbeck.models.torch",
         "Training": "limbeck.models.trainers",
         "check_algorithm": "limbeck.checks",
         "evaluate": "limbeck.experiments.evaluation",
         "load": "limbeck.experiments.result",
-        "run": "limbeck.experiments.run",
-        "run_file": "limbeck.experiments.run",
+        "run": "limbeck.python",
+        "run_file": "limbeck.python",
     }
 
     def __getattr__(name):
@@ -107,9 +109,11 @@ __all__ = [
     "Outcome",
     "Pate",
     "Pooled",
+    "Predictor",
     "Privacy",
     "PublicOnly",
     "Recipe",
+    "Result",
     "Scaffold",
     "Solo",
     "TorchModel",

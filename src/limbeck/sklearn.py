@@ -1,26 +1,26 @@
 """Federated learning as scikit-learn estimators."""
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote
-from limbeck.data.labels import classes_for_split
 from limbeck.data.splits import Split
-from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
-from limbeck.experiments.estimator_input import fitted_rows, labelled_like, rows_to_predict, taken
-from limbeck.experiments.per_row import groups_in, split_given, weights_in, without_zero_weights
-from limbeck.experiments.run import run
+from limbeck.errors import LimbeckError
+from limbeck.experiments.arguments import (
+    check_settings,
+)
+from limbeck.experiments.estimator_input import (
+    fitted_rows,
+)
 from limbeck.features.settings import Features
+from limbeck.federated import Federated
 from limbeck.models.trainers import Training
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.release import Noise
@@ -29,168 +29,6 @@ from limbeck.protocol.streams import stream
 from limbeck.protocol.task import Kind
 
 __all__ = ["FederatedClassifier", "FederatedRegressor"]
-
-PART = "algorithm__"
-
-
-class Federated(BaseEstimator):  # type: ignore[misc]
-    """What the estimators share: rows are split among simulated parties, and an algorithm runs."""
-
-    algorithm: Algorithm | None
-    default: ClassVar[type[Algorithm]]
-
-    def _run(self, X: Array, y: Array, kind: Kind, weight: Array | None, groups: Any, **given: Any) -> Any:
-        """Split the rows among parties, and run the algorithm."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rng, algorithm = stream(seed, "estimator"), self._algorithm()
-        rows, public = self._set_aside(X, y, algorithm, rng)
-        if groups is None:
-            held = self._partitioned(classes_for_split(y[rows], kind), algorithm, rng)
-        else:
-            held = [np.flatnonzero(groups[rows] == name) for name in np.unique(groups)]
-            if lacking := [str(name) for name, own in zip(np.unique(groups), held, strict=True) if not len(own)]:
-                raise LimbeckError(f"group {lacking[0]}: all its rows are set aside as public; set public")
-        with warnings.catch_warnings():
-            if self.public is None:
-                warnings.filterwarnings("ignore", "the public rows suit", LimbeckWarning)  # same source
-            return run(
-                algorithm,
-                [(taken(X, rows[own]), y[rows[own]], None if weight is None else weight[rows[own]]) for own in held],
-                public=public,
-                models=self.estimator,
-                server_model=self.server_estimator,
-                features=self.features,
-                seed=seed,
-                task=kind,
-                noise=self.noise,
-                training=self.training,
-                processes=effective_n_jobs(self.n_jobs),
-                **given,
-            )
-
-    def _per_row(self, X: Array, y: Array, sample_weight: Any, groups: Any) -> tuple[Array, Array, Any, Any]:
-        """Rows and labels with their weights and parties; without protection, rows of weight 0 count as absent."""
-        weight, names = weights_in(sample_weight, y), groups_in(groups, len(X))
-        return (X, y, weight, names) if self._algorithm().is_private else without_zero_weights(X, y, weight, names)
-
-    def _algorithm(self) -> Algorithm:
-        algorithm = self.default() if self.algorithm is None else self.algorithm
-        if isinstance(algorithm, type) or not hasattr(algorithm, "lead"):
-            raise LimbeckError(f"algorithm must be an algorithm such as {self.default.__name__}(), not {algorithm!r}")
-        return algorithm
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> "Federated":
-        """Choose what predictions are: arrays, or tables of pandas or polars with the classes as names of columns.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"} or None
-            "default" means arrays, None leaves it as it is. The name is that of scikit-learn's transformers.
-
-        Returns
-        -------
-        Federated
-            The estimator itself.
-        """
-        if transform not in (None, "default", "pandas", "polars"):
-            raise LimbeckError(f'transform must be "default", "pandas" or "polars", not {transform!r}')
-        if transform is not None:
-            self._output = transform
-        return self
-
-    def _shown(self, X: Any, predictions: Array, columns: Any) -> Any:
-        """Predictions in the form that `set_output` chose."""
-        form = getattr(self, "_output", "default")
-        return predictions if form == "default" else labelled_like(X, predictions, columns, form)
-
-    def _rows_to_predict(self, X: Any) -> Any:
-        return rows_to_predict(self, X, self.result_ is not None and self._models()[0].schema is not None)
-
-    def _models(self) -> list[Any]:
-        return [self.result_.model] if self.result_.model else list(self.result_.models.values())
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters of the estimator.
-
-        Parameters
-        ----------
-        deep : bool
-            Whether to add the parameters of the algorithm and of the parties' estimators.
-
-        Returns
-        -------
-        dict of str to value
-            The parameters by name.
-        """
-        params: dict[str, Any] = super().get_params(deep)
-        if deep and is_dataclass(self.algorithm):
-            params |= {f"{PART}{part.name}": getattr(self.algorithm, part.name) for part in fields(self.algorithm)}
-        return params
-
-    def set_params(self, **params: Any) -> "Federated":
-        """Set parameters of the estimator.
-
-        Parameters
-        ----------
-        **params : value
-            The parameters by name. A name such as `algorithm__partitions` replaces the algorithm by a changed copy.
-
-        Returns
-        -------
-        Federated
-            The estimator itself.
-
-        Raises
-        ------
-        LimbeckError
-            If the algorithm has no such parameter.
-        """
-        own = {key: value for key, value in params.items() if not key.startswith(PART)}
-        super().set_params(**own)
-        parts = {key.removeprefix(PART): value for key, value in params.items() if key.startswith(PART)}
-        if parts:
-            algorithm: Any = self._algorithm()
-            known = [part.name for part in fields(algorithm)]
-            if unknown := [part for part in parts if part not in known]:
-                raise LimbeckError(
-                    f"{PART}{unknown[0]}: {algorithm.name} has no such parameter; {did_you_mean(unknown[0], known)}"
-                )
-            self.algorithm = replace(algorithm, **parts)
-        return self
-
-    def _set_aside(self, X: Array, y: Array, algorithm: Algorithm, rng: Any) -> tuple[Array, Any]:
-        """Numbers of the private rows, and the public rows."""
-        needed = algorithm.needs_public_rows or self.features is not None
-        if not needed or self.public is not None:
-            return np.arange(len(X)), self.public if needed else None
-        if not 0 < self.public_share < 1:
-            raise LimbeckError(f"public_share must be a share between 0 and 1, not {self.public_share}")
-        count = max(1, round(self.public_share * len(X)))
-        if count >= len(X):
-            raise LimbeckError(f"n_samples={len(X)}: too few rows to set some aside as public; set public")
-        order = rng.permutation(len(X))
-        public, private = np.sort(order[:count]), np.sort(order[count:])
-        open_rows = taken(X, public)
-        return private, (open_rows, y[public]) if algorithm.needs_public_labels else open_rows
-
-    def _partitioned(self, y: Array, algorithm: Algorithm, rng: Any) -> list[Array]:
-        """Numbers of each party's rows, split by these classes."""
-        if not isinstance(self.parties, int | np.integer) or self.parties < 1:
-            raise LimbeckError(f"parties must be a whole number, at least 1, not {self.parties!r}")
-        fewest = algorithm.min_rows
-        parties = max(1, min(int(self.parties), len(y) // fewest))
-        if parties < self.parties:
-            message = (
-                f"{len(y)} rows are split among {parties} parties, not {self.parties}: each needs at least {fewest}"
-            )
-            warnings.warn(message, LimbeckWarning, stacklevel=2)
-        held: list[Array] = split_given(self.split).assign(y, {}, parties, rng)
-        return [own for own in held if len(own)]
 
 
 class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
@@ -201,8 +39,9 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
 
     Parameters
     ----------
-    algorithm : Algorithm or None
-        The federated learning algorithm; None means `FedVote()`. Its parameters can be set as `algorithm__partitions`.
+    algorithm : Algorithm, str, mapping or None
+        The federated learning algorithm, its name or its table; None means `FedVote()`. Its
+        parameters can be set as `algorithm__partitions`.
     estimator : estimator, str, mapping or list of these
         What the parties and the server train, one for all or one for each party: a scikit-learn estimator, a model's
         name or its table.
@@ -231,6 +70,8 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         The seed of all random numbers, except secure noise.
     n_jobs : int or None
         Number of processes that train; None means one, -1 one for each core.
+    verbose : int
+        Whether to show a progress bar on stderr: 0 for none.
 
     Attributes
     ----------
@@ -258,7 +99,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
 
     def __init__(
         self,
-        algorithm: Algorithm | None = None,
+        algorithm: Algorithm | str | Mapping[str, Any] | None = None,
         estimator: Any = "random-forest",
         *,
         server_estimator: Any = None,
@@ -273,6 +114,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         training: Training | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | int = 0,
     ) -> None:
         self.algorithm = algorithm
         self.estimator = estimator
@@ -288,6 +130,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         self.training = training
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "FederatedClassifier":
         """Run the algorithm on rows that are split among parties.
@@ -333,6 +176,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
 
     def _classes(self, y: Array) -> Array:
         """All classes, given or those in y."""
+        check_settings(classes=self.classes)
         if y.ndim == 2:
             return np.arange(y.shape[1]) if self.classes is None else np.asarray(self.classes)
         found = np.unique(y if self.classes is None else self.classes)
@@ -357,7 +201,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         array or table of shape (rows,) or (rows, classes)
             The class of each row; with several labels a row 1 or 0 for each class.
         """
-        shares = self._shares(X)
+        shares = self._shares(X, votes=True)
         if self.result_ is not None and self._models()[0].task.kind == "multilabel":
             return self._shown(X, np.asarray(shares > 0.5, np.int64), self.classes_)
         return self._shown(X, np.asarray(self.classes_[shares.argmax(axis=1)]), ["prediction"])
@@ -375,14 +219,16 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         array of shape (rows, classes)
             The probabilities, in the order of `classes_`.
         """
-        return self._shown(X, self._shares(X), self.classes_)
+        return self._shown(X, self._shares(X, votes=False), self.classes_)
 
-    def _shares(self, X: Any) -> Array:
+    def _shares(self, X: Any, votes: bool) -> Array:
+        """Mean probabilities of the models; with `votes`, a model without probabilities counts as sure of its class."""
         check_is_fitted(self, "result_")
         rows = self._rows_to_predict(X)
         if self.result_ is None:
             return np.ones((rows.shape[0], 1))
-        return np.asarray(np.mean([model.predict_proba(rows) for model in self._models()], axis=0, dtype=np.float64))
+        every = [model.votes(rows) if votes else model.predict_proba(rows) for model in self._models()]
+        return np.asarray(np.mean(every, axis=0, dtype=np.float64))
 
 
 class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
@@ -393,8 +239,9 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     Parameters
     ----------
-    algorithm : Algorithm or None
-        The federated learning algorithm; None means `FedRidge()`. Its parameters can be set as `algorithm__gram`.
+    algorithm : Algorithm, str, mapping or None
+        The federated learning algorithm, its name or its table; None means `FedRidge()`. Its
+        parameters can be set as `algorithm__gram`.
     estimator : estimator, str, mapping or list of these
         What the parties and the server train, one for all or one for each party: a scikit-learn regressor, a model's
         name or its table.
@@ -420,6 +267,8 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         The seed of all random numbers, except secure noise.
     n_jobs : int or None
         Number of processes that train; None means one, -1 one for each core.
+    verbose : int
+        Whether to show a progress bar on stderr: 0 for none.
 
     Attributes
     ----------
@@ -444,7 +293,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     def __init__(
         self,
-        algorithm: Algorithm | None = None,
+        algorithm: Algorithm | str | Mapping[str, Any] | None = None,
         estimator: Any = "random-forest",
         *,
         server_estimator: Any = None,
@@ -458,6 +307,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         training: Training | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | int = 0,
     ) -> None:
         self.algorithm = algorithm
         self.estimator = estimator
@@ -472,6 +322,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         self.training = training
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "FederatedRegressor":
         """Run the algorithm on rows that are split among parties.

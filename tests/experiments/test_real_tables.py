@@ -93,7 +93,7 @@ def test_predictions_name_their_rows(folder: Path) -> None:
 def test_the_positive_class_is_the_second_one(folder: Path) -> None:
     result, _ = trained(folder, "data.positive=no")
     assert result.model.classes_.tolist() == ["yes", "no"]
-    with pytest.raises(LimbeckError, match="positive = 'maybe'.* one of two classes; the classes are no, yes"):
+    with pytest.raises(LimbeckError, match=r"positive = 'maybe'.* one of two classes; the classes are no, yes"):
         trained(folder, "data.positive=maybe")
 
 

@@ -22,6 +22,7 @@ from limbeck.experiments.weighting import check_uses_weights
 from limbeck.features.packing import packed_behind
 from limbeck.models.inspection import try_out
 from limbeck.models.trainers import trainer_for
+from limbeck.privacy.available import check_can_draw
 from limbeck.privacy.ledger import Budget, LedgerStore, SiteLedger
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
@@ -352,6 +353,7 @@ def _allowed(
     releases = planned_releases(algorithm.disclosures, facts)
     own = f"party {question.party}"
     ours = [replace(row, site=own) for row in releases if row.site == "party 0"]  # every party releases the same
+    check_can_draw(ours)
     by = "by the server" + (f", of the answers in {question.answered_in}" if question.answered_in else "")
     theirs = [replace(row, what=f"{row.what} ({by})") for row in releases if row.site == "server"]
     paid = question.counted is not None and bool(ledger_store.releases("server", question.counted))

@@ -14,6 +14,7 @@ from limbeck.consortium.party import CHECKED, NO_LIMIT, PartyFolder
 from limbeck.data.arrays import check_finite
 from limbeck.errors import LimbeckError
 from limbeck.experiments.weighting import check_uses_weights
+from limbeck.privacy.sampling import load_opendp
 
 
 def check(folder: PartyFolder) -> None:
@@ -40,6 +41,8 @@ def check(folder: PartyFolder) -> None:
         each.bounds(kind)
         if folder.join.class_weights is not None:
             check_uses_weights(kind, [settings.model], None, folder.join.task.kind)
+    if settings.noise == "secure" and any("L2" in (each.levels or ()) for each in settings.agree):
+        load_opendp()  # at L2 the party draws noise
     facts = _facts(folder)
     folder.read_features(tried=False)
     rows, public = folder.raw_private(), folder.raw_public

@@ -34,6 +34,7 @@ from limbeck.models.onnx import PackedModel
 from limbeck.models.smoke_test import smoke_test
 from limbeck.models.tasks import for_task
 from limbeck.models.trainers import trainer_for
+from limbeck.privacy.available import check_can_draw
 from limbeck.privacy.guarantees import PrivacyGuarantee, epsilon_by_observer
 from limbeck.privacy.ledger import LedgerStore
 from limbeck.protocol.algorithm import Outcome
@@ -190,7 +191,8 @@ def lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal, 
 
 
 def check_ready(folder: ServerFolder, plan: PreparedRun, run: str, parties: int) -> None:
-    """Check, before the run begins, that the SuperLink answers and the budget allows the run."""
+    """Check, before the run begins, that noise can be drawn, the SuperLink answers and the budget allows the run."""
+    check_can_draw(_planned_here(plan, parties))
     with closing(folder.control()) as control:
         folder.sync(control)
     with closing(_ledger_store(folder, run, plan)) as ledger_store:

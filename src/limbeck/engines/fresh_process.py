@@ -73,7 +73,7 @@ class FreshProcess(Engine):
         silo.memory = unpack_memory((home / "memory.safetensors").read_bytes())
         silo.ledger = _ledger(home)
         if (home / "refusal").exists():
-            return LimbeckError((home / "refusal").read_text())
+            return LimbeckError((home / "refusal").read_text(encoding="utf-8"))
         if not (home / "reply").exists():
             return None
         data = (home / "reply").read_bytes()
@@ -94,7 +94,7 @@ def answer_once(home: Path) -> None:
         request, header = decode((home / "request").read_bytes())
         reply = respond(algorithm, cast(Request[Any], request), header, silo)
     except LimbeckError as error:
-        (home / "refusal").write_text(str(error))
+        (home / "refusal").write_text(str(error), encoding="utf-8")
         return
     try:
         data = encode(reply, header)

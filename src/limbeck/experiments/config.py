@@ -22,7 +22,7 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model
 from limbeck.protocol.release import Noise
 from limbeck.protocol.task import Kind
-from limbeck.tables import first_problem, from_table
+from limbeck.tables import first_problem, from_table, named_party
 
 T = TypeVar("T", bound="Table")
 
@@ -311,4 +311,4 @@ def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     try:
         return kind.model_validate(dict(table))
     except ValidationError as error:
-        raise LimbeckError(f"{where}: {first_problem(error)}") from error
+        raise LimbeckError(f"{where}: {named_party(first_problem(error), table)}") from error

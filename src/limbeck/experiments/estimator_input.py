@@ -1,10 +1,10 @@
-"""What the estimators are given: arrays, sparse matrices, and tables with text or missing values."""
+"""What the estimators are given: arrays, sparse matrices, tables with text or missing values, and sample weights."""
 
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import _check_feature_names, validate_data
+from sklearn.utils.validation import _check_feature_names, _check_sample_weight, validate_data
 
 from limbeck.data.files import is_frame, table_of
 from limbeck.data.table import Table
@@ -73,6 +73,36 @@ def rows_to_predict(estimator: Any, X: Any, by_schema: bool) -> Any:
 def taken(rows: Any, index: Array) -> Any:
     """Rows of these indices of an array or a table."""
     return rows.take(index) if isinstance(rows, Table) else rows[index]
+
+
+def weights_in(given: Any, rows: Array) -> Array | None:
+    """Return the sample weight of each row, or None if none are given; raises ValueError for other shapes."""
+    return None if given is None else np.asarray(_check_sample_weight(given, rows, dtype=np.float64))
+
+
+def without_zero_weights(
+    X: Array, y: Array, weight: Array | None, groups: Array | None
+) -> tuple[Array, Array, Array | None, Array | None]:
+    """Leave out rows of weight 0, so that the result is the same as without them; only for runs without protection.
+
+    Parameters
+    ----------
+    X, y : array
+        Rows and labels.
+    weight, groups : array of shape (rows,) or None
+        Sample weights, and the parties of the rows.
+
+    Returns
+    -------
+    tuple of array or None
+        The same without these rows.
+    """
+    if weight is None or weight.all():
+        return X, y, weight, groups
+    counted = weight != 0
+    if not counted.any():
+        raise LimbeckError("sample_weight: all weights are 0; a row needs a weight above 0")
+    return taken(X, counted), y[counted], weight[counted], None if groups is None else groups[counted]
 
 
 def labelled_like(X: Any, predictions: Array, columns: Any, form: str) -> Any:

@@ -27,7 +27,7 @@ from limbeck.experiments.record import (
     record_of,
     task_facts,
 )
-from limbeck.experiments.result import Predictor, Result, labelled
+from limbeck.experiments.result import FinishedRun, Predictor, labelled
 from limbeck.experiments.weighting import check_uses_weights
 from limbeck.features.map import FeatureMap
 from limbeck.features.packing import packed_behind
@@ -37,6 +37,7 @@ from limbeck.models.named import reads_tokens
 from limbeck.models.onnx import PackedModel
 from limbeck.models.smoke_test import smoke_test
 from limbeck.models.tasks import for_task
+from limbeck.privacy.available import check_can_draw
 from limbeck.privacy.guarantees import guarantees
 from limbeck.privacy.ledger import LedgerStore, check_site_names
 from limbeck.protocol.algorithm import Algorithm, Outcome
@@ -216,6 +217,7 @@ class Federation:
         facts = Facts(public, len(self.classes), len(self.private), self.noise, task=self.task)
         rows = None if self.noise == "secure" else [len(rows) for rows in self.private]
         releases = planned_releases(self.algorithm.disclosures, facts, rows)
+        check_can_draw(releases)
         guarantees(releases, delta_of(self.algorithm, releases), self.algorithm.rows_per_person)
         known = dict(zip(self._numbered, self.titles, strict=True))
         self.ledger_store.check_plan([replace(row, site=known.get(row.site, row.site)) for row in releases])
@@ -276,7 +278,7 @@ class Federation:
                 stacklevel=2,
             )
 
-    def run(self, trainer: Trainer, clock: Clock | None = None, smoke_tested: set[str] | None = None) -> Result:
+    def run(self, trainer: Trainer, clock: Clock | None = None, smoke_tested: set[str] | None = None) -> FinishedRun:
         """Run in this process.
 
         Parameters
@@ -290,7 +292,7 @@ class Federation:
 
         Returns
         -------
-        Result
+        FinishedRun
             The models and the record.
         """
         clock = clock or Clock()
@@ -302,7 +304,7 @@ class Federation:
         engine = InProcess(self.algorithm, *self.sites(trainer), trainer)
         return self.finish(engine, clock)
 
-    def finish(self, engine: Engine, clock: Clock) -> Result:
+    def finish(self, engine: Engine, clock: Clock) -> FinishedRun:
         """Run under any engine, measure the models, and make the record.
 
         Parameters
@@ -314,7 +316,7 @@ class Federation:
 
         Returns
         -------
-        Result
+        FinishedRun
             The models and the record.
         """
         curve = Curve(self.test, self.task) if self.test else None
@@ -333,8 +335,9 @@ class Federation:
         models = {party: self._classifier(onnx) for party, onnx in installed.items()}
         whole = self._record(engine, outcome, metrics, by_party, own_tests, clock, curve.points if curve else [])
         if not self.is_real:
-            return Result(model, models, whole)
-        return Result(model, models, published(whole, self.tests_private_rows), owner_part(whole, engine.rejections))
+            return FinishedRun(model, models, whole)
+        record = published(whole, self.tests_private_rows)
+        return FinishedRun(model, models, record, owner_part(whole, engine.rejections))
 
     def _on_own_tests(self, final: bytes | None, installed: Mapping[int, bytes]) -> dict[int, Metrics]:
         """Metrics of the final model, or of each party's own model, on the test rows of each party's own."""
@@ -370,9 +373,8 @@ class Federation:
     def _classifier(self, onnx: bytes) -> Predictor:
         row = self.features.row if self.features else self.private[0].x.shape[1:]
         onnx = packed_behind(self.features, onnx) if self.features else onnx
-        return Predictor(
-            labelled(onnx, self.classes, row, self.schema, self.task), self.classes, row, self.schema, self.task
-        )
+        packed = labelled(onnx, self.classes, row, self.schema, self.task)
+        return Predictor(packed, self.classes, row, self.schema, self.task, self.algorithm.name)
 
     def _public_rows(self) -> PublicRows:
         if self.public is None:

@@ -80,7 +80,7 @@ class Record:
         return json.dumps(finite(asdict(self)), indent=2, allow_nan=False, default=str) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunRecord(Record):
     """Record of a finished run. Two runs of the same experiment differ only in `timing`.
 
@@ -171,6 +171,16 @@ class RunRecord(Record):
     amends: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
+    def __repr__(self) -> str:
+        from limbeck.experiments.brief import facts_of, line_of
+
+        return line_of("RunRecord", facts_of(self, self.metrics))
+
+    def _repr_html_(self) -> str:
+        from limbeck.experiments.brief import facts_of, html_of
+
+        return html_of(f"Record of a run, seed {self.seed}", facts_of(self, self.metrics))
+
     @property
     def worst_epsilon(self) -> float:
         """Largest epsilon towards any observer; 0 if nothing was released."""
@@ -212,7 +222,7 @@ class RunRecord(Record):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OwnerRecord(Record):
     """What the record of a real run withholds, only for those who hold the rows.
 
@@ -252,6 +262,9 @@ class OwnerRecord(Record):
     timing: Mapping[str, Any]
     remarks: Sequence[str] = ()
     format: int = FORMAT
+
+    def __repr__(self) -> str:
+        return f"<OwnerRecord: {len(self.parties)} parties, {self.private} private rows>"
 
 
 def record_of(

@@ -15,15 +15,16 @@ from limbeck.data.reading import Reading
 from limbeck.data.schema import Schema
 from limbeck.data.weights import ClassWeights, factors_of, weighted, without_weights
 from limbeck.errors import LimbeckError, LimbeckWarning, located
+from limbeck.experiments.arguments import algorithm_given, check_numbers, check_settings
 from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
-from limbeck.experiments.given import model_for, models_for, named_parties, rows_given, rule_given
+from limbeck.experiments.given import check_pair, model_for, models_for, named_parties, rows_given, rule_given
 from limbeck.experiments.mapping import MappedRows, map_rows
 from limbeck.experiments.overrides import override
 from limbeck.experiments.record import task_facts
-from limbeck.experiments.result import Result
+from limbeck.experiments.result import FinishedRun
 from limbeck.experiments.splitting import split_rows
 from limbeck.experiments.tables_given import TableArguments, for_model, numbers_given
 from limbeck.experiments.usefulness import warn_if_no_better
@@ -32,11 +33,12 @@ from limbeck.models.caching import CachingTrainer
 from limbeck.models.pool import Watch, unwatched
 from limbeck.models.trainers import Training, finish, trainer_for
 from limbeck.privacy.ledger import Budget, LedgerStore
+from limbeck.progress import watcher
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Trainer
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import content_hash
-from limbeck.protocol.task import Kind, Task
+from limbeck.protocol.task import Kind
 
 
 def federation_of(
@@ -126,7 +128,7 @@ def run_experiment(
     watch: Watch = unwatched,
     base: Path = Path(),
     ledger: Path | None = None,
-) -> Result:
+) -> FinishedRun:
     """Split the rows of an experiment and run it.
 
     An interrupted run is resumed, and releases again what it released before. In a ledger that the experiment names,
@@ -149,7 +151,7 @@ def run_experiment(
 
     Returns
     -------
-    Result
+    FinishedRun
         The models and the record.
     """
     clock = Clock()
@@ -167,7 +169,7 @@ def run_experiment(
     return result
 
 
-def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, shares: bool) -> Result:
+def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, shares: bool) -> FinishedRun:
     """Run a federation under its identifier in the ledger; `shares` marks the end, so that other runs may follow."""
     known = federation.names is not None or "data" in federation.config  # which organisation party 0 is
     if federation.ledger_store.begin(_facts(federation), resumes=known):
@@ -181,7 +183,8 @@ def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, sha
     if shares:
         federation.ledger_store.end()
     warn_if_no_better(result.record)
-    return result
+    path = federation.ledger_store.path
+    return replace(result, ledger=path.absolute()) if path else result
 
 
 def _facts(federation: Federation) -> dict[str, Any]:
@@ -212,8 +215,12 @@ def ledger_of(experiment: Experiment, base: Path) -> Path | None:
 
 
 def run_file(
-    file: str | Path, settings: Sequence[str] = (), processes: int | None = None, watch: Watch = unwatched
-) -> Result:
+    file: str | Path,
+    settings: Sequence[str] = (),
+    processes: int | None = None,
+    watch: Watch | None = None,
+    progress: bool | None = None,
+) -> FinishedRun:
     """Run the experiment of a TOML file, as `limbeck run FILE --set ...` does, without writing a run's folder.
 
     Parameters
@@ -224,12 +231,14 @@ def run_file(
         Changes of single keys, such as `"data.parties=10"`.
     processes : int or None
         Number of processes that train; None lets the trainer choose.
-    watch : callable
-        Wraps the iterable of finished training jobs, given their number; for a progress bar.
+    watch : callable or None
+        Wraps the iterable of finished training jobs, given their number; for a progress bar of your own.
+    progress : bool or None
+        Whether to show a progress bar on stderr; None shows it in a terminal and in a notebook only.
 
     Returns
     -------
-    Result
+    FinishedRun
         The models and the record.
 
     Raises
@@ -262,16 +271,17 @@ def run_file(
     experiment = check_table(Experiment, table, str(file))
     base = Path(file).parent
     with located(Path(file)):
-        return run_experiment(experiment, table, processes, watch, base, ledger_of(experiment, base))
+        watched = watch or watcher(progress) or unwatched
+        return run_experiment(experiment, table, processes, watched, base, ledger_of(experiment, base))
 
 
 def run(
-    algorithm: Algorithm,
-    parties: Sequence[tuple[Any, ...]] | Mapping[str, tuple[Any, ...]],
+    algorithm: Algorithm | str | Mapping[str, Any],
+    parties: Any,
     public: Any = None,
     models: Any = "random-forest",
     server_model: Any = None,
-    test: tuple[Any, Any] | None = None,
+    test: Any = None,
     features: Features | None = None,
     seed: int = 0,
     classes: Sequence[Any] | None = None,
@@ -288,15 +298,17 @@ def run(
     ledger: str | Path | None = None,
     training: Training | None = None,
     processes: int | None = None,
-    watch: Watch = unwatched,
+    watch: Watch | None = None,
     class_weights: ClassWeights | None = None,
-) -> Result:
+    progress: bool | None = None,
+) -> FinishedRun:
     """Run a federated learning algorithm on arrays, with all parties in this process.
 
     Parameters
     ----------
-    algorithm : Algorithm
-        The algorithm with its hyper-parameters, such as `FedKT()`.
+    algorithm : Algorithm, str or mapping
+        The algorithm with its hyper-parameters, such as `FedKT(subsets=2)`; or its name, such as `"fedkt"`; or a table,
+        such as `{"name": "fedkt", "subsets": 2}`.
     parties : sequence of (X, y) or mapping of str to (X, y)
         The private rows of each party, possibly by the party's name. X has the shape (rows, ...), or is a list of
         texts, or a table: of pandas, polars or pyarrow, or the path of a file. y has any labels: one class a row; a
@@ -344,11 +356,13 @@ def run(
         The trainer and the device of networks; None means the default.
     processes : int or None
         Number of processes that train; None lets the trainer choose.
-    watch : callable
-        Wraps the iterable of finished training jobs, given their number; for a progress bar.
+    watch : callable or None
+        Wraps the iterable of finished training jobs, given their number; for a progress bar of your own.
     class_weights : mapping of class to float, "balanced" or None
         Weights of the classes, scaled so that the largest is 1, and then multiplied with the sample weights. A class
         without one has the weight 1. "balanced", which private levels do not allow, is as in scikit-learn.
+    progress : bool or None
+        Whether to show a progress bar on stderr; None shows it in a terminal and in a notebook only.
 
     Returns
     -------
@@ -377,12 +391,15 @@ def run(
     >>> result.model.predict(X[:2]) == y[:2]
     array([ True,  True])
     """
-    _check_numbers(parties, seed, processes)
-    algorithm, features = applied(algorithm, features)
+    check_numbers(seed, processes)
+    check_settings(noise=noise, task=task, limits=limits, classes=classes, features=features)
+    check_settings(budget=budget, training=training, ledger=ledger, watch=watch)
+    watched = watch or watcher(progress) or unwatched
+    algorithm, features = applied(algorithm_given(algorithm), features)
+    assert isinstance(algorithm, Algorithm)
     called, pairs = named_parties(parties)
     pairs, sample_weight = without_weights(pairs)
     titles = called or [f"party {index}" for index in range(len(pairs))]
-    Task(task or "multiclass")  # raises if there is no such task
     if task is None and limits is None and algorithm.is_private and noise != "simulated":
         task = "multiclass"  # never found from private labels
     about = TableArguments(label, row_id, ignore, reading, schema)
@@ -395,6 +412,8 @@ def run(
         algorithm.is_private and noise != "simulated",
         algorithm.needs_public_labels,
     )
+    for title, pair in sides:
+        check_pair(pair, title)
     rule = rule_given(sides[0][1], algorithm, features)
     raw, names = rows_given(sides, public, test, classes, task, limits, rule, positive)
     labels = [own.y for own in raw.private]
@@ -434,7 +453,7 @@ def run(
         names=called,
     )
     models = [*federation.models, federation.server_model]
-    trainer = trainer_for(training or Training(), models, processes, watch, isolated=federation.is_real)
+    trainer = trainer_for(training or Training(), models, processes, watched, isolated=federation.is_real)
     with closing(LedgerStore(Path(ledger) if ledger else None, budget=budget)) as ledger_store:
         result = _recorded(replace(federation, ledger_store=ledger_store), trainer, None, shares=True)
     finish(trainer)
@@ -444,12 +463,3 @@ def run(
 def _named(class_weights: ClassWeights) -> str | dict[str, float]:
     """Class weights for the record."""
     return class_weights if isinstance(class_weights, str) else {str(k): float(w) for k, w in class_weights.items()}
-
-
-def _check_numbers(parties: Any, seed: Any, processes: int | None) -> None:
-    if not parties:
-        raise LimbeckError("parties is empty: give at least one (X, y) pair")
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise LimbeckError(f"seed must be a whole number, at least 0, not {seed!r}")
-    if processes is not None and processes < 1:
-        raise LimbeckError(f"processes must be at least 1, not {processes}")

@@ -211,8 +211,16 @@ def limit_process(folder: Path, limits: Limits) -> tuple[Array, Iterator[bytes]]
     -------
     tuple of array and iterator of bytes
         The rows, and the models, which are read one at a time.
+
+    Raises
+    ------
+    LimbeckError
+        On Windows, which cannot limit a process in this way.
     """
-    import resource
+    try:
+        import resource
+    except ImportError as error:
+        raise LimbeckError("this system cannot limit what a process uses; use Linux or macOS") from error
 
     rows = np.load(folder / "rows.npy", mmap_mode="r")
     for what, most in (

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, shown
 from limbeck.imports import code_beside
 from limbeck.models.constant import Constant
 from limbeck.models.descent import ASK_AT_ONCE, train, weighted_targets
@@ -23,10 +23,11 @@ from limbeck.models.device import CPU, Device
 from limbeck.models.heads import LOSS_OF, labels_of, scores_of
 from limbeck.models.packing import channels_first, pack
 from limbeck.models.weights import STEP_COUNT
+from limbeck.protocol.algorithm import check_rules
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
-from limbeck.protocol.task import Kind
+from limbeck.protocol.task import ALL_TASKS, Kind
 
 Build = Callable[[tuple[int, ...], int], nn.Module]
 
@@ -68,6 +69,21 @@ class TorchModel:
     task: Kind = "multiclass"
 
     def __post_init__(self) -> None:
+        check_rules(
+            (
+                callable(self.network),
+                f"network = {shown(self.network)}: give a module, or a function of shape and classes",
+            ),
+            (
+                isinstance(self.recipe, Recipe),
+                f"recipe = {shown(self.recipe)}: give a recipe, such as lb.Recipe(epochs=10)",
+            ),
+            (isinstance(self.description, Mapping), f"description = {shown(self.description)}: give a mapping"),
+            (
+                isinstance(self.task, str) and self.task in ALL_TASKS,
+                f"task = {shown(self.task)}: known: {', '.join(ALL_TASKS)}",
+            ),
+        )
         if not self.description:
             kind = type(self.network) if isinstance(self.network, nn.Module) else self.network
             text = _plain_name(self.network) or " ".join(repr(self.network).split())
