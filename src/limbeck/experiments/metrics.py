@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,11 @@ class Metrics:
         probabilities or the test rows have one class only.
     class_auc : list of float or None
         With several labels a row, the area for each class; None for a class whose test rows have one label only.
+    pr_auc, f1, sensitivity, specificity, brier, calibration_error : float or None
+        Area under the precision-recall curve, F1, sensitivity and specificity of class 1, Brier score and calibration
+        error.
+    confusion : list of lists of int or None
+        Rows of each class (first axis) and predicted class.
     rmse, mae, r2 : float or None
         For numbers: root mean squared error and mean absolute error in the target's unit, and the coefficient of
         determination.
@@ -43,6 +49,13 @@ class Metrics:
     rmse: float | None = None
     mae: float | None = None
     r2: float | None = None
+    pr_auc: float | None = None
+    f1: float | None = None
+    sensitivity: float | None = None
+    specificity: float | None = None
+    brier: float | None = None
+    calibration_error: float | None = None
+    confusion: list[list[int]] | None = None
 
     def headline(self, task: Kind) -> float | None:
         """Return the metric by which runs of a task are compared."""
@@ -153,7 +166,7 @@ def mean_metrics(each: Sequence[Metrics]) -> Metrics:
     """
     tables = [asdict(metrics) for metrics in each]
     by_class = [table.pop("class_auc") for table in tables]
-    means = {name: _mean([table[name] for table in tables]) for name in tables[0]}
+    means: Any = {name: _mean([table[name] for table in tables]) for name in tables[0]}
     several = None if None in by_class else [_mean(list(column)) for column in zip(*by_class, strict=True)]
     return Metrics(**means, class_auc=several)
 
