@@ -122,6 +122,8 @@ class PartySettings(Table):
         Column of the classes, if it has another name than the consortium's.
     public : str
         File of public rows.
+    test : str, optional
+        File of the party's own test rows, which no model learns from.
     features : str, optional
         File of the feature map, if the join file names one.
     approve : bool
@@ -145,6 +147,7 @@ class PartySettings(Table):
     data: str
     label: str | None = None
     public: str
+    test: str | None = None
     features: str | None = None
     approve: StrictBool = False
     simulation: StrictBool = False
@@ -208,15 +211,23 @@ class PartyFolder:
         """Schema of tables; None for arrays."""
         return Schema.from_json(self.join.schema, "the join file") if self.join.schema else None
 
-    def raw_private(self) -> Rows:
-        """Read the private rows."""
-        path, join = self.path / self.settings.data, self.join
-        return private_rows(path, join.classes, self.schema, self.settings.label, join.task)
+    def raw_rows(self, file: str) -> Rows:
+        """Read a file of the party's own rows."""
+        join = self.join
+        return private_rows(self.path / file, join.classes, self.schema, self.settings.label, join.task)
+
+    def _mapped(self, rows: Rows) -> Rows:
+        return vectors_of(self.features, rows) if self.features else rows
 
     def private(self) -> Rows:
         """Read the private rows, and map them to features if the consortium has them."""
-        rows = self.raw_private()
-        return vectors_of(self.features, rows) if self.features else rows
+        return self._mapped(self.raw_rows(self.settings.data))
+
+    def test(self) -> Rows:
+        """Read the party's own test rows, and map them in the same way; an error if it has none."""
+        if self.settings.test is None:
+            raise LimbeckError(f"{self.path / 'party.toml'}: test is missing: name the file of this party's test rows")
+        return self._mapped(self.raw_rows(self.settings.test))
 
     @cached_property
     def raw_public(self) -> Rows:
