@@ -17,6 +17,7 @@ from limbeck._version import __version__
 if TYPE_CHECKING:
     from limbeck.algorithms.centralized import Centralized
     from limbeck.algorithms.ensemble import Ensemble
+    from limbeck.algorithms.evaluation import FederatedEvaluation
     from limbeck.algorithms.fedavg import FedAvg
     from limbeck.algorithms.fedavgm import FedAvgM
     from limbeck.algorithms.feddf import FedDF
@@ -104,6 +105,7 @@ __all__ = [
     "FedProx",
     "FedRidge",
     "FedVote",
+    "FederatedEvaluation",
     "LimbeckError",
     "LimbeckWarning",
     "Outcome",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from limbeck._version import __version__
-from limbeck.cli import comparisons, consortium, data, fitted, privacy, runs
+from limbeck.cli import comparisons, consortium, data, evaluation, fitted, privacy, runs
 from limbeck.cli.shared import INTERRUPTED, stop
 from limbeck.errors import LimbeckError, LimbeckWarning, missing_extra
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 for verb in (runs.demo, runs.run, fitted.predict, fitted.evaluate, comparisons.compare, comparisons.sweep):
     app.command()(verb)
+consortium.server.command()(evaluation.evaluate)
 for group in (comparisons.results, privacy.app, data.app, consortium.server, consortium.party):
     app.add_typer(group)
 

@@ -38,6 +38,7 @@ MAX_REQUEST_BYTES = 2**30  # bytes of a decoded request
 CANNOT = "this party cannot answer; its own log has the reason"
 RESTART = "this party's owner must restart it before it answers"
 UNDECIDED = "this party's owner has not decided what may be spent"
+NO_TEST_ROWS = "this party has no test rows: its party.toml does not name a file of them (test)"
 TOO_MUCH = "the run would spend more than this party's owner allows"
 
 
@@ -190,6 +191,8 @@ def accept_request(folder: PartyFolder, question: RequestEnvelope) -> AcceptedRe
     request, header = decode(question.request, MAX_REQUEST_BYTES)
     if not isinstance(request, Request) or header.turn != question.turn:
         raise RefusalError("the question has no request, or a request of another turn")
+    if algorithm.uses_test_rows and folder.settings.test is None:
+        raise RefusalError(NO_TEST_ROWS)
     if not is_as_checked(folder):
         raise RefusalError(RESTART)
     ledger_store, public = folder.ledger_store(question.run, cap), folder.public(algorithm.needs_public_labels)
@@ -276,8 +279,8 @@ def _answered(folder: PartyFolder, question: RequestEnvelope, template: ReplyEnv
     silo, header = found.silo, found.header
     for run in question.runs:
         folder.answer_store.record_terms(run, question.terms)
-    if isinstance(found.request, InstallModel):
-        _check_model(found.request.model, silo)
+    for model in found.request.models_within():
+        _check_model(model, silo)
     if isinstance(found.request, Agree):
         reply: Reply = Acknowledgement()
     else:
@@ -332,7 +335,7 @@ def _silo(
     )
     return run.party(
         question.party,
-        by_class(folder.private(), question.terms.class_weights),
+        folder.test() if algorithm.uses_test_rows else by_class(folder.private(), question.terms.class_weights),
         settings.model,
         trainer,
         ledger,

@@ -108,7 +108,7 @@ def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
         raise LimbeckError(f"{file}: the run is named after the file: use letters, digits, dots and dashes")
     check_ready(folder, plan, run, len(numbers))
     private_folder(private_folder(folder.path / "runs") / home.name)
-    about = {"run": run, "started": today(), "experiment": _lasting(plan), "file": str(file.resolve())}
+    about = {"run": run, "started": today(), "experiment": lasting(plan), "file": str(file.resolve())}
     journal = Journal(home / "journal.sqlite", new=True)
     journal.begin({**about, "parties": numbers, "terms": asdict(plan.terms(len(numbers)))})
     return lead(folder, home, plan, journal, log)
@@ -149,7 +149,7 @@ def lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal, 
     """
     started = time.perf_counter()
     about, members = journal.about(), folder.admitted
-    journal.begin({"experiment": _lasting(plan), "terms": asdict(plan.terms(len(about["parties"])))})
+    journal.begin({"experiment": lasting(plan), "terms": asdict(plan.terms(len(about["parties"])))})
     names = {int(number): name for number, name in about["parties"].items()}
     keys = {number: str(members[name].key).encode() if name in members else b"" for number, name in names.items()}
     ledger_store = _ledger_store(folder, about["run"], plan)
@@ -328,7 +328,7 @@ def _is_simulated(row: Release) -> bool:
     return row.noise == "simulated" and row.mechanism not in WITHOUT_NOISE
 
 
-def _lasting(plan: PreparedRun) -> dict[str, Any]:
+def lasting(plan: PreparedRun) -> dict[str, Any]:
     """Part of the experiment that must not change during a run; deadline, quorum and budget may."""
     return {key: value for key, value in plan.table.items() if key not in ("budget", "deadline", "quorum")}
 

@@ -21,6 +21,7 @@ BEGINNING = """\
 data = "private.csv"       # your rows: CSV, Parquet or NPZ. They stay where they are
 # label = "outcome"        # the column of the classes, if it has another name than the consortium's
 public = "public.csv"      # the consortium's public rows, as you received them
+# test = "test.csv"        # your own test rows, on which `limbeck server evaluate` may measure a model
 {features}approve = false            # true: a person must approve every request with `limbeck party approve`
 {choice}
 [model]                    # any model that suits your rows

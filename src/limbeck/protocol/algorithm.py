@@ -61,6 +61,8 @@ class Algorithm(ABC):
         Whether parties learn from a secret random subset of their rows, which is a mechanism of its own.
     applies_features : bool
         Whether the algorithm has a field `features` and maps rows itself. For other algorithms, rows are mapped first.
+    uses_test_rows : bool
+        Whether parties use their own test rows in place of their private rows. In one process they are the same.
     tasks : tuple of str
         Kinds of labels that the algorithm learns.
     uses_weights : {"parties", "server", "sums"} or None
@@ -101,6 +103,7 @@ class Algorithm(ABC):
     is_one_shot: ClassVar[bool] = False
     subsamples: ClassVar[bool] = False
     applies_features: ClassVar[bool] = False
+    uses_test_rows: ClassVar[bool] = False
     tasks: ClassVar[tuple[Kind, ...]] = ("multiclass",)
     uses_weights: ClassVar[Literal["parties", "server", "sums"] | None] = None
     former_keys: ClassVar[dict[str, str]] = {key: f"{key} was removed; see CHANGELOG.md" for key in REMOVED}

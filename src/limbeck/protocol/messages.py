@@ -135,6 +135,10 @@ class Request(Message, Generic[R]):
             The algorithm that the party agreed to.
         """
 
+    def models_within(self) -> tuple[bytes, ...]:
+        """Return the packed models (ONNX) in this request; another organisation examines them before it answers."""
+        return ()
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,9 @@ class InstallModel(Request[Acknowledgement]):
     """Keep this final model (ONNX)."""
 
     model: bytes
+
+    def models_within(self) -> tuple[bytes, ...]:
+        return (self.model,)
 
 
 def check_array(
