@@ -30,7 +30,7 @@ from limbeck.experiments.config import (
 )
 from limbeck.experiments.data_table import Columns, Table
 from limbeck.experiments.mapping import vectors_of
-from limbeck.experiments.weighting import check_uses_weights
+from limbeck.experiments.weighting import check_server_takes_weights, check_uses_weights
 from limbeck.features.files import read_map, source_of_map, write_map
 from limbeck.features.map import FeatureMap
 from limbeck.features.sentences import rule_of_texts
@@ -145,6 +145,7 @@ class RunConfiguration(Table):
         object.__setattr__(self, "algorithm", algorithm)
         object.__setattr__(self, "features", features)
         self.algorithm.check_task(self.data.whole_task)
+        check_server_takes_weights(self.algorithm, self.model, self.data.kind)
         if self.data.class_weights is not None:  # the parties check their own models
             check_uses_weights(self.algorithm, [], self.model, self.data.kind)
         if self.algorithm.needs_public_labels and not self.data.labelled:

@@ -28,7 +28,7 @@ from limbeck.experiments.record import (
     task_facts,
 )
 from limbeck.experiments.result import FinishedRun, Predictor, labelled
-from limbeck.experiments.weighting import check_uses_weights
+from limbeck.experiments.weighting import check_server_takes_weights, check_uses_weights
 from limbeck.features.map import FeatureMap
 from limbeck.features.packing import packed_behind
 from limbeck.features.settings import hash_of_map
@@ -139,6 +139,7 @@ class Federation:
             )
         if self.algorithm.needs_public_rows and not self.public:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
+        check_server_takes_weights(self.algorithm, self.server_model, self.task.kind)
         if any(rows.weight is not None for rows in self.private):
             check_uses_weights(self.algorithm, self.models, self.server_model, self.task.kind)
         if self.algorithm.needs_one_network:

@@ -10,6 +10,22 @@ from limbeck.protocol.learning import Model
 from limbeck.protocol.task import Kind
 
 
+def check_server_takes_weights(algorithm: Algorithm, server: Model, kind: Kind) -> None:
+    """Raise LimbeckError if the server's model cannot be fitted to the weighted public rows of an algorithm.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        The algorithm.
+    server : Model
+        Model of the server.
+    kind : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
+    """
+    if algorithm.server_weights_rows:
+        check_takes_weights(for_task(server, kind))
+
+
 def check_uses_weights(
     algorithm: Algorithm | type[Algorithm], parties: Sequence[Model], server: Model | None, kind: Kind
 ) -> None:

@@ -17,6 +17,8 @@ Prior = Literal["estimated", "uniform"] | list[float] | tuple[float, ...]
 
 SWEEPS = 50
 BAND = 2.0  # standard errors
+TINY = 1e-12  # a score of 0 would stay 0 whatever the prior
+MAX_STEPS, PRECISE = 1000, 1e-6
 MIN_ROWS_PER_CLASS = 5  # for a voter's estimate of the prior
 
 
@@ -91,6 +93,37 @@ def class_offsets(scores: Array, prior: Array, band: float = BAND) -> Array:
         if np.array_equal(before, offsets):
             break
     return offsets
+
+
+def matched_shares(scores: Array, prior: Array) -> Array:
+    """Compute probabilities whose mean over the rows is a prior.
+
+    Parameters
+    ----------
+    scores : array of shape (rows, classes)
+        Scores, at least 0, in each row not all 0; a larger one is more likely.
+    prior : array of shape (classes,)
+        Share of each class.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        Each row's scores, times a factor for each class, divided by their sum.
+
+    Examples
+    --------
+    >>> matched_shares(np.array([[3.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5])).round(3).tolist()
+    [[0.634, 0.366], [0.366, 0.634]]
+    """
+    shares = np.maximum(np.asarray(scores, np.float64), TINY)
+    shares /= shares.sum(axis=1, keepdims=True)
+    for _ in range(MAX_STEPS):
+        found = shares.mean(axis=0)
+        shares *= np.divide(prior, found, out=np.zeros_like(found), where=found > 0)
+        shares /= shares.sum(axis=1, keepdims=True)
+        if np.abs(found - prior).max() < PRECISE:
+            break
+    return shares
 
 
 def simultaneous_band(classes: int) -> float:

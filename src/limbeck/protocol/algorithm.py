@@ -200,6 +200,11 @@ class Algorithm(ABC):
         return False
 
     @property
+    def server_weights_rows(self) -> bool:
+        """Whether the server's model is fitted to weighted public rows, which not every kind of model takes."""
+        return False
+
+    @property
     def min_rows(self) -> int:
         """Number of private rows that each party needs so that every teacher has one."""
         return 1
