@@ -48,7 +48,10 @@ def comparison(plan: ComparisonPlan, summaries: Sequence[Summary]) -> Group:
         accuracy = 1 + len(plan.swept)
         line[accuracy] += "".join(marks[note] for note in _notes(summary)) if summary else ""
         table.add_row(*(Text(cached) for cached in line))
-    return Group(table, *(Text(f"{mark.strip()} {note}") for note, mark in marks.items()))
+    advice = {
+        s.task: Text(f"What to do about a model that is no better: {ADVICE[s.task]}") for s in summaries if s.no_better
+    }
+    return Group(table, *(Text(f"{mark.strip()} {note}") for note, mark in marks.items()), *advice.values())
 
 
 def as_markdown(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
@@ -66,7 +69,7 @@ def _notes(summary: Summary) -> list[str]:
         return [summary.note] if summary.note else []
     every = len(summary.no_better) == len(summary.seeds)
     where = "" if every else f" at seed {', '.join(map(str, summary.no_better))}"
-    line = f"no better than the constant predictor{where}; {ADVICE[summary.task]}"
+    line = f"no better than the constant predictor{where}"
     return [*([summary.note] if summary.note else []), line]
 
 
