@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from scipy import sparse
 from sklearn.datasets import make_blobs
 
 import limbeck as lb
@@ -33,11 +35,13 @@ GOOD: dict[str, Any] = {
 }
 RUN = (
     *("algorithm", "parties", "public", "models", "server_model", "test", "features", "seed", "classes", "task"),
-    *("limits", "noise", "budget", "ledger", "training", "processes", "watch", "progress"),
+    *("limits", "noise", "budget", "ledger", "training", "processes", "watch", "progress", "class_weights", "positive"),
 )
+TABLES = ("parties", "public", "test", "label", "row_id", "ignore", "reading", "schema", "classes", "positive")
 MODEL = ("model", "classifier", "recipe")
 NAMES = {"parties": ("party",), "models": MODEL, "server_model": MODEL, "estimator": MODEL, "algorithm": ("fedkt",)}
 NAMES |= {"server_estimator": MODEL, "split": ("kind",), "limits": ("task",)}
+NAMES |= {"reading": ("separator", "missing"), "label": ("column",), "row_id": ("ID",), "class_weights": ("class",)}
 QUICK = settings(max_examples=8, suppress_health_check=list(HealthCheck))
 LONG = settings(max_examples=400, suppress_health_check=list(HealthCheck))
 
@@ -110,6 +114,40 @@ wrong_rows = st.one_of(
 )
 
 
+def odd_tables() -> list[Any]:
+    """Tables that go wrong somewhere, and sparse matrices."""
+    frame, polars = pd.DataFrame(X, columns=list("abc")), pytest.importorskip("polars")
+    found = [
+        frame,
+        frame.assign(y=Y),
+        frame.assign(a="x"),
+        frame.assign(a=[None, "x", 3, 2.5, b"z"] * 4),
+        frame.assign(a=[[1]] * 20),
+        frame.assign(a=pd.to_datetime("2024-01-01", utc=True)),
+        frame.assign(a=pd.Categorical(["u", "v"] * 10)),
+        frame.assign(a=1j),
+        frame.assign(a=pd.Timedelta(1, "h")),
+        frame.assign(a=np.nan),
+        frame.assign(a=1e300),
+        frame.set_axis(["a", "a", "b"], axis=1),
+        frame.set_axis(["", " ", "b"], axis=1),
+        frame.set_axis([1, 2.5, None], axis=1),
+        frame.set_axis(pd.MultiIndex.from_product([["u"], ["a", "b", "c"]]), axis=1),
+        frame.iloc[:0],
+        frame[[]],
+        frame.round().astype("Int64"),
+        frame["a"],
+        sparse.csr_matrix(X),
+        sparse.coo_array(X.astype(bool)),
+        sparse.csr_matrix((0, 3)),
+        sparse.csr_matrix([[np.nan, 0, 1]]),
+    ]
+    return [*found, polars.DataFrame(X), polars.DataFrame({"a": [[1]]}), polars.DataFrame(), frame.to_records()]
+
+
+tables = st.sampled_from(odd_tables())
+
+
 def error_of(call: Any) -> Exception | None:
     """The error that users may see; any other is a failure of the test."""
     try:
@@ -171,6 +209,27 @@ def test_rows_and_labels(x: Any, y: Any) -> None:
     check(lambda: lb.run(**{**GOOD, "test": (x, y)}), "test", "y")
 
 
+@pytest.mark.parametrize("name", TABLES)
+@QUICK
+@given(value=st.one_of(values, tables))
+def test_run_with_tables(name: str, value: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
+    good = {**GOOD, "parties": {"north": frame[:10], "south": frame[10:]}, "public": frame, "test": frame, "label": "y"}
+    keys = [str(key) for key in value] if isinstance(value, dict) and name == "parties" else []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.getbasetemp())
+        check(lambda: lb.run(**{**good, name: value}), *hints(name), *keys)
+
+
+@settings(QUICK, max_examples=20)
+@given(party=st.one_of(tables, values), weight=st.one_of(values, wrong_rows))
+def test_rows_of_tables_and_weights(party: Any, weight: Any) -> None:
+    frame = pd.DataFrame(X, columns=list("abc"))
+    check(lambda: lb.run(**{**GOOD, "parties": [(frame, Y), (party, Y)], "public": frame, "test": None}), "party")
+    check(lambda: lb.run(**{**GOOD, "parties": [(X, Y), (party, Y)]}), "party")
+    check(lambda: lb.run(**{**GOOD, "parties": [(X, Y), (X, Y, weight)]}), "party 1", "weight")
+
+
 @pytest.fixture(scope="module")
 def model() -> lb.Predictor:
     found = lb.run(**GOOD).model
@@ -179,10 +238,10 @@ def model() -> lb.Predictor:
 
 
 @settings(QUICK, max_examples=20)
-@given(x=wrong_rows)
+@given(x=st.one_of(wrong_rows, tables))
 def test_predict(x: Any, model: lb.Predictor) -> None:
     for predict in (model.predict, model.predict_proba, model.predict_both):
-        check(lambda predict=predict: predict(x), "predict", str(x))
+        check(lambda predict=predict: predict(x), "predict", "X", str(x))
 
 
 @settings(QUICK, max_examples=20)
@@ -216,13 +275,14 @@ def test_estimators_for_long(kind: Any, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", [FederatedClassifier, FederatedRegressor])
 @settings(QUICK, max_examples=5)
-@given(x=wrong_rows, y=wrong_rows, groups=values)
-def test_fit_and_predict(kind: Any, x: Any, y: Any, groups: Any) -> None:
+@given(x=st.one_of(wrong_rows, tables), y=wrong_rows, groups=values, weight=st.one_of(values, wrong_rows))
+def test_fit_and_predict(kind: Any, x: Any, y: Any, groups: Any, weight: Any) -> None:
     made = kind(estimator="decision-tree", parties=2, random_state=0, n_jobs=1)
     rows = ("X", "input", "array", "sample", "feature", "rows", "dimension")
     check(lambda: made.fit(x, Y), *rows)
     check(lambda: made.fit(X, y), *rows, "y", "label")
     check(lambda: made.fit(X, Y, groups=groups), "group", "rows")
+    check(lambda: made.fit(X, Y, sample_weight=weight), "weight", "array")
     check(lambda: made.fit(X, Y).predict(x), *rows)
 
 

@@ -179,7 +179,7 @@ def test_rows_that_do_not_fit_are_reported(model: Predictor, tmp_path: Path) -> 
         ((X, np.array(["odd"] * len(X))), "'odd' is none of the model's classes bad, good"),
         ((X[:5], NAMES[:4]), "5 rows need as many labels"),
         ((X[:0], NAMES[:0]), "at least one"),
-        ((X[:5, :4], NAMES[:5]), "the model takes rows of 30 values"),
+        ((X[:5, :4], NAMES[:5]), r"the model needs \(30,\)"),
         ((X, Y[:, None]), r"the labels have the shape \(569, 1\)"),
         (X, "a pair"),
         (tmp_path / "other.npz", "no x_test and y_test, or x_train and y_train"),

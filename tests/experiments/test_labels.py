@@ -117,7 +117,7 @@ def test_a_numeric_target_with_a_wrong_value_is_not_a_hundred_classes(tables: Pa
     values[7] = "many"
     write(tables / "wrong.csv", range(200), {"t": values})
     with pytest.raises(
-        LimbeckError, match=r"wrong.csv: the label 't' holds 1\d\d different numbers, and 'many' in row 7"
+        LimbeckError, match=r"wrong.csv: the label 't' holds 1\d\d different numbers, and 'many' in row 8"
     ):
         result_of({"path": "wrong.csv", "label": "t"}, tables)
     with pytest.raises(LimbeckError, match="different texts"):
@@ -309,14 +309,14 @@ def test_one_file_for_each_party(tables: Path) -> None:
             "several.csv",
             ["a", "b"],
             "2",
-            r"several\.csv: the label 'b' holds '2'; several labels a row are 1 \(positive\)",
+            r"several\.csv: the label 'b' holds '2' in row 3; several labels a row are 1 \(positive\)",
         ),
         ("several.csv", ["a", "b"], "yes", r"the label 'b' holds 'yes'"),
         ("several.csv", ["a", "c"], "1", "c"),
-        ("numbers.csv", "t", "", r"numbers\.csv: row 2 has no label in 't'"),
-        ("numbers.csv", "t", "nan", r"numbers\.csv: row 2 has no label in 't'"),
-        ("numbers.csv", "t", "inf", r"numbers\.csv: 't': row 2 has no finite number as target"),
-        ("numbers.csv", "t", "much", r"numbers\.csv: the target 't' holds text \('much'\), not numbers"),
+        ("numbers.csv", "t", "", r"numbers\.csv: row 3 has no label in 't'"),
+        ("numbers.csv", "t", "nan", r"numbers\.csv: row 3 has no label in 't'"),
+        ("numbers.csv", "t", "inf", r"numbers\.csv: 't': row 3 has no finite number as target"),
+        ("numbers.csv", "t", "much", r"numbers\.csv: the target 't' holds 'much' in row 3, not a number"),
     ],
 )
 def test_values_that_are_no_labels_are_refused(tables: Path, file: str, label: Any, value: str, complaint: str) -> None:

@@ -101,7 +101,7 @@ def test_a_real_run_withholds_them(sites: Path) -> None:
     ("setting", "line"),
     [
         ("party.0.test=no.csv", "no.csv"),
-        ("party.0.test=wild.csv", "wild.csv: the label 'maybe' in 'sick' is none of no, yes"),
+        ("party.0.test=wild.csv", "wild.csv: the label 'maybe' in 'sick', row 1, is none of no, yes"),
     ],
 )
 def test_wrong_files_are_reported(sites: Path, setting: str, line: str) -> None:

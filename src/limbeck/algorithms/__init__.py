@@ -25,7 +25,7 @@ def algorithms() -> dict[str, type[Algorithm]]:
     Examples
     --------
     >>> list(algorithms())[:3]
-    ['centralized', 'ensemble', 'fedavg']
+    ['centralized', 'ensemble', 'evaluation']
     """
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
     found: list[type[Algorithm]] = [

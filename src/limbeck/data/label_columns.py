@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from limbeck.data.labels import MAX_WHOLE, check_numbers, kind_of
+from limbeck.data.labels import MAX_WHOLE, kind_of
 from limbeck.data.table import Table
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.protocol.rows import Array
@@ -81,7 +81,10 @@ def numbers_of(table: Table, label: str) -> Array:
     if others:
         text, row = next(iter(others.items()))
         raise LimbeckError(f"{table.where}: the target {label!r} holds {text!r} in row {row + 1}, not a number")
-    return check_numbers(np.asarray(values, np.float64), f"{table.where}: {label!r}")
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values))) + 1
+        raise LimbeckError(f"{table.where}: {label!r}: row {row} has no finite number as target")
+    return np.asarray(values, np.float64)
 
 
 def several_of(table: Table, label: str) -> Array:

@@ -12,7 +12,7 @@ from limbeck.data.label_columns import class_numbers, classes_of, labels_of
 from limbeck.data.reading import UNSTATED, Reading, reading_in
 from limbeck.data.schema import Schema, read_schema, schema_of
 from limbeck.data.table import Table, texts_of
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, shown
 from limbeck.protocol.rows import Array
 
 LABEL = "label"  # name of the label in a schema if labels are not in the tables
@@ -46,9 +46,9 @@ class TableArguments:
         several = self.label is not None and not isinstance(self.label, str)
         for key, names in (("label", self.label if several else ()), ("ignore", self.ignore)):
             if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
-                raise LimbeckError(f"{key}: give names of columns, not {names!r}")
+                raise LimbeckError(f"{key}: give names of columns, not {shown(names)}")
         if not isinstance(self.row_id, str | None):
-            raise LimbeckError(f"row_id must name a column, not {self.row_id!r}")
+            raise LimbeckError(f"row_id must name a column, not {shown(self.row_id)}")
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 from limbeck.protocol.task import Kind
 
+ROUNDING = 1e-6  # of probabilities in float32, and as they are printed
+
 
 def threshold_of(threshold: float | None, cost: Sequence[float] | None) -> float | None:
     """Find the threshold that a user gives, directly or by what errors cost.
@@ -99,4 +101,4 @@ def labels_above(scores: Array, threshold: float, task: Kind) -> Array:
     >>> labels_above(np.array([[0.7, 0.3], [0.9, 0.1]]), 0.2, "multiclass").tolist()
     [1, 0]
     """
-    return np.asarray((scores if task == "multilabel" else scores[:, 1]) >= threshold, np.int64)
+    return np.asarray((scores if task == "multilabel" else scores[:, 1]) >= threshold - ROUNDING, np.int64)

@@ -135,7 +135,7 @@ def beside_others(others: int, weight: Array | None) -> Array | None:
 
     Examples
     --------
-    >>> beside_others(2, np.array([0.1, 0.3])).tolist()
+    >>> beside_others(2, np.array([0.25, 0.75])).tolist()
     [1.0, 1.0, 0.5, 1.5]
     """
     return None if weight is None else np.concatenate([np.ones(others), scaled(weight)])
