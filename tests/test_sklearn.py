@@ -46,7 +46,8 @@ def classifier(**changed: Any) -> FederatedClassifier:
 def impossible(estimator: Any) -> dict[str, str]:
     """Checks of scikit-learn that a federation cannot pass."""
     reason = "rows are split among parties, and set aside as public, by position: repeated rows are other rows"
-    return {"check_sample_weight_equivalence_on_dense_data": reason}
+    kinds = ("dense", "sparse")
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in kinds}
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]

@@ -185,3 +185,8 @@ def test_stated_marks_are_missing_in_every_file(tmp_path: Path) -> None:
     assert schema.columns == (Number("age", 30.0), Category("sex", ("f", "m")))
     assert schema.encode(read_table(tmp_path / "new.csv")).tolist() == [[30, 0, 0]]
     assert Schema.from_json(schema.to_json(), "here") == schema
+
+
+def test_quoted_decimal_commas_between_commas(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('age,crp\n20,"1,5"\n30,"2,25"\n')
+    assert read_table(tmp_path / "a.csv").numbers("crp")[0].tolist() == [1.5, 2.25]

@@ -63,8 +63,8 @@ class Reading:
         for key in ("separator", "thousands"):
             if (mark := getattr(self, key)) is not None and len(mark) != 1:
                 raise LimbeckError(f"{key} = {mark!r}: give one character")
-        if self.decimal is not None and self.decimal in (self.separator, self.thousands):
-            raise LimbeckError(f"decimal = {self.decimal!r}: separator and thousands must be other characters")
+        if self.decimal is not None and self.decimal == self.thousands:
+            raise LimbeckError(f"decimal = {self.decimal!r}: thousands must be another character")
         if self.dates is not None and "%" not in self.dates:
             raise LimbeckError(f'dates = {self.dates!r}: give a form such as "%d/%m/%Y"')
         try:

@@ -77,7 +77,10 @@ def taken(rows: Any, index: Array) -> Any:
 
 def weights_in(given: Any, rows: Array) -> Array | None:
     """Return the sample weight of each row, or None if none are given; raises ValueError for other shapes."""
-    return None if given is None else np.asarray(_check_sample_weight(given, rows, dtype=np.float64))
+    try:
+        return None if given is None else np.asarray(_check_sample_weight(given, rows, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise LimbeckError(f"sample_weight: {' '.join(str(error).split())}") from error
 
 
 def without_zero_weights(

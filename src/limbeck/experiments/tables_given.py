@@ -69,9 +69,9 @@ class TableArguments:
         """The schema that is given."""
         if self.schema is None or isinstance(self.schema, Schema):
             return self.schema
-        if isinstance(self.schema, str | Path):
+        if isinstance(self.schema, str | Path) and Path(self.schema).is_file():
             return read_schema(Path(self.schema))
-        raise LimbeckError(f"schema must be a schema or the path of a schema file, not {type(self.schema).__name__}")
+        raise LimbeckError(f"schema must be a schema or the path of a schema file, not {shown(self.schema)}")
 
 
 @dataclass(frozen=True, slots=True)
