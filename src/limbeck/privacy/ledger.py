@@ -152,9 +152,7 @@ class LedgerStore:
             return
         with self._lock:
             spent = [each for each in self._store.catch_up().releases if each[0] != without]
-        before, after = over_runs(spent), over_runs([*spent, *((self.run, row) for row in more)])
-        for budget in budgets:
-            budget.check(before, after, what)
+        check_within(budgets, spent, [(self.run, row) for row in more], what)
 
     def record(self, row: Release, noisy: Callable[[], Array] | None) -> tuple[bool, Array | None]:
         """Record a release and what its mechanism draws. A recorded value is not drawn again.
@@ -253,6 +251,27 @@ class SiteLedger:
         _, drawn = self.store.record(row, noisy)
         assert drawn is not None
         return drawn
+
+
+def check_within(
+    budgets: Sequence[Budget], spent: Sequence[tuple[str, Release]], more: Sequence[tuple[str, Release]], what: str
+) -> None:
+    """Raise `LimbeckError` if releases exceed a budget.
+
+    Parameters
+    ----------
+    budgets : sequence of Budget
+        The budgets.
+    spent : sequence of (str, Release)
+        Releases so far, each with the identifier of its run.
+    more : sequence of (str, Release)
+        New releases.
+    what : str
+        Name of the new ones in the message.
+    """
+    before, after = over_runs(spent), over_runs([*spent, *more])
+    for budget in budgets:
+        budget.check(before, after, what)
 
 
 def read_ledger(path: Path) -> list[tuple[str, str, Release]]:
