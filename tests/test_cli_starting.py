@@ -66,6 +66,13 @@ def test_how_files_are_read_can_be_stated(here: Path) -> None:
     assert 'reading = { dates = "%d/%m/%Y", missing = ["-9", "k.A."] }' in (here / "experiment.toml").read_text()
 
 
+def test_a_check_needs_no_extra_of_networks() -> None:
+    program = "import sys, limbeck.report.check; print([name for name in sys.modules if name in ('flwr', 'torch')])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    shown = subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True)
+    assert shown.stdout == "[]\n"
+
+
 def test_a_person_is_asked(here: Path) -> None:
     """A real terminal: the answers are typed, and an empty one takes the proposal."""
     master, terminal = pty.openpty()

@@ -17,7 +17,7 @@ from limbeck.experiments.check import Check, check_experiment
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.estimate import Estimate
 from limbeck.experiments.overrides import override
-from limbeck.experiments.run import run_file
+from limbeck.experiments.run import run_experiment, run_file
 from limbeck.models.pool import PoolTrainer
 
 NAMED = """
@@ -120,6 +120,14 @@ def test_what_is_spent_is_read_from_the_ledger(here: Path) -> None:
     with pytest.raises(LimbeckError, match="a budget may be lowered, never raised"):
         checked(here / "own.toml", "budget.epsilon=9.0")
     assert {path.name: path.read_bytes() for path in here.iterdir()} == state
+
+
+def test_a_run_that_would_be_resumed_is_not_charged_twice(here: Path) -> None:
+    table = {key: value for key, value in read_toml(here / "own.toml").items() if key != "ledger"}
+    experiment = check_table(Experiment, table, "own.toml")
+    run_experiment(experiment, table, 1, base=here, ledger=here / "shared.sqlite")  # not marked as ended
+    assert checked(here / "own.toml").budgets[0].before == 0.0
+    assert checked(here / "own.toml", "seed=1").budgets[0].before == pytest.approx(2.0, abs=0.01)
 
 
 def test_private_rows_are_not_fitted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

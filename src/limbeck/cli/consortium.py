@@ -97,7 +97,7 @@ def server_check(
     """Show what a run would do, before anything is sent."""
     from limbeck.consortium.preview import check_server
     from limbeck.consortium.server import ServerFolder
-    from limbeck.report.check import server_report
+    from limbeck.report.preview import server_report
 
     _show(check_server(ServerFolder(folder), experiment), server_report, as_json, folder)
 
@@ -216,7 +216,7 @@ def party_check(folder: Folder, as_json: AsJson = False) -> None:
     """Check rows, model and settings as `start` does, and show what this party may be asked. Nothing is sent."""
     from limbeck.consortium.party import PartyFolder
     from limbeck.consortium.preview import check_party
-    from limbeck.report.check import party_report
+    from limbeck.report.preview import party_report
 
     _show(check_party(PartyFolder(folder)), party_report, as_json, folder)
 

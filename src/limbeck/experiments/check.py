@@ -16,12 +16,12 @@ from limbeck.experiments.estimate import Estimate, estimate
 from limbeck.experiments.extras import missing_extras
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.record import delta_of, finite
-from limbeck.experiments.run import federation_of, ledger_of
+from limbeck.experiments.run import facts_of, federation_of, ledger_of
 from limbeck.experiments.splitting import split_rows
 from limbeck.models.trainers import trainer_for
 from limbeck.privacy.budget import check_tightens, in_force
 from limbeck.privacy.guarantees import PrivacyGuarantee, guarantees
-from limbeck.privacy.ledger import Budget, LedgerStore, check_within, over_runs, read_contents
+from limbeck.privacy.ledger import Budget, LedgerStore, check_within, over_runs, read_contents, unfinished_run
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.release import Release
 
@@ -241,7 +241,9 @@ def _budgets(federation: Federation, own: Budget | None, ledger: Path | None) ->
     planned, spent, stored = federation.planned(), [], []
     if ledger is not None and ledger.exists():
         contents, _ = read_contents(ledger)
-        spent, stored = contents.releases, contents.budgets
+        resumed = unfinished_run(ledger, facts_of(federation))
+        spent = [each for each in contents.releases if each[0] != resumed]
+        stored = contents.budgets
         if own:
             check_tightens(own, stored, str(ledger))
     budgets = in_force([*stored, *([own] if own else [])])

@@ -19,9 +19,10 @@ from limbeck.privacy.chain import Entry, Head
 from limbeck.privacy.mechanisms import MECHANISMS
 from limbeck.privacy.over_runs import check_site_names as check_site_names
 from limbeck.privacy.over_runs import over_runs as over_runs
-from limbeck.privacy.store import LedgerFile
+from limbeck.privacy.store import UNFINISHED, LedgerFile, text_of
 from limbeck.privacy.store import files_of as files_of
 from limbeck.privacy.store import read_contents as read_contents
+from limbeck.privacy.store import unfinished_run as unfinished_run
 from limbeck.protocol.release import Release
 from limbeck.protocol.rows import Array
 
@@ -109,10 +110,9 @@ class LedgerStore:
         bool
             Whether a run is resumed that has released something.
         """
-        facts = json.dumps(about, sort_keys=True, default=repr)
-        same = "SELECT run FROM runs WHERE about = ? AND run NOT IN (SELECT run FROM ended) ORDER BY rowid DESC LIMIT 1"
+        facts = text_of(about)
         with self._lock, self._store.alone():
-            found = self._store.execute(same, facts) if resumes else []
+            found = self._store.execute(UNFINISHED, facts) if resumes else []
             self.run = found[0][0] if found else secrets.token_hex(IDENTIFIER)
             if not found:
                 self._store.execute("INSERT INTO runs VALUES (?, ?)", self.run, facts)
