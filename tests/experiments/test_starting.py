@@ -185,6 +185,7 @@ def test_a_person_may_answer_that_no_column_names_the_rows(here: Path) -> None:
         ),
         (("a.csv", "b.csv"), "public.csv", {"parties": 2}, "--parties is for one file"),
         (("a.csv", "b.csv"), "public.csv", {"label": "outcomes"}, "did you mean 'outcome'?"),
+        (("a.csv", "b.csv"), "public.csv", {"label": "patient"}, "'patient' has 80 different values, nearly one a row"),
         (("a.csv", "b.csv"), "public.csv", {"row_id": "patients"}, "did you mean 'patient'?"),
         (("a.csv", "b.csv"), "public.csv", {"models": ("svm",) * 3}, "--model: 3 models for 2 parties"),
         (("a.csv", "b.csv"), "public.csv", {"models": ("forest",)}, "unknown model 'forest'"),

@@ -20,7 +20,7 @@ from limbeck.privacy.over_runs import check_site_names
 
 PUBLIC_SHARE, TEST_SHARE = 0.25, 0.2
 NO_ANSWER = "none"
-Question = Callable[[str, str], str]  # a question and the proposed answer
+Prompt = Callable[[str, str], str]  # a question and the proposed answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Answers:
     parties: int | None = None
 
 
-def completed(files: UserFiles, answers: Answers, ask: Question | None = None) -> Answers:
+def completed(files: UserFiles, answers: Answers, ask: Prompt | None = None) -> Answers:
     """Complete the answers: ask for those that are missing, or take what the files suggest.
 
     Parameters
@@ -121,7 +121,7 @@ def _check_number_of_parties(files: UserFiles, answers: Answers, asked: bool) ->
         raise LimbeckError(f"--model: {len(answers.models)} models for {parties} parties; give one, or one for each")
 
 
-def _label(files: UserFiles, ask: Question | None) -> str:
+def _label(files: UserFiles, ask: Prompt | None) -> str:
     proposed, columns = files.likely_label, files.possible_labels or files.common
     if ask:
         proposal = proposed or (columns[-1] if columns else "")
@@ -131,7 +131,7 @@ def _label(files: UserFiles, ask: Question | None) -> str:
     return proposed
 
 
-def _limits(label: str, ask: Question | None) -> tuple[float, float]:
+def _limits(label: str, ask: Prompt | None) -> tuple[float, float]:
     if ask is None:
         raise LimbeckError(
             f"--range is missing: {label!r} holds numbers; with an epsilon give the lowest and the highest number that "
@@ -180,8 +180,11 @@ def write_experiment(files: UserFiles, answers: Answers, file: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimbeckWarning)  # limbeck check shows them
         federation_of(experiment, table, split_rows(experiment, file.parent), base=file.parent).check_plan()
-    with AtomicFile(file) as output:
-        output.write(text.encode())
+    try:
+        with AtomicFile(file) as output:
+            output.write(text.encode())
+    except OSError as error:
+        raise LimbeckError(f"cannot write {file}: {error.strerror or error}") from error
 
 
 def check_new(file: Path) -> None:
@@ -257,6 +260,10 @@ def _target(files: UserFiles, answers: Answers) -> list[tuple[str, Any, str]]:
         limits = [("range", list(answers.limits), comment)] if answers.limits else []
         return [("task", "regression", "the label is a number"), *limits]
     classes = list(files.classes(label))
+    if 2 * len(classes) > sum(map(len, files.labelled)):
+        raise LimbeckError(
+            f"label: {label!r} has {len(classes)} different values, nearly one a row; name another column"
+        )
     found: list[tuple[str, Any, str]] = [("classes", classes, "found in the labels of these files; they become public")]
     if answers.positive is not None:
         found.append(("positive", answers.positive, "the class of interest"))
