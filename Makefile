@@ -11,7 +11,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # The CPU build of XGBoost is a tenth of the size and imports under the same name. macOS has one build only.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo demo-network test test-all lint check docs wheel bench clean
+PORTABLE := tests/test_without_unix.py tests/test_python.py tests/test_fuzz_python.py tests/test_sklearn.py \
+  tests/test_package.py tests/test_progress.py tests/knowledge tests/privacy/test_accountants.py
+
+.PHONY: help demo demo-network test test-all test-portable lint check docs wheel bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +30,9 @@ test: .venv/.full  ## Run the tests, without those marked slow
 
 test-all: .venv/.full  ## Run all tests, with the papers' settings where LIMBECK_DATA has the data sets
 	$(BIN)/pytest -n 2
+
+test-portable: .venv/.full  ## Run the tests of what works on every system, Windows too
+	$(BIN)/pytest -n 2 -m "not slow" $(PORTABLE)
 
 lint: .venv/.full  ## Check style, types and the direction of imports
 	$(BIN)/ruff check

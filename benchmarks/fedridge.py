@@ -18,7 +18,7 @@ from rich.console import Console
 from limbeck.experiments.compare import compare
 from limbeck.experiments.plan import ComparedMethod, ComparisonPlan, plan
 from limbeck.experiments.results_folder import Results
-from limbeck.report.progress import Watcher
+from limbeck.progress import Watcher
 
 FILE = Path(__file__).parent.parent / "examples" / "fedridge.toml"
 EPSILONS = (0.5, 1, 3, 8)

@@ -18,7 +18,7 @@ from limbeck.experiments.results_folder import Results
 from limbeck.privacy.accountants import epsilon_by
 from limbeck.privacy.events import DpEvent
 from limbeck.privacy.mechanisms import Laplace
-from limbeck.report.progress import Watcher
+from limbeck.progress import Watcher
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "adult.toml"
 SEEDS = 5

@@ -14,7 +14,7 @@ import numpy as np
 
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.overrides import override
-from limbeck.experiments.result import Result
+from limbeck.experiments.result import FinishedRun
 from limbeck.experiments.run import run_experiment
 
 FILE = Path("examples/regression.toml")
@@ -53,7 +53,7 @@ def write_randhie(out: Path) -> None:
     np.savez(out / "randhie.npz", x_train=x, y_train=table["mdvis"].to_numpy(np.float64))
 
 
-def run(settings: list[str]) -> Result:
+def run(settings: list[str]) -> FinishedRun:
     table, _ = override(read_toml(FILE), settings)
     return run_experiment(check_table(Experiment, table, str(FILE)), table)
 
@@ -75,7 +75,7 @@ def main() -> None:
             _line(method, [run([f"seed={seed}", *SETS[name], *settings]) for seed in range(args.seeds)])
 
 
-def _line(method: str, results: list[Result]) -> None:
+def _line(method: str, results: list[FinishedRun]) -> None:
     found: Any = [result.metrics for result in results]
     size = results[0].record.bytes["up"] / 1e3
     r2, rmse = _spread([each.r2 for each in found]), _spread([each.rmse for each in found], ".4g")

@@ -19,7 +19,7 @@ from limbeck.data.sets import DataSet, load
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.metrics import metrics_of_several
 from limbeck.experiments.overrides import override
-from limbeck.experiments.result import Result
+from limbeck.experiments.result import FinishedRun
 from limbeck.experiments.run import run_experiment
 from limbeck.protocol.task import UNKNOWN
 
@@ -43,7 +43,7 @@ METHODS: Mapping[str, list[str]] = {
 }
 
 
-def run(settings: list[str], public: float, domain: str | None = None) -> Result:
+def run(settings: list[str], public: float, domain: str | None = None) -> FinishedRun:
     """Run the experiment, with both domains or with the three parties of one."""
     table, _ = override(read_toml(FILE), settings)
     if domain:
@@ -62,7 +62,7 @@ def auc(model: Any, data: DataSet, classes: list[str]) -> Iterator[float | None]
     yield from metrics_of_several(scores[:, there], data.test_y[:, known]).class_auc or []
 
 
-def on_domains(result: Result, tests: list[DataSet]) -> list[float]:
+def on_domains(result: FinishedRun, tests: list[DataSet]) -> list[float]:
     """Mean area on both domains together, and on each alone; of several models the best on both."""
     models = [result.model] if result.model else list(result.models.values())
     found = [[_mean(auc(model, data, model.classes_.tolist())) for data in tests] for model in models]

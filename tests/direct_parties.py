@@ -22,6 +22,7 @@ from limbeck.protocol.envelopes import RequestEnvelope
 
 IRIS = load("iris")
 PARTIES = ("a", "b", "c")
+AGREED = ("fedkt", "fedvote", "fedkd", "fedridge", "evaluation")
 EXPERIMENT = """seed = 3
 noise = "{noise}"
 deadline = {deadline}
@@ -83,6 +84,7 @@ class DirectConsortium:
     """
 
     suffix = ".npz"
+    more = ""  # lines of party.toml
 
     def __init__(self, home: Path, patched: pytest.MonkeyPatch) -> None:
         server.init(home / "server", ["localhost"], "127.0.0.1", 1)
@@ -114,9 +116,9 @@ class DirectConsortium:
             self.folder.admit(home / f"{name}.pub")
             self.write_public(home)
             self.write_rows(name)
-            agree = "".join(f'[[agree]]\nalgorithm = "{each}"\n' for each in ("fedkt", "fedvote", "fedkd", "fedridge"))
+            agree = "".join(f'[[agree]]\nalgorithm = "{each}"\n' for each in AGREED)
             (home / "party.toml").write_text(
-                f'data = "private{self.suffix}"\npublic = "public{self.suffix}"\nfeatures = "features.safetensors"\nsimulation = {str(simulation).lower()}\n{budget}\n'
+                f'data = "private{self.suffix}"\npublic = "public{self.suffix}"\nfeatures = "features.safetensors"\nsimulation = {str(simulation).lower()}\n{self.more}{budget}\n'
                 f'[model]\nname = "decision-tree"\n{agree}'
             )
             check(PartyFolder(home))

@@ -124,11 +124,12 @@ def write_settings(home: Path, rows: Rows, model: Mapping[str, Any], agree: Sequ
     (home / "join.json").write_text(join.to_json())
     (home / "secret").write_bytes(bytes(range(32)))
     (home / "secret").chmod(0o600)
-    np.savez(home / "private.npz", x_train=rows.x, y_train=rows.y)
+    for name in ("private", "test"):
+        np.savez(home / f"{name}.npz", x_train=rows.x, y_train=rows.y)
     np.savez(home / "public.npz", x_train=PUBLIC.x, y_train=PUBLIC.y)
     lines = [f"{key} = {_toml(value)}" for key, value in model.items()]
     agreed = "".join(f'[[agree]]\nalgorithm = "{name}"\n' for name in agree)
-    text = 'data = "private.npz"\npublic = "public.npz"\nunprotected = true\n[model]\n'
+    text = 'data = "private.npz"\ntest = "test.npz"\npublic = "public.npz"\nunprotected = true\n[model]\n'
     (home / "party.toml").write_text(text + "\n".join(lines) + "\n" + agreed)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from limbeck.algorithms.centralized import PrivateRows
+from limbeck.algorithms.evaluation import FederatedEvaluation
 from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd_private import FedMDLDP, FedMDNFDP
@@ -27,12 +28,24 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.release import MemoryLedger
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.task import Kind, Task
+from odd_models import linear
 
 QUICK = Recipe(epochs=1, batch=4)
 STUDY: dict[str, Any] = {"rounds": 2, "alignment": 5, "start": "none", "fine_tune": QUICK, "digest": QUICK}
 L1, L2 = Privacy("L1", epsilon=2.0), Privacy("L2", epsilon=2.0)
 ADD_REMOVE = Privacy("L2", "laplace", gamma=0.5, adjacency="add-remove")
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated(FederatedEvaluation):
+    """Evaluates a model that is in no file."""
+
+    def _read(self, site: Any) -> bytes:
+        return linear()
+
+
 LEVELS: dict[str, Any] = {
+    "evaluation-L2": Evaluated(privacy=L2),
     "fedkt-L1": FedKT(partitions=2, subsets=2, privacy=L1),
     "fedkt-L2": FedKT(partitions=2, subsets=2, privacy=L2),
     "fedkt-L2-add-remove": FedKT(partitions=1, subsets=3, privacy=ADD_REMOVE),

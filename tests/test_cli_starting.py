@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +23,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     subprocess.run([sys.executable, ROOT / "examples" / "three_sites.py", tmp_path], check=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def terminal() -> tuple[int, int]:
+    """A terminal: what is written to the first file is typed on the second."""
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    both: tuple[int, int] = pty.openpty()
+    return both
 
 
 def done(*words: str) -> str:
@@ -75,11 +81,11 @@ def test_a_check_needs_no_extra_of_networks() -> None:
 
 def test_a_person_is_asked(here: Path) -> None:
     """A real terminal: the answers are typed, and an empty one takes the proposal."""
-    master, terminal = pty.openpty()
+    keyboard, screen = terminal()
     command = [sys.executable, "-m", "limbeck", "init", *ARGUMENTS]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, env=environment, text=True) as program:
-        os.write(master, b"\n\n\nknn\n")
+    with subprocess.Popen(command, stdin=screen, stdout=subprocess.PIPE, env=environment, text=True) as program:
+        os.write(keyboard, b"\n\n\nknn\n")
         shown, _ = program.communicate(timeout=100)
     assert program.returncode == 0
     for question in ("Column to predict [income]", "Column that names the rows", "Epsilon", "Model of the parties"):
@@ -88,12 +94,12 @@ def test_a_person_is_asked(here: Path) -> None:
 
 
 def test_an_interrupted_question_writes_nothing(here: Path) -> None:
-    master, terminal = pty.openpty()
+    keyboard, screen = terminal()
     command = [sys.executable, "-m", "limbeck", "init", *ARGUMENTS]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     both = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, stdin=terminal, env=environment, text=True, **both) as program:  # type: ignore[call-overload]
-        os.write(master, b"\x04")
+    with subprocess.Popen(command, stdin=screen, env=environment, text=True, **both) as program:  # type: ignore[call-overload]
+        os.write(keyboard, b"\x04")
         _, err = program.communicate(timeout=100)
     assert program.returncode == 130
     assert err.splitlines()[-1] == "limbeck: interrupted; nothing was written"

@@ -10,8 +10,9 @@ from limbeck.algorithms import algorithms
 
 SNAPSHOT = """
 Algorithm Budget Centralized Ensemble Features FedAvg FedAvgM FedDF FedGEN FedKD FedKT FedKTAvg FedKTProx FedMD
-FedMDLDP FedMDNFDP FedMDNP FedProx FedRidge FedVote LimbeckError LimbeckWarning Outcome Pate Pooled Privacy PublicOnly
-Recipe Scaffold Solo TorchModel Training __version__ check_algorithm load run run_file
+FedMDLDP FedMDNFDP FedMDNP FedProx FedRidge FedVote FederatedEvaluation LimbeckError LimbeckWarning Outcome Pate Pooled
+Predictor Privacy PublicOnly Recipe Result Scaffold Solo TorchModel Training __version__ check_algorithm evaluate load
+run run_file
 """
 
 

@@ -3,8 +3,10 @@
 import pickle
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -12,7 +14,13 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_estimator,
+    check_estimators_pickle,
+    check_fit_idempotent,
+    check_n_features_in_after_fitting,
+    parametrize_with_checks,
+)
 
 from limbeck.algorithms.fedavg import FedAvg
 from limbeck.algorithms.fedkd import FedKD
@@ -35,8 +43,14 @@ def classifier(**changed: Any) -> FederatedClassifier:
     return FederatedClassifier(**{"algorithm": QUICK, "estimator": TREE, "random_state": 0, **changed})
 
 
+def impossible(estimator: Any) -> dict[str, str]:
+    """Checks of scikit-learn that a federation cannot pass."""
+    reason = "rows are split among parties, and set aside as public, by position: repeated rows are other rows"
+    return {"check_sample_weight_equivalence_on_dense_data": reason}
+
+
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [FederatedClassifier(algorithm=FedKT(), estimator=DecisionTreeClassifier())]
+    [FederatedClassifier(algorithm=FedKT(), estimator=DecisionTreeClassifier())], expected_failed_checks=impossible
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -53,7 +67,7 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     ids=["default", "fedmd", "solo"],
 )
 def test_and_whatever_it_is_made_of(estimator: FederatedClassifier) -> None:
-    check_estimator(estimator)
+    check_estimator(estimator, expected_failed_checks=impossible(estimator))
 
 
 def test_it_works_in_cross_validation_pipelines_and_searches() -> None:
@@ -76,6 +90,45 @@ def test_groups_are_the_parties_and_travel_through_cross_validation() -> None:
     assert alone.model is not None
     assert (alone.model.predict(X) == fitted.predict(X)).all()
     assert cross_val_score(classifier(), X, Y, cv=3, params={"groups": groups}).mean() > 0.8
+
+
+def test_a_row_of_weight_zero_is_as_if_it_were_not_there() -> None:
+    weight, groups = np.random.default_rng(0).random(len(Y)), np.arange(len(Y)) % 2
+    weight[::5] = 0
+    left = weight > 0
+    for given in ({}, {"groups": groups}):
+        some = {key: value[left] for key, value in given.items()}
+        one = classifier().fit(X, Y, sample_weight=weight, **given)
+        other = classifier().fit(X[left], Y[left], sample_weight=weight[left], **some)
+        assert (one.predict_proba(X) == other.predict_proba(X)).all()
+    assert (one.predict_proba(X) != classifier().fit(X, Y, groups=groups).predict_proba(X)).any()
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        classifier().fit(X, Y, sample_weight=0 * weight)
+
+
+def test_a_regressor_takes_weights_too() -> None:
+    target, weight = X[:, 3], (X[:, 3] > 1).astype(float)
+    found = FederatedRegressor(random_state=0).fit(X, target, sample_weight=weight).predict(X)
+    assert found.mean() > target.mean() + 0.1
+
+
+def test_class_weights_move_predictions_to_a_class() -> None:
+    def share(given: Any) -> float:
+        fitted = classifier(estimator=LogisticRegression(), class_weight=given).fit(X, Y)
+        return float((fitted.predict(X) == 1).mean())
+
+    assert share({1: 1e-4}) < share(None) < share({0: 1e-4, 2: 1e-4})
+    assert share("balanced") == share(None)
+    with pytest.raises(LimbeckError, match="class_weights: there is no class 7; known: 0, 1, 2"):
+        share({7: 1.0})
+
+
+def test_private_algorithms_refuse_weights_outside_of_their_range() -> None:
+    private = FedKT(partitions=1, subsets=5, privacy=Privacy(level="L2", epsilon=10.0))
+    with pytest.raises(LimbeckError, match="at private levels every weight is a number from 0 to 1"):
+        classifier(algorithm=private, classes=[0, 1, 2]).fit(X, Y, sample_weight=2 * np.ones(len(Y)))
+    with pytest.raises(LimbeckError, match='"balanced" is computed from private labels'):
+        classifier(algorithm=private, classes=[0, 1, 2], class_weight="balanced").fit(X, Y)
 
 
 def test_a_share_of_the_rows_is_set_aside_as_public_and_is_nobodys() -> None:
@@ -169,7 +222,7 @@ SEVERAL = np.stack([Y == 0, Y > 0, X[:, 0] > 5.8], axis=1).astype(int)
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [FederatedRegressor()]
+    [FederatedRegressor()], expected_failed_checks=impossible
 )
 def test_scikit_learns_own_checks_of_regressors(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -186,7 +239,7 @@ def test_scikit_learns_own_checks_of_regressors(estimator: Any, check: Any) -> N
     ids=["fedkd", "fedmd", "solo"],
 )
 def test_and_of_whatever_regressors_are_made_of(estimator: FederatedRegressor) -> None:
-    check_estimator(estimator)
+    check_estimator(estimator, expected_failed_checks=impossible(estimator))
 
 
 def test_a_regressor_works_in_cross_validation_pipelines_and_searches() -> None:
@@ -195,7 +248,7 @@ def test_a_regressor_works_in_cross_validation_pipelines_and_searches() -> None:
     assert cross_val_score(plain, FEATURES, NUMBERS, cv=shuffled).mean() > 0.5
     piped = make_pipeline(StandardScaler(), FederatedRegressor(Solo(), Ridge(), random_state=0))
     assert piped.fit(FEATURES, NUMBERS).score(FEATURES, NUMBERS) > 0.7
-    with pytest.raises(LimbeckError, match="algorithm must be an algorithm such as FedRidge"):
+    with pytest.raises(LimbeckError, match=r"algorithm must be an algorithm such as lb\.FedRidge"):
         FederatedRegressor(algorithm=3).fit(FEATURES, NUMBERS)  # type: ignore[arg-type]
     grid = {"algorithm__gram": ["public", "private"]}
     search = GridSearchCV(FederatedRegressor(FedRidge(), random_state=0), grid, cv=shuffled)
@@ -249,3 +302,84 @@ def test_a_classifier_learns_several_labels_a_row() -> None:
 def test_wrong_labels_get_one_clear_line(y: Any, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(LimbeckError, match=message):
         classifier(**changed).fit(X, y)
+
+
+def hospital(rows: int = 240) -> tuple[Any, Any]:
+    """A table with text, a date, missing values and reordered columns, and its labels."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(20, 80, rows).astype(float),
+            "ward": np.array(["north", "south", None], object)[rng.integers(0, 3, rows)],
+            "seen": [f"2024-0{1 + i % 9}-11" for i in range(rows)],
+            "crp": rng.normal(size=rows),
+        }
+    )
+    labels = np.where(table["crp"] + (table["ward"] == "north") > 0.4, "yes", "no")
+    table.loc[::17, "age"] = np.nan
+    return table, labels
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_table_with_text_and_missing_values_is_read_by_a_schema(public: bool) -> None:
+    table, labels = hospital()
+    fitted = classifier(public=table.iloc[:50] if public else None).fit(table, labels)
+    assert list(fitted.feature_names_in_) == ["age", "ward", "seen", "crp"]
+    assert fitted.n_features_in_ == 4
+    assert fitted.score(table, labels) > 0.9
+    again = pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    assert (again.predict(table[["crp", "seen", "ward", "age"]]) == fitted.predict(table)).all()
+    with pytest.raises(LimbeckError, match="X has no column 'ward'"):
+        fitted.predict(table.drop(columns="ward"))
+
+
+def test_polars_and_arrow_give_the_same_as_pandas() -> None:
+    polars, table = pytest.importorskip("polars"), hospital()
+    expected = classifier().fit(*table).predict_proba(table[0])
+    for other in (polars.from_pandas(table[0]), polars.from_pandas(table[0]).to_arrow()):
+        assert (classifier().fit(other, table[1]).predict_proba(other) == expected).all()
+
+
+def test_a_regressor_takes_tables_too() -> None:
+    table, _ = hospital()
+    fitted = FederatedRegressor(random_state=0).fit(table, table["crp"] * 2)
+    assert fitted.score(table, table["crp"] * 2) > 0.8
+
+
+def test_sparse_matrices_give_the_same_as_dense_ones() -> None:
+    sparse = csr_matrix(X)
+    assert (classifier().fit(sparse, Y).predict_proba(sparse) == classifier().fit(X, Y).predict_proba(X)).all()
+
+
+def test_predictions_can_be_tables() -> None:
+    pd, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    table = pd.DataFrame(X, columns=list("abcd"), index=np.arange(len(X)) + 7)
+    fitted = classifier().fit(table, Y).set_output(transform="pandas")
+    shares = fitted.predict_proba(table)
+    assert list(shares.columns) == [0, 1, 2]
+    assert list(shares.index) == list(table.index)
+    assert list(fitted.predict(table).index) == list(table.index)
+    assert isinstance(fitted.set_output(transform="polars").predict_proba(table), polars.DataFrame)
+    assert isinstance(fitted.set_output(transform="default").predict(table), np.ndarray)
+    with pytest.raises(LimbeckError, match="transform must be"):
+        fitted.set_output(transform="numpy")  # type: ignore[arg-type]
+
+
+def test_scikit_learns_checks_hold_for_a_fitted_pickled_and_reloaded_estimator(tmp_path: Any) -> None:
+    fitted = classifier().fit(X, Y)
+    joblib.dump(fitted, tmp_path / "fitted.joblib")
+    fitted.predict(X)
+    joblib.dump(fitted, tmp_path / "used.joblib")
+    for name in ("fitted", "used"):
+        again = joblib.load(tmp_path / f"{name}.joblib")
+        assert (again.predict_proba(X) == fitted.predict_proba(X)).all()
+        for check in (check_n_features_in_after_fitting, check_fit_idempotent, check_estimators_pickle):
+            check("FederatedClassifier", again)
+
+
+def test_a_used_estimator_survives_a_search_in_several_processes() -> None:
+    fitted = classifier().fit(X, Y)
+    fitted.predict(X)
+    search = GridSearchCV(fitted, {"estimator__max_depth": [1, 4]}, cv=2, n_jobs=2).fit(X, Y)
+    assert search.best_params_["estimator__max_depth"] == 4

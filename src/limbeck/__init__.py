@@ -1,7 +1,7 @@
 """Limbeck: federated learning by knowledge transfer.
 
-The public API is `__all__`: the algorithms, `run` and `run_file`, and the classes of their parameters.
-`limbeck.sklearn` has the scikit-learn estimator.
+The public API is `__all__`: the algorithms, `run`, `run_file`, `load`, `evaluate`, and the classes of their
+parameters. `limbeck.sklearn` has the scikit-learn estimator.
 
 Examples
 --------
@@ -17,6 +17,7 @@ from limbeck._version import __version__
 if TYPE_CHECKING:
     from limbeck.algorithms.centralized import Centralized
     from limbeck.algorithms.ensemble import Ensemble
+    from limbeck.algorithms.evaluation import FederatedEvaluation
     from limbeck.algorithms.fedavg import FedAvg
     from limbeck.algorithms.fedavgm import FedAvgM
     from limbeck.algorithms.feddf import FedDF
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from limbeck.algorithms.solo import Solo
     from limbeck.checks import check_algorithm
     from limbeck.errors import LimbeckError, LimbeckWarning
-    from limbeck.experiments.result import load
-    from limbeck.experiments.run import run, run_file
+    from limbeck.experiments.evaluation import evaluate
+    from limbeck.experiments.result import Predictor, load
     from limbeck.features.settings import Features
     from limbeck.models.torch import TorchModel
     from limbeck.models.trainers import Training
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from limbeck.privacy.ledger import Budget
     from limbeck.protocol.algorithm import Algorithm, Outcome
     from limbeck.protocol.recipe import Recipe
+    from limbeck.python import Result, run, run_file
 else:
     _HOMES = {
         "Algorithm": "limbeck.protocol.algorithm",
@@ -53,14 +55,17 @@ else:
         "LimbeckError": "limbeck.errors",
         "LimbeckWarning": "limbeck.errors",
         "Outcome": "limbeck.protocol.algorithm",
+        "Predictor": "limbeck.experiments.result",
         "Privacy": "limbeck.privacy.calibration",
         "Recipe": "limbeck.protocol.recipe",
+        "Result": "limbeck.python",
         "TorchModel": "limbeck.models.torch",
         "Training": "limbeck.models.trainers",
         "check_algorithm": "limbeck.checks",
+        "evaluate": "limbeck.experiments.evaluation",
         "load": "limbeck.experiments.result",
-        "run": "limbeck.experiments.run",
-        "run_file": "limbeck.experiments.run",
+        "run": "limbeck.python",
+        "run_file": "limbeck.python",
     }
 
     def __getattr__(name):
@@ -100,20 +105,24 @@ __all__ = [
     "FedProx",
     "FedRidge",
     "FedVote",
+    "FederatedEvaluation",
     "LimbeckError",
     "LimbeckWarning",
     "Outcome",
     "Pate",
     "Pooled",
+    "Predictor",
     "Privacy",
     "PublicOnly",
     "Recipe",
+    "Result",
     "Scaffold",
     "Solo",
     "TorchModel",
     "Training",
     "__version__",
     "check_algorithm",
+    "evaluate",
     "load",
     "run",
     "run_file",

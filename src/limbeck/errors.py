@@ -116,6 +116,33 @@ def located(file: Path) -> Iterator[None]:
         raise LimbeckError(f"{file}: {error}") from error
 
 
+def shown(value: object, most: int = 100) -> str:
+    """Write any value in one short line, for an error message.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+    most : int
+        The largest number of characters.
+
+    Returns
+    -------
+    str
+        Its `repr`, or its type if that fails.
+
+    Examples
+    --------
+    >>> shown("long " * 100, most=12)
+    "'long long l…"
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a user's object may raise anything
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Suggest a known name for an unknown one.
 

@@ -1,12 +1,14 @@
-"""A lock on a file, which the operating system releases when its program ends."""
+"""A lock on a file, which the operating system releases when its program ends, on every system."""
 
-import fcntl
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from limbeck.errors import LimbeckError
+
+MAX_WAIT = 86_400.0  # seconds to wait for another program
 
 
 @contextmanager
@@ -27,6 +29,10 @@ def locked(path: Path, problem: str, wait: bool = False) -> Iterator[None]:
     LimbeckError
         If another program holds the lock, or the file cannot be written.
 
+    Notes
+    -----
+    The file is an empty SQLite database in an exclusive transaction: SQLite locks files on every system.
+
     Examples
     --------
     >>> import tempfile
@@ -38,15 +44,16 @@ def locked(path: Path, problem: str, wait: bool = False) -> Iterator[None]:
     limbeck.errors.LimbeckError: another program uses this folder
     """
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        with suppress(FileExistsError):  # an existing file stays closed here: closing it would release the lock on it
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
         raise LimbeckError(f"cannot write to {path.parent}: {error.strerror}") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError as error:
-        os.close(handle)
-        raise LimbeckError(problem) from error
-    try:
+    waits = MAX_WAIT if wait else 0.0
+    with closing(sqlite3.connect(path, timeout=waits, isolation_level=None, check_same_thread=False)) as database:
+        try:
+            database.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise LimbeckError(problem) from error
+            raise LimbeckError(f"cannot lock {path}: {error}") from error
         yield
-    finally:
-        os.close(handle)

@@ -1,25 +1,26 @@
 """Federated learning as scikit-learn estimators."""
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote
-from limbeck.data.labels import classes_for_split
-from limbeck.data.splits import Iid, Split
-from limbeck.errors import LimbeckError, LimbeckWarning, did_you_mean
-from limbeck.experiments.data_table import split_in
-from limbeck.experiments.run import run
+from limbeck.data.splits import Split
+from limbeck.errors import LimbeckError
+from limbeck.experiments.arguments import (
+    check_settings,
+)
+from limbeck.experiments.estimator_input import (
+    fitted_rows,
+)
 from limbeck.features.settings import Features
+from limbeck.federated import Federated
 from limbeck.models.trainers import Training
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.release import Noise
@@ -28,144 +29,6 @@ from limbeck.protocol.streams import stream
 from limbeck.protocol.task import Kind
 
 __all__ = ["FederatedClassifier", "FederatedRegressor"]
-
-PART = "algorithm__"
-
-
-class Federated(BaseEstimator):  # type: ignore[misc]
-    """What the estimators share: rows are split among simulated parties, and an algorithm runs."""
-
-    algorithm: Algorithm | None
-    default: ClassVar[type[Algorithm]]
-
-    def _run(self, X: Array, y: Array, kind: Kind, groups: Any, **given: Any) -> Any:
-        """Split the rows among parties, and run the algorithm."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rng, algorithm = stream(seed, "estimator"), self._algorithm()
-        rows, public = self._set_aside(X, y, algorithm, rng)
-        if groups is None:
-            held = self._partitioned(classes_for_split(y[rows], kind), algorithm, rng)
-        else:
-            names = _group_names(groups, len(X))
-            held = [np.flatnonzero(names[rows] == name) for name in np.unique(names)]
-            if lacking := [str(name) for name, own in zip(np.unique(names), held, strict=True) if not len(own)]:
-                raise LimbeckError(f"group {lacking[0]}: all its rows are set aside as public; set public")
-        with warnings.catch_warnings():
-            if self.public is None:
-                warnings.filterwarnings("ignore", "the public rows suit", LimbeckWarning)  # same source
-            return run(
-                algorithm,
-                [(X[rows[own]], y[rows[own]]) for own in held],
-                public=public,
-                models=self.estimator,
-                server_model=self.server_estimator,
-                features=self.features,
-                seed=seed,
-                task=kind,
-                noise=self.noise,
-                training=self.training,
-                processes=effective_n_jobs(self.n_jobs),
-                **given,
-            )
-
-    def _algorithm(self) -> Algorithm:
-        algorithm = self.default() if self.algorithm is None else self.algorithm
-        if isinstance(algorithm, type) or not hasattr(algorithm, "lead"):
-            raise LimbeckError(f"algorithm must be an algorithm such as {self.default.__name__}(), not {algorithm!r}")
-        return algorithm
-
-    def _models(self) -> list[Any]:
-        return [self.result_.model] if self.result_.model else list(self.result_.models.values())
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters of the estimator.
-
-        Parameters
-        ----------
-        deep : bool
-            Whether to add the parameters of the algorithm and of the parties' estimators.
-
-        Returns
-        -------
-        dict of str to value
-            The parameters by name.
-        """
-        params: dict[str, Any] = super().get_params(deep)
-        if deep and is_dataclass(self.algorithm):
-            params |= {f"{PART}{part.name}": getattr(self.algorithm, part.name) for part in fields(self.algorithm)}
-        return params
-
-    def set_params(self, **params: Any) -> "Federated":
-        """Set parameters of the estimator.
-
-        Parameters
-        ----------
-        **params : value
-            The parameters by name. A name such as `algorithm__partitions` replaces the algorithm by a changed copy.
-
-        Returns
-        -------
-        Federated
-            The estimator itself.
-
-        Raises
-        ------
-        LimbeckError
-            If the algorithm has no such parameter.
-        """
-        own = {key: value for key, value in params.items() if not key.startswith(PART)}
-        super().set_params(**own)
-        parts = {key.removeprefix(PART): value for key, value in params.items() if key.startswith(PART)}
-        if parts:
-            algorithm: Any = self._algorithm()
-            known = [part.name for part in fields(algorithm)]
-            if unknown := [part for part in parts if part not in known]:
-                raise LimbeckError(
-                    f"{PART}{unknown[0]}: {algorithm.name} has no such parameter; {did_you_mean(unknown[0], known)}"
-                )
-            self.algorithm = replace(algorithm, **parts)
-        return self
-
-    def _set_aside(self, X: Array, y: Array, algorithm: Algorithm, rng: Any) -> tuple[Array, Any]:
-        """Numbers of the private rows, and the public rows."""
-        needed = algorithm.needs_public_rows or self.features is not None
-        if not needed or self.public is not None:
-            return np.arange(len(X)), self.public if needed else None
-        if not 0 < self.public_share < 1:
-            raise LimbeckError(f"public_share must be a share between 0 and 1, not {self.public_share}")
-        count = max(1, round(self.public_share * len(X)))
-        if count >= len(X):
-            raise LimbeckError(f"n_samples={len(X)}: too few rows to set some aside as public; set public")
-        order = rng.permutation(len(X))
-        public, private = np.sort(order[:count]), np.sort(order[count:])
-        return private, (X[public], y[public]) if algorithm.needs_public_labels else X[public]
-
-    def _partitioned(self, y: Array, algorithm: Algorithm, rng: Any) -> list[Array]:
-        """Numbers of each party's rows, split by these classes."""
-        if not isinstance(self.parties, int | np.integer) or self.parties < 1:
-            raise LimbeckError(f"parties must be a whole number, at least 1, not {self.parties!r}")
-        fewest = algorithm.min_rows
-        parties = max(1, min(int(self.parties), len(y) // fewest))
-        if parties < self.parties:
-            message = (
-                f"{len(y)} rows are split among {parties} parties, not {self.parties}: each needs at least {fewest}"
-            )
-            warnings.warn(message, LimbeckWarning, stacklevel=2)
-        held: list[Array] = self._split().assign(y, {}, parties, rng)
-        return [own for own in held if len(own)]
-
-    def _split(self) -> Split:
-        if self.split is None:
-            return Iid()
-        if not isinstance(self.split, Mapping):
-            if not hasattr(self.split, "kind"):
-                raise LimbeckError(f'split must be a table such as {{"kind": "dirichlet"}}, not {self.split!r}')
-            given: Split = self.split
-            return given
-        try:
-            return split_in(dict(self.split))
-        except LimbeckError as error:
-            raise LimbeckError(f"split: {error}") from error
 
 
 class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
@@ -176,8 +39,9 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
 
     Parameters
     ----------
-    algorithm : Algorithm or None
-        The federated learning algorithm; None means `FedVote()`. Its parameters can be set as `algorithm__partitions`.
+    algorithm : Algorithm, str, mapping or None
+        The federated learning algorithm, its name or its table; None means `FedVote()`. Its
+        parameters can be set as `algorithm__partitions`.
     estimator : estimator, str, mapping or list of these
         What the parties and the server train, one for all or one for each party: a scikit-learn estimator, a model's
         name or its table.
@@ -196,6 +60,8 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
     classes : sequence or None
         All classes; None takes those in y. A run with secure noise needs them. With several labels a row, the names of
         the columns.
+    class_weight : mapping of class to float, "balanced" or None
+        Weights of the classes, by default 1, scaled to at most 1; "balanced" is not for private algorithms.
     noise : {"secure", "simulated"} or None
         Where noise comes from; None means secure if the algorithm is private.
     training : Training or None
@@ -204,6 +70,8 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         The seed of all random numbers, except secure noise.
     n_jobs : int or None
         Number of processes that train; None means one, -1 one for each core.
+    verbose : int
+        Whether to show a progress bar on stderr: 0 for none.
 
     Attributes
     ----------
@@ -231,7 +99,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
 
     def __init__(
         self,
-        algorithm: Algorithm | None = None,
+        algorithm: Algorithm | str | Mapping[str, Any] | None = None,
         estimator: Any = "random-forest",
         *,
         server_estimator: Any = None,
@@ -241,10 +109,12 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         public_share: float = 0.2,
         features: Features | None = None,
         classes: Any = None,
+        class_weight: Any = None,
         noise: Noise | None = None,
         training: Training | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | int = 0,
     ) -> None:
         self.algorithm = algorithm
         self.estimator = estimator
@@ -255,20 +125,25 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         self.public_share = public_share
         self.features = features
         self.classes = classes
+        self.class_weight = class_weight
         self.noise = noise
         self.training = training
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> "FederatedClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "FederatedClassifier":
         """Run the algorithm on rows that are split among parties.
 
         Parameters
         ----------
-        X : array of shape (rows, ...)
+        X : array of shape (rows, ...), sparse matrix or table
             The features.
         y : array of shape (rows,) or (rows, classes)
             The labels; with several labels a row 1, 0 and -1 (unknown).
+        sample_weight : array of shape (rows,) or None
+            Weights of the rows, at least 0; for private algorithms at most 1. Rows that are set aside as public have no
+            weights.
         groups : array of shape (rows,) or None
             The party of each row; None splits the rows among `parties`.
 
@@ -282,23 +157,26 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         LimbeckError
             If a parameter is wrong, or the run is not possible.
         """
-        X, y = validate_data(self, X, y, allow_nd=True, multi_output=True)
+        X, y = fitted_rows(self, X, y, self.public, multi_output=True)
         y = column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
         kind: Kind = "multilabel" if y.ndim == 2 else "multiclass"
         if kind == "multiclass":
             check_classification_targets(y)
         if hasattr(self, "result_"):
             del self.result_  # if fitting fails, the estimator is not fitted
+        X, y, weight, names = self._per_row(X, y, sample_weight, groups)
         self.classes_ = self._classes(y)
         if len(self.classes_) < 2 and kind == "multiclass":  # nothing to learn
             self._set_aside(X, y, self._algorithm(), stream(0, "estimator"))
             self.result_: Any = None
             return self
-        self.result_ = self._run(X, y, kind, groups, classes=self.classes_.tolist())
+        weighting = {} if self.class_weight is None else {"class_weights": self.class_weight}
+        self.result_ = self._run(X, y, kind, weight, names, classes=self.classes_.tolist(), **weighting)
         return self
 
     def _classes(self, y: Array) -> Array:
         """All classes, given or those in y."""
+        check_settings(classes=self.classes)
         if y.ndim == 2:
             return np.arange(y.shape[1]) if self.classes is None else np.asarray(self.classes)
         found = np.unique(y if self.classes is None else self.classes)
@@ -310,30 +188,30 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
             raise LimbeckError("classes is missing: classes read from private labels would become public")
         return np.asarray(found)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict classes.
 
         Parameters
         ----------
-        X : array of shape (rows, ...)
+        X : array of shape (rows, ...), sparse matrix or table
             The features.
 
         Returns
         -------
-        array of shape (rows,) or (rows, classes)
+        array or table of shape (rows,) or (rows, classes)
             The class of each row; with several labels a row 1 or 0 for each class.
         """
-        shares = self.predict_proba(X)
+        shares = self._shares(X, votes=True)
         if self.result_ is not None and self._models()[0].task.kind == "multilabel":
-            return np.asarray(shares > 0.5, np.int64)
-        return np.asarray(self.classes_[shares.argmax(axis=1)])
+            return self._shown(X, np.asarray(shares > 0.5, np.int64), self.classes_)
+        return self._shown(X, np.asarray(self.classes_[shares.argmax(axis=1)]), ["prediction"])
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Any:
         """Predict probabilities.
 
         Parameters
         ----------
-        X : array of shape (rows, ...)
+        X : array of shape (rows, ...), sparse matrix or table
             The features.
 
         Returns
@@ -341,11 +219,16 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         array of shape (rows, classes)
             The probabilities, in the order of `classes_`.
         """
+        return self._shown(X, self._shares(X, votes=False), self.classes_)
+
+    def _shares(self, X: Any, votes: bool) -> Array:
+        """Mean probabilities of the models; with `votes`, a model without probabilities counts as sure of its class."""
         check_is_fitted(self, "result_")
-        X = validate_data(self, X, reset=False, allow_nd=True)
+        rows = self._rows_to_predict(X)
         if self.result_ is None:
-            return np.ones((len(X), 1))
-        return np.asarray(np.mean([model.predict_proba(X) for model in self._models()], axis=0, dtype=np.float64))
+            return np.ones((rows.shape[0], 1))
+        every = [model.votes(rows) if votes else model.predict_proba(rows) for model in self._models()]
+        return np.asarray(np.mean(every, axis=0, dtype=np.float64))
 
 
 class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
@@ -356,8 +239,9 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     Parameters
     ----------
-    algorithm : Algorithm or None
-        The federated learning algorithm; None means `FedRidge()`. Its parameters can be set as `algorithm__gram`.
+    algorithm : Algorithm, str, mapping or None
+        The federated learning algorithm, its name or its table; None means `FedRidge()`. Its
+        parameters can be set as `algorithm__gram`.
     estimator : estimator, str, mapping or list of these
         What the parties and the server train, one for all or one for each party: a scikit-learn regressor, a model's
         name or its table.
@@ -383,6 +267,8 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         The seed of all random numbers, except secure noise.
     n_jobs : int or None
         Number of processes that train; None means one, -1 one for each core.
+    verbose : int
+        Whether to show a progress bar on stderr: 0 for none.
 
     Attributes
     ----------
@@ -407,7 +293,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     def __init__(
         self,
-        algorithm: Algorithm | None = None,
+        algorithm: Algorithm | str | Mapping[str, Any] | None = None,
         estimator: Any = "random-forest",
         *,
         server_estimator: Any = None,
@@ -421,6 +307,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         training: Training | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | int = 0,
     ) -> None:
         self.algorithm = algorithm
         self.estimator = estimator
@@ -435,16 +322,20 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         self.training = training
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> "FederatedRegressor":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "FederatedRegressor":
         """Run the algorithm on rows that are split among parties.
 
         Parameters
         ----------
-        X : array of shape (rows, ...)
+        X : array of shape (rows, ...), sparse matrix or table
             The features.
         y : array of shape (rows,)
             The numeric targets.
+        sample_weight : array of shape (rows,) or None
+            Weights of the rows, at least 0; for private algorithms at most 1. Rows that are set aside as public have no
+            weights.
         groups : array of shape (rows,) or None
             The party of each row; None splits the rows among `parties`.
 
@@ -458,18 +349,19 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         LimbeckError
             If a parameter is wrong, or the run is not possible.
         """
-        X, y = validate_data(self, X, y, allow_nd=True, y_numeric=True)
+        X, y = fitted_rows(self, X, y, self.public, y_numeric=True)
         if hasattr(self, "result_"):
             del self.result_
-        self.result_: Any = self._run(X, np.asarray(y, np.float64), "regression", groups, limits=self.limits)
+        X, y, weight, names = self._per_row(X, y, sample_weight, groups)
+        self.result_: Any = self._run(X, np.asarray(y, np.float64), "regression", weight, names, limits=self.limits)
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict numbers.
 
         Parameters
         ----------
-        X : array of shape (rows, ...)
+        X : array of shape (rows, ...), sparse matrix or table
             The features.
 
         Returns
@@ -478,15 +370,6 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
             The number of each row.
         """
         check_is_fitted(self, "result_")
-        X = validate_data(self, X, reset=False, allow_nd=True)
-        return np.asarray(np.mean([model.predict(X) for model in self._models()], axis=0, dtype=np.float64))
-
-
-def _group_names(groups: Any, rows: int) -> Array:
-    """The party of each row."""
-    names = np.asarray(groups)
-    if names.ndim != 1 or len(names) != rows:
-        raise LimbeckError(f"groups must have the shape ({rows},), a party for each row, not {names.shape}")
-    if any(name is None or name != name for name in names.tolist()):
-        raise LimbeckError("groups contains None or NaN: every row needs a party")
-    return np.array([str(name) for name in names.tolist()]) if names.dtype == object else names
+        rows = self._rows_to_predict(X)
+        mean = np.mean([model.predict(rows) for model in self._models()], axis=0, dtype=np.float64)
+        return self._shown(X, np.asarray(mean), ["prediction"])

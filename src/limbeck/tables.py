@@ -1,5 +1,6 @@
 """Frozen dataclasses of parameters from TOML tables."""
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from functools import lru_cache
@@ -8,7 +9,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 from pydantic import Field as Range
 from pydantic import TypeAdapter, ValidationError
 
-from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.errors import LimbeckError, did_you_mean, shown
 
 T = TypeVar("T")
 Positive = Annotated[int, Range(ge=1)]
@@ -150,7 +151,7 @@ def check_fields(parameters: Any) -> None:
         if (kind := dataclass_in(hint)) and (
             isinstance(value, Mapping) or (hint is kind and not isinstance(value, kind))
         ):
-            raise LimbeckError(f"{field.name} = {value!r}: in Python, write {kind.__name__}(...)")
+            raise LimbeckError(f"{field.name} = {shown(value)}: in Python, write {kind.__name__}(...)")
         if hint is not kind:
             checked(field.name, _adapter(kind_of_all, field.name), value)
 
@@ -208,7 +209,7 @@ def checked(key: str, adapter: TypeAdapter[Any], value: Any) -> Any:
         return adapter.validate_python(value, strict=True)
     except ValidationError as error:
         wanted = "; or ".join(dict.fromkeys(map(_wanted, error.errors())))
-        raise LimbeckError(f"{key} = {value!r}: {wanted}") from error
+        raise LimbeckError(f"{key} = {shown(value)}: {wanted}") from error
 
 
 def first_problem(error: ValidationError) -> str:
@@ -232,6 +233,35 @@ def first_problem(error: ValidationError) -> str:
         inner = problem.get("ctx", {}).get("error")
     text = "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
     return ": ".join([*filter(None, [".".join(path)]), text])
+
+
+def named_party(problem: str, table: Mapping[str, Any]) -> str:
+    """Name a `[[party]]` table in an error by its index or its name, instead of its place in the file.
+
+    Parameters
+    ----------
+    problem : str
+        The error, which begins with the path of the key.
+    table : mapping
+        The table of the file.
+
+    Returns
+    -------
+    str
+        The error with the party's index or name.
+
+    Examples
+    --------
+    >>> named_party("party.0.model: unknown model 'svmm'", {"party": [{"index": 3, "model": {"name": "svmm"}}]})
+    "[[party]] index = 3: model: unknown model 'svmm'"
+    """
+    found = re.match(r"party\.(\d+)(\.?)", problem)
+    if found is None:
+        return problem
+    entry = table["party"][int(found[1])]
+    key = next((key for key in ("index", "name") if isinstance(entry, Mapping) and key in entry), None)
+    named = f"{key} = {entry[key]!r}" if key else f"table {int(found[1]) + 1}"
+    return f"[[party]] {named}{': ' if found[2] else ''}{problem[found.end() :]}"
 
 
 def _wanted(error: Any) -> str:

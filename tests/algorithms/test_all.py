@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.fedvote import FedVote
 from limbeck.checks import check_algorithm, small_federation
 from limbeck.errors import LimbeckError
+from limbeck.models.constant import Constant
 from limbeck.tables import from_table
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -48,8 +50,11 @@ def _every_task() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "task"), list(_every_task()))
-def test_every_algorithm_behaves_with_every_kind_of_labels(name: str, task: Any) -> None:
+def test_every_algorithm_behaves_with_every_kind_of_labels(name: str, task: Any, tmp_path: Path) -> None:
     settings = SETTINGS.get(name, {})
+    if name == "evaluation":
+        (tmp_path / "model.onnx").write_bytes(Constant(label=1, classes=3, features=4).pack())
+        settings = {"model": str(tmp_path / "model.onnx")}
     settings = settings if task == "multiclass" or "rounds" not in settings else {**settings, "rounds": 1}
     algorithm = from_table(algorithm_named(name), settings)
     check_algorithm(algorithm, federation=small_federation(algorithm, task=task))

@@ -178,18 +178,27 @@ def disclosed_by(made: Federation, rows: Rows) -> tuple[Any, Array]:
     return mechanism, value
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("task", "classes"), [("multilabel", 3), ("regression", 1)])
 @settings(max_examples=60)
 @given(data=st.data())
-def test_no_row_with_any_labels_moves_a_sum_further_than_stated(task: Any, classes: int, data: Any) -> None:
-    """A row is replaced and added: any values, unknown labels, targets that are outside of the range or NaN."""
+def test_no_row_with_any_labels_moves_a_sum_further_than_stated(
+    task: Any, classes: int, weighted: bool, data: Any
+) -> None:
+    """A row is replaced and added: any values, weights, unknown labels, targets outside of the range or NaN."""
     kind = np.int8 if task == "multilabel" else np.float32
     replaced, added = (of_task(replace(each, features=SMALL), task, classes) for each in (L2, ADD_REMOVE))
     x = np.array([data.draw(COORDINATES), data.draw(COORDINATES)], np.float32)
     y = np.array([data.draw(TARGETS[task]), data.draw(TARGETS[task])], kind)
     held = replaced.private[0][np.arange(4)]
+    held = replace(held, weight=np.array([0.2, 0.0, 1.0, 0.7]) if weighted else None)
+    weights = [[*held.weight, data.draw(st.floats(0, 1))] if held.weight is not None else None for _ in range(2)]
     one, two = (
-        Rows(np.concatenate([held.x, x[each : each + 1]]), np.concatenate([held.y, y[each : each + 1]]))
+        Rows(
+            np.concatenate([held.x, x[each : each + 1]]),
+            np.concatenate([held.y, y[each : each + 1]]),
+            None if weights[each] is None else np.array(weights[each]),
+        )
         for each in (0, 1)
     )
     (mechanism, first), (_, second) = disclosed_by(replaced, one), disclosed_by(replaced, two)

@@ -54,6 +54,10 @@ def record_of(algorithm: Any, **changes: Any) -> Any:
     return replace(two_classes(algorithm), **changes).run(PoolTrainer(1)).record
 
 
+def test_soft_labels_behave() -> None:
+    check_algorithm(fedvote("L0", labels="soft"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("level", NOISE)
@@ -143,6 +147,47 @@ def test_all_public_rows_are_learned_from() -> None:
     few, all_rows = (record_of(FedVote(queries=queries)).metrics for queries in (30, 1.0))
     assert few.accuracy > 0.8
     assert all_rows.accuracy > 0.8
+
+
+def test_soft_labels_rank_rare_rows_better_than_hard_ones() -> None:
+    """Four parties of a set with few positive rows; the mean of three seeds."""
+    from sklearn.datasets import make_classification
+
+    areas: dict[Any, list[float]] = {"matched": [], "soft": []}
+    for seed in range(3):
+        x, y = make_classification(
+            3000, 8, n_informative=5, n_redundant=0, weights=[0.94], flip_y=0.04, class_sep=0.8, random_state=seed
+        )
+        parties = [(x[i * 400 : (i + 1) * 400], y[i * 400 : (i + 1) * 400]) for i in range(4)]
+        for labels, found in areas.items():
+            result = lb.run(
+                FedVote(labels=labels),
+                parties,
+                public=x[1600:2200],
+                test=(x[2200:], y[2200:]),
+                models={"name": "random-forest", "n_estimators": 30, "max_depth": 6},
+            )
+            assert result.metrics is not None
+            assert result.metrics.roc_auc is not None
+            found.append(result.metrics.roc_auc)
+    assert np.mean(areas["soft"]) > np.mean(areas["matched"]) + 0.005
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "models", "message"),
+    [
+        (
+            {"labels": "soft", "privacy": {"level": "L1", "epsilon": 1.0}},
+            "decision-tree",
+            'labels = "soft" is for level L0',
+        ),
+        ({"labels": "soft"}, "knn", "model 'knn' does not use sample weights"),
+    ],
+)
+def test_soft_labels_are_refused_before_any_training(algorithm: dict[str, Any], models: str, message: str) -> None:
+    x, y = np.arange(40.0)[:, None], np.arange(40) % 2
+    with pytest.raises(LimbeckError, match=re.escape(message)):
+        lb.run({"name": "fedvote", **algorithm}, [(x, y), (x, y)], public=x, models=models, classes=[0, 1])
 
 
 def test_a_party_of_one_class_is_named() -> None:

@@ -14,8 +14,8 @@ from limbeck.protocol.disclosures import Facts, planned_releases
 FACTS = Facts(public=20, classes=3, parties=6)
 ASKED = 3.0
 VOTES = ("gumbel", "laplace", "gaussian", "confident-gaussian")
-LEVELS = {"fedkd": ("L1",), "fedvote": ("L1",), "pate": ("L2",)}  # of the others both
-GAUSSIAN = ("fedvote", "fedridge")  # their votes and sums take no other noise
+LEVELS = {"fedkd": ("L1",), "fedvote": ("L1",), "pate": ("L2",), "evaluation": ("L2",)}  # of the others both
+GAUSSIAN = ("fedvote", "fedridge", "evaluation")  # their votes and sums take no other noise
 SCORES: dict[str, list[dict[str, Any]]] = {
     "fedkd": [
         {"mechanism": "gaussian", "noised_by": "server", "weights": "equal"},

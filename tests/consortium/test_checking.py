@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ import pytest
 
 pytest.importorskip("opendp", reason="the extra privacy is not installed")
 
-from limbeck.consortium.answering import answer
+from limbeck.consortium.answering import CANNOT, answer
 from limbeck.consortium.checking import check
 from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
 from limbeck.protocol.codec import decode
 from limbeck.protocol.envelopes import ReplyEnvelope
+from limbeck.protocol.site import Silo
 from party_folders import IRIS, PRIVATE, SUMS, make, put_rows, question, rows, write_settings
 
 RESTART = "this party's owner must restart it before it answers"
@@ -43,7 +45,7 @@ def refusal(home: Path, run: str = "run") -> str | None:
     ("x", "y", "reply"),
     [
         (np.where(np.arange(4) == 2, np.nan, X), Y, "30 of 30 rows hold NaN or infinity"),
-        (np.where(X[7, 0] == X, 1e300, X.astype(float)), Y, "rows hold NaN or infinity"),
+        (np.where(X[7, 0] == X, 1e300, X.astype(float)), Y, "too large for float32"),
         (X[:, :3], Y, "has rows of shape (3,), the public rows have the shape (4,)"),
         (X, np.full(30, "HIV-positive"), "holds the class 'HIV-positive'"),
         (X, Y[:29], "y_train is of shape (29,)"),
@@ -57,6 +59,17 @@ def test_wrong_rows_are_reported_to_their_owner_in_one_line(home: Path, x: Any, 
     assert reply in str(error.value)
     assert "\n" not in str(error.value)
     assert not (home / "checked.json").exists()
+
+
+def test_missing_opendp_is_found_before_anything_is_fitted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_rows(home, X, Y)
+    check(PartyFolder(home))
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    monkeypatch.setattr(Silo, "train", lambda *_, **__: pytest.fail("something was fitted"))
+    assert refusal(home) == CANNOT
+    write_settings(home, agree='[[agree]]\nalgorithm = "fedridge"\nlevels = ["L2"]\n')
+    with pytest.raises(LimbeckError, match="secure noise needs the extra `privacy`"):
+        check(PartyFolder(home))
 
 
 def test_what_was_checked_is_recorded_for_the_owner_alone(home: Path) -> None:

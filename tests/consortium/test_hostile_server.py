@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import hostile_server
 from hostile_server import PUBLIC, Pair, pair
 from limbeck.algorithms.centralized import SendRows
+from limbeck.algorithms.evaluation import CountRequest, FederatedEvaluation
 from limbeck.algorithms.fedkd import FedKD
 from limbeck.algorithms.fedkt import FedKT, TrainStudents
 from limbeck.algorithms.fedmd import FedMD
@@ -28,13 +29,16 @@ from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
 from limbeck.features.map import unpack
 from limbeck.features.settings import Features
+from limbeck.models.alone import PredictAlone
 from limbeck.models.jobs import constant_model
 from limbeck.models.named import model_from
+from limbeck.models.onnx import PackedModel
 from limbeck.privacy.calibration import Privacy
 from limbeck.protocol.messages import InstallModel, Message
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.site import Silo, Site
+from odd_models import of_all_rows
 from private_levels import ordinary
 
 ROWS = ordinary(8)
@@ -67,7 +71,8 @@ METHODS: dict[str, Any] = {
     "silent": FedMDLDP(**{**STUDY, "score_format": "none", "start": "pretrained"}, sigma=100.0),
     "nfdp": FedMDNFDP(**STUDY, sampled=4, population=6),
 }
-AGREE = ("fedkt", "fedridge", "fedkd", "fedmd-ldp", "fedmd-nfdp")
+EVALUATION = FederatedEvaluation(privacy=L2)
+AGREE = ("fedkt", "fedridge", "fedkd", "fedmd-ldp", "fedmd-nfdp", "evaluation")
 ALIGNED = np.arange(5, dtype=np.uint8)
 
 
@@ -356,6 +361,15 @@ def attack_a_final_model_that_is_none(both: Pair) -> None:
     assert replies[0].refusal is not None, "a file that is no model was kept"
 
 
+def attack_a_model_that_computes_with_all_rows_together(both: Pair) -> None:
+    assert both.ask(EVALUATION, CountRequest(of_all_rows()), 0)[0].refusal is None
+
+
+def attack_an_evaluated_model_that_is_none(both: Pair) -> None:
+    replies = both.ask(EVALUATION, CountRequest(b"no model"), 0)
+    assert "the final model is not accepted" in str(replies[0].refusal)
+
+
 ATTACKS: dict[str, tuple[Callable[[Pair], None], dict[str, Any], tuple[Rows, Rows]]] = {
     "knn": (attack_a_teacher_that_cannot_be_fitted, {"name": "knn"}, replaced(1.0, 1)),
     "1e30": (attack_a_teacher_that_cannot_be_fitted, NETWORK, replaced(1e30, 1)),
@@ -366,6 +380,8 @@ ATTACKS: dict[str, tuple[Callable[[Pair], None], dict[str, Any], tuple[Rows, Row
     "subsets": (attack_more_subsets_than_rows, {"name": "decision-tree"}, removed()),
     "rounds": (attack_more_rounds_than_agreed, {"name": "decision-tree"}, replaced(1.0, 1)),
     "seeds": (attack_seeds_that_choose_who_shares_a_teacher, MODELS[0], replaced(1.0, 1)),
+    "together": (attack_a_model_that_computes_with_all_rows_together, MODELS[0], replaced(50.0, 1)),
+    "evaluated": (attack_an_evaluated_model_that_is_none, MODELS[0], replaced(1.0, 1)),
     "install": (attack_a_final_model_that_is_none, {"name": "decision-tree"}, replaced(1.0, 1)),
 }
 
@@ -411,6 +427,10 @@ def _cuts_from_the_seed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("limbeck.consortium.party.PartyFolder.secret", None)
 
 
+def _all_rows_together(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PredictAlone, "run", lambda job, classes, seed: PackedModel(job.packed).run(job.asked))
+
+
 def _any_model(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("limbeck.consortium.answering._check_model", lambda *given: None)
     patch.setattr("limbeck.consortium.answering._hand_over_model", lambda *given: None)
@@ -428,6 +448,8 @@ def _any_model(patch: pytest.MonkeyPatch) -> None:
         (_any_weights, "range"),
         (_refuse_few_rows, "subsets"),
         (_cuts_from_the_seed, "seeds"),
+        (_all_rows_together, "together"),
+        (_any_model, "evaluated"),
         (_any_model, "install"),
     ],
 )

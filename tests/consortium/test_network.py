@@ -39,10 +39,10 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
     try:
         there.serve()
         agree = "\n[[agree]]\n".join(
-            f'algorithm = "{name}"' for name in ("fedkt", "fedvote", "fedridge", "fedmd", "fedkd")
+            f'algorithm = "{name}"' for name in ("fedkt", "fedvote", "fedridge", "fedmd", "fedkd", "evaluation")
         )
         for party in there.parties:
-            there.write_settings(party, agree=agree)
+            there.write_settings(party, agree=agree, more='test = "private.npz"')
         there.start_parties(*there.parties)
         yield there
     finally:
@@ -80,6 +80,21 @@ def test_a_run_over_the_network_gives_what_it_gives_in_one_process(programs: Con
         expected = here.models[number] if here.models else here.model
         assert expected is not None
         assert np.array_equal(load_model(own).packed.run(public)[1], expected.packed.run(public)[1])
+
+
+@pytest.mark.slow
+def test_an_evaluation_over_the_network_agrees_with_pooled_rows(programs: Consortium) -> None:
+    """Here the private rows are the test rows."""
+    name, parameters = METHODS["fedridge-L2"]
+    summary = programs.run(programs.experiment(f'name = "{name}"\n' + _toml(parameters), name="evaluated"))
+    words = ("server", "evaluate", programs.server, "evaluated-1", "--epsilon", "8", "--json")
+    found = json.loads(programs.run_limbeck(*words).stdout)
+    x, y = (np.concatenate(part) for part in zip(*map(programs.rows, programs.parties), strict=True))
+    model = load_model(Path(summary["run"]) / "model.onnx")
+    accuracy, uncertainty = (model.packed.vote(x) == y).mean(), found["uncertainty"]["accuracy"]
+    assert abs(found["metrics"]["accuracy"] - accuracy) < 4 * uncertainty["noise"]
+    assert (found["parties"], found["silent"]) == (["a", "b", "c"], [])
+    assert (Path(summary["run"]) / "evaluation.json").exists()
 
 
 ODD_ROWS: dict[str, Any] = {

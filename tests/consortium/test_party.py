@@ -14,7 +14,8 @@ from limbeck.algorithms.fedvote import FedVote, VoteRequest
 from limbeck.algorithms.scoring import Initialize, ScoreRequest
 from limbeck.consortium.answering import Agree, accept_request, answer
 from limbeck.consortium.party import PartyFolder
-from limbeck.data.schema import Number, Schema
+from limbeck.data.columns import Number
+from limbeck.data.schema import Schema
 from limbeck.errors import LimbeckError
 from limbeck.models.jobs import Fit
 from limbeck.models.named import model_from

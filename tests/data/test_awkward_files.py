@@ -51,11 +51,11 @@ def test_the_form_of_a_file_changes_nothing(folder: Path, name: str) -> None:
     assert [type(column) for column in other.columns] == [Number, Number, Category, Date]
     np.testing.assert_array_equal(other.encode(table), schema.encode(plain))
     np.testing.assert_array_equal(other.targets(table), schema.targets(plain))
-    assert other.ids(table).tolist() == schema.ids(plain).tolist()  # type: ignore[union-attr]
+    assert table.texts("patient").tolist() == plain.texts("patient").tolist()
 
 
 @pytest.mark.parametrize("name", ["latin-1.csv", "bom.csv", "utf-16.csv"])
-def test_every_encoding_gives_the_same_letters(folder: Path, name: str) -> None:
+def test_every_encoding_gives_the_same_names(folder: Path, name: str) -> None:
     _, schema, _ = read(folder / name)
     assert schema.columns[2] == Category("sex", ("m", "weiß"))
 
@@ -92,7 +92,7 @@ def test_a_quoted_value_may_have_a_separator_and_a_new_line(folder: Path) -> Non
         ("remarks.csv", "the column 'remark' holds 120 different texts in 120 public rows and is left out"),
     ],
 )
-def test_what_is_changed_is_said(folder: Path, name: str, warning: str) -> None:
+def test_a_change_gives_a_warning(folder: Path, name: str, warning: str) -> None:
     table, schema, [found] = read(folder / name)
     assert warning in found
     assert name in found or name == "blanks-and-case.csv"
@@ -104,7 +104,7 @@ def test_what_is_changed_is_said(folder: Path, name: str, warning: str) -> None:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("unclear-dates.csv", "the column 'seen' holds dates such as '01/01/2024', whose day and month cannot be told"),
+        ("unclear-dates.csv", "the column 'seen' holds dates such as '01/01/2024', whose day and month cannot be dist"),
         ("mixed-types.csv", "the column 'dose' holds numbers, but '0 mg at 0 h' in row 1 and 39 other texts"),
         ("comma-and-point.csv", "the column 'dose' has decimal commas and 'crp' decimal points; set decimal"),
         ("duplicate-names.csv", "the column 'age' occurs twice; rename one"),
@@ -162,17 +162,26 @@ def test_excel_files_are_read(tmp_path: Path) -> None:
     pytest.importorskip("fastexcel")
     from datetime import date
 
-    book = openpyxl.Workbook()
+    workbook = openpyxl.Workbook()
     for row in (
         ["age", "seen", "sex", "outcome"],
         [30, date(2024, 1, 1), "f", "no"],
         [41.5, date(2024, 2, 2), "m", "yes"],
     ):
-        book.active.append(row)
-    book.create_sheet("second").append(["x"])
-    book.save(tmp_path / "a.xlsx")
+        workbook.active.append(row)
+    workbook.create_sheet("second").append(["x"])
+    workbook.save(tmp_path / "a.xlsx")
     table = read_table(tmp_path / "a.xlsx")
     schema = schema_of(table, "outcome", ("no", "yes"))
     assert schema.encode(table).tolist() == [[30, 0, 1, 0, 1, 0], [41.5, 32, 2, 4, 0, 1]]
     with pytest.raises(LimbeckError, match=r"a\.xlsx has no sheet 'third'; it has 'Sheet', 'second'"):
         read_table(tmp_path / "a.xlsx", Reading(sheet="third"))
+
+
+def test_stated_marks_are_missing_in_every_file(tmp_path: Path) -> None:
+    (tmp_path / "public.csv").write_text("age,sex\n20,f\n-999,m\n40,unknown\n")
+    (tmp_path / "new.csv").write_text("age,sex\n-999,unknown\n")
+    schema = schema_of(read_table(tmp_path / "public.csv", Reading(missing=("-999", "unknown"))), "y", ("a", "b"))
+    assert schema.columns == (Number("age", 30.0), Category("sex", ("f", "m")))
+    assert schema.encode(read_table(tmp_path / "new.csv")).tolist() == [[30, 0, 0]]
+    assert Schema.from_json(schema.to_json(), "here") == schema

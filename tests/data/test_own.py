@@ -15,7 +15,7 @@ from limbeck.data.files import read_table
 from limbeck.data.own import Files, public_rows, read_files
 from limbeck.data.schema import Schema, read_schema, schema_of
 from limbeck.data.sets import DataSet
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.protocol.task import Task
 
 PUBLIC: dict[str, list[Any]] = {"age": [20, None, 40], "job": ["nurse", "clerk", None], "member": [True, False, True]}
@@ -125,13 +125,13 @@ def test_files_that_cannot_be_read(folder: Path) -> None:
     (folder / "noise.parquet").write_text("hello")
     (folder / "ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
     (folder / "twice.csv").write_text("a,a\n1,2\n")
-    (folder / "rows.txt").write_text("a\n1\n")
+    (folder / "rows.doc").write_text("a\n1\n")
     for name, line in [
         ("none.csv", "No such file"),
         ("noise.parquet", "is not readable"),
-        ("ragged.csv", "is not readable"),
+        ("ragged.csv", "row 2 has 3 values, but there are 2 columns"),
         ("twice.csv", "the column 'a' occurs twice"),
-        ("rows.txt", "unknown kind of file"),
+        ("rows.doc", "unknown kind of file"),
     ]:
         with pytest.raises(LimbeckError, match=line) as refusal:
             read_table(folder / name)
@@ -151,7 +151,10 @@ def test_what_is_missing_is_reported(folder: Path) -> None:
 def test_a_column_of_names_is_no_category(folder: Path) -> None:
     names = pa.table({"name": [f"n{i}" for i in range(1001)]})
     csv.write_csv(names, folder / "names.csv")
-    with pytest.raises(LimbeckError, match="'name' holds 1001 different texts; a category has at most 1000"):
+    with (
+        pytest.warns(LimbeckWarning, match="1001 different texts in 1001 public rows and is left out"),
+        pytest.raises(LimbeckError, match="no column to learn from, beside the label 'y'; 'name' is left out"),
+    ):
         schema_of(read_table(folder / "names.csv"), "y", ["a"])
 
 
@@ -197,7 +200,7 @@ def test_the_schema_of_public_rows_from_the_test_file_holds_nothing_private(tmp_
         ({"columns": [{"kind": "number", "name": "a", "missing": 1e300}]}, "missing: Input should be less"),
         ({"columns": [{"kind": "number", "name": "a", "missing": float("nan")}]}, "missing: Input should be a finite"),
         ({"classes": "ab"}, "classes: Input should be a valid"),
-        ({"columns": []}, "has no column other than the label"),
+        ({"columns": []}, "has no column to learn from, beside the label"),
         ({"columns": [{"kind": "number", "name": "a", "missing": 0}] * 2}, "hold 'a' twice"),
         ({"columns": [{"kind": "number", "name": "a"}]}, "missing: is missing"),
     ],

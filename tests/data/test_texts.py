@@ -13,7 +13,7 @@ from limbeck.data.sets import file_of_texts, is_file_of_texts, joined, load, loa
 from limbeck.data.table import Table
 from limbeck.data.texts import Text, column_of, text_settings
 from limbeck.data.tokens import Tokens
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from text_sets import SHORT, npz_of
 
 RULE = Tokens(length=8)
@@ -58,7 +58,7 @@ def test_a_schema_has_no_other_column_beside_texts() -> None:
 
 
 def test_many_different_texts_suggest_the_setting() -> None:
-    with pytest.raises(LimbeckError, match=r"set data\.text = 'review'"):
+    with pytest.warns(LimbeckWarning), pytest.raises(LimbeckError, match=r"set data\.text = 'review'"):
         schema_of(table(review=[f"text {i}" for i in range(1001)]), "y", ("a", "b"))
 
 

@@ -105,7 +105,7 @@ def test_a_group_split() -> None:
         (changed(model={"C": 1}), "e.toml: model: needs a table with a name"),
         (changed(party=[{"index": 10, "model": {"name": "svm"}}]), "e.toml: [[party]] index = 10, but there are 10 parties"),
         (changed(party=[{"index": 1, "model": {"name": "svm"}}] * 2), "e.toml: [[party]] index = 1 occurs twice"),
-        (changed(party=[{"index": 1, "model": {"name": "svmm"}}]), "e.toml: party.0.model: unknown model 'svmm'"),
+        (changed(party=[{"index": 1, "model": {"name": "svmm"}}]), "e.toml: [[party]] index = 1: model: unknown model 'svmm'"),
         (changed(server={"modell": {"name": "svm"}}), "e.toml: server: unknown key 'modell'; did you mean 'model'?"),
         (changed(algorithm={"name": "fedk"}), "e.toml: algorithm: unknown algorithm 'fedk'; did you mean 'fedkt'?"),
         (changed(algorithm={"name": "fedkt", "subset": 3}), "e.toml: algorithm: unknown key 'subset'; did you mean 'subsets'?"),

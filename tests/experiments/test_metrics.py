@@ -2,8 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
+    average_precision_score,
     balanced_accuracy_score,
+    brier_score_loss,
+    confusion_matrix,
+    f1_score,
     mean_absolute_error,
     mean_squared_error,
     r2_score,
@@ -13,10 +18,12 @@ from sklearn.metrics import (
 
 from limbeck.data.draw import Draw, draw_parts
 from limbeck.data.sets import load
+from limbeck.experiments.class_metrics import calibration_bins, confidence
 from limbeck.experiments.metrics import (
     Metrics,
     constant_metric,
     mean_metrics,
+    metrics_of_classes,
     metrics_of_numbers,
     metrics_of_several,
     score,
@@ -43,6 +50,57 @@ def test_they_are_the_textbooks(name: str) -> None:
     assert metrics.accuracy == pytest.approx((labels == test.y).mean())
     assert metrics.balanced_accuracy == pytest.approx(balanced_accuracy_score(test.y, labels))
     assert metrics.roc_auc == pytest.approx(auc, abs=1e-6)
+    shares = np.eye(10)[test.y] if not binary else test.y
+    scored = scores[:, 1] if binary else scores
+    assert metrics.pr_auc == pytest.approx(average_precision_score(shares, scored, average="macro"), abs=1e-6)
+    assert metrics.f1 == pytest.approx(f1_score(test.y, labels, average="binary" if binary else "macro"))
+    assert metrics.confusion == confusion_matrix(test.y, labels).tolist()
+    squared = ((np.eye(len(data.classes))[test.y] - scores) ** 2).sum(axis=1).mean()
+    assert metrics.brier == pytest.approx(brier_score_loss(test.y, scores[:, 1]) if binary else squared)
+    if binary:
+        assert metrics.sensitivity == pytest.approx(recall_score(test.y, labels))
+        assert metrics.specificity == pytest.approx(recall_score(test.y, labels, pos_label=0))
+
+
+def test_calibration_is_scikit_learns_curve_weighted_by_rows() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(500)
+    y = (rng.random(500) < p**2).astype(int)
+    bins = calibration_bins(*confidence(np.stack([1 - p, p], axis=1), y))
+    observed, predicted = calibration_curve(y, p, n_bins=10)
+    assert [each.observed for each in bins] == pytest.approx(observed.tolist())
+    assert [each.predicted for each in bins] == pytest.approx(predicted.tolist())
+    rows = np.array([each.rows for each in bins])
+    found = metrics_of_classes((p > 0.5).astype(int), np.stack([1 - p, p], axis=1), y, 2)
+    assert found.calibration_error == pytest.approx((rows * np.abs(observed - predicted)).sum() / 500)
+    assert 0.1 < (found.calibration_error or 0) < 0.25  # of p - p^2 the mean is 1/6
+
+
+def test_of_more_classes_the_best_class_is_calibrated() -> None:
+    scores = np.array([[0.8, 0.1, 0.1], [0.1, 0.85, 0.05], [0.3, 0.3, 0.4]])
+    found = metrics_of_classes(scores.argmax(axis=1), scores, np.array([0, 0, 2]), 3)
+    assert found.calibration_error == pytest.approx((2 * abs(0.825 - 0.5) + abs(0.4 - 1)) / 3)
+    assert metrics_of_classes(np.zeros(3, int), None, np.zeros(3, int), 21).confusion is None
+
+
+def test_metrics_without_probabilities_or_positive_rows() -> None:
+    y = np.array([0, 0, 1, 1])
+    found = metrics_of_classes(np.array([0, 1, 1, 1]), None, y, 2)
+    assert (found.pr_auc, found.brier, found.calibration_error) == (None, None, None)
+    assert (found.sensitivity, found.specificity, found.f1) == (1.0, 0.5, 0.8)
+    none = metrics_of_classes(np.array([0, 1]), np.full((2, 2), 0.5), np.zeros(2, int), 2)
+    assert (none.sensitivity, none.specificity, none.f1, none.pr_auc) == (None, 0.5, None, None)
+    assert none.brier == 0.25
+
+
+@pytest.mark.parametrize(
+    ("rare", "shown"),
+    [(19, ("accuracy", "balanced_accuracy", "roc_auc", "pr_auc")), (20, ("accuracy", "balanced_accuracy", "roc_auc"))],
+)
+def test_tables_show_the_precision_recall_curve_of_a_rare_class(rare: int, shown: tuple[str, ...]) -> None:
+    assert Metrics(confusion=[[100 - rare, 0], [rare, 0]]).shown("multiclass") == shown
+    assert Metrics(confusion=[[rare, 0], [0, 100 - rare]]).shown("multiclass") == shown
+    assert Metrics(confusion=[[9, 0, 0]] * 3).shown("multiclass") == ("accuracy", "balanced_accuracy")
 
 
 def test_no_auc_without_probabilities_or_with_one_class() -> None:
@@ -50,13 +108,17 @@ def test_no_auc_without_probabilities_or_with_one_class() -> None:
     svm = PackedModel(model_from({"name": "svm"}).fit(iris.x, iris.y, 3, 0).pack())
     assert score(svm, Rows(iris.x, iris.y)).roc_auc is None
     constant = PackedModel(Constant(0, 3, 4).pack())
-    assert score(constant, Rows(iris.x[:5], np.zeros(5, int))) == Metrics(1.0, 1.0, None)
+    found = score(constant, Rows(iris.x[:5], np.zeros(5, int)))
+    assert (found.accuracy, found.balanced_accuracy, found.roc_auc, found.pr_auc) == (1.0, 1.0, None, None)
+    assert found.confusion == [[5, 0, 0], [0, 0, 0], [0, 0, 0]]
 
 
 def test_a_constant_guess_has_a_balanced_accuracy_of_one_in_c() -> None:
     iris = load("iris")
     metrics = score(PackedModel(Constant(1, 3, 4).pack()), Rows(iris.x, iris.y))
-    assert metrics == Metrics(pytest.approx(1 / 3), pytest.approx(1 / 3), 0.5)  # type: ignore[arg-type]
+    found = [metrics.accuracy, metrics.balanced_accuracy, metrics.roc_auc, metrics.pr_auc]
+    assert found == pytest.approx([1 / 3, 1 / 3, 0.5, 1 / 3])
+    assert (metrics.sensitivity, metrics.specificity) == (None, None)
 
 
 def test_the_constant_predictor_learns_from_private_rows_only() -> None:
@@ -89,6 +151,11 @@ def test_of_several_labels_they_are_scikit_learns_for_each_class() -> None:
     ]
     assert found.balanced_accuracy == pytest.approx(np.mean(np.concatenate(recalls)))
     assert found.headline("multilabel") == found.roc_auc
+    areas = [average_precision_score(y[rows, c], scores[rows, c]) for c, rows in enumerate(known[:3])]
+    assert found.pr_auc == pytest.approx(np.mean(areas))
+    f1s = [f1_score(y[rows, c], scores[rows, c] > 0.5) for c, rows in enumerate(known)]
+    assert found.f1 == pytest.approx(np.mean(f1s))
+    assert metrics_of_several(scores, y, threshold=0.0).accuracy == pytest.approx((y[y >= 0] == 1).mean())
 
 
 def test_of_one_class_they_are_those_of_two_classes() -> None:
@@ -138,6 +205,8 @@ def test_the_mean_over_parties_is_by_class() -> None:
     found = mean_metrics([Metrics(roc_auc=0.5, class_auc=[0.5, None]), Metrics(roc_auc=1.0, class_auc=[1.0, 0.7])])
     assert found.roc_auc == 0.75
     assert found.class_auc == [0.75, None]
+    counts = mean_metrics([Metrics(confusion=[[1, 2], [3, 4]]), Metrics(confusion=[[1, 0], [0, 1]])]).confusion
+    assert counts == [[2, 2], [3, 5]]
     assert mean_metrics([Metrics(rmse=1.0, mae=1.0, r2=0.5), Metrics(rmse=3.0, mae=2.0, r2=None)]) == Metrics(
         rmse=2.0, mae=1.5
     )

@@ -117,3 +117,19 @@ def test_empty_methods_and_no_seeds_are_reported(file: Path) -> None:
         methods_in("solo,,pate")
     with pytest.raises(LimbeckError, match="--seeds 0"):
         plan(file, seeds=0)
+
+
+def test_a_setting_of_the_algorithm_is_for_the_methods_that_have_it(file: Path) -> None:
+    settings = ["algorithm.queries=20", "algorithm.rounds=2"]  # fedkt has no rounds, fedmd no queries, solo neither
+    own, fedmd, solo = plan(file, ["fedmd", "solo"], seeds=1, settings=settings).lines
+    assert algorithm(own).queries == 20
+    assert algorithm(fedmd).rounds == 2
+    assert solo.method == "solo"
+    notes = plan(file, ["fedmd", "solo"], seeds=2, settings=settings, over=["data.parties=2,3"]).notes
+    assert list(notes) == [
+        "algorithm.subsets is not for fedmd, solo: no such key",
+        "algorithm.queries is not for fedmd, solo: no such key",
+        "algorithm.rounds is not for fedkt, solo: no such key",
+    ]
+    with pytest.raises(LimbeckError, match="unknown key 'subset'"):
+        plan(file, ["fedmd", "solo"], settings=["algorithm.subset=2"])

@@ -20,7 +20,7 @@ import limbeck as lb
 from limbeck.data.sets import load
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.config import Experiment, check_table
-from limbeck.experiments.result import Result
+from limbeck.experiments.result import FinishedRun
 from limbeck.privacy.ledger import over_runs, read_contents, read_ledger
 from program import limbeck
 
@@ -272,7 +272,7 @@ PUBLIC = CANCER.x[ORDER[400:460]]
 TEST = (CANCER.x[ORDER[460:]], CANCER.y[ORDER[460:]])
 
 
-def learned(ledger: Path, parties: Any = PARTIES, public: Any = PUBLIC, **settings: Any) -> Result:
+def learned(ledger: Path, parties: Any = PARTIES, public: Any = PUBLIC, **settings: Any) -> FinishedRun:
     algorithm = lb.FedKT(partitions=1, subsets=5, privacy=lb.Privacy("L2", gamma=1.0))
     fixed = {"models": "decision-tree", "test": TEST, "classes": [0, 1], "processes": 1, "seed": 0}
     return lb.run(algorithm, parties, public, **{**fixed, "ledger": ledger, **settings})

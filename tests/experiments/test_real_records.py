@@ -22,7 +22,7 @@ from limbeck.engines import validation
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.federation import Federation
 from limbeck.experiments.record import OwnerRecord, PartyRecord, RunRecord, published
-from limbeck.experiments.result import Result
+from limbeck.experiments.result import FinishedRun
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy import mechanisms
 from limbeck.privacy.ledger import Budget, LedgerStore
@@ -109,11 +109,11 @@ def real(level: str, private: Rows = OWN, task: Any = "multiclass", **more: Any)
     return replace(made, noise="secure", test=of_task(ordinary(11, seed=5), task), **more)
 
 
-def run(level: str, private: Rows = OWN, **more: Any) -> Result:
+def run(level: str, private: Rows = OWN, **more: Any) -> FinishedRun:
     return real(level, private, **more).run(PoolTrainer(1))
 
 
-def passed_on(result: Result) -> dict[str, Any]:
+def passed_on(result: FinishedRun) -> dict[str, Any]:
     """All that the run shows to others: its files, its statement, and what is printed."""
     console = Console(width=100)
     with console.capture() as printed:

@@ -11,7 +11,7 @@ import limbeck as lb
 from limbeck.data.files import read_table
 from limbeck.experiments.cached_runs import CachedRun
 from limbeck.experiments.config import Experiment, check_table
-from limbeck.experiments.result import Result
+from limbeck.experiments.result import FinishedRun
 from limbeck.experiments.run import run_experiment
 from limbeck.experiments.splitting import split_rows
 from limbeck.report.predictions import write_predictions
@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def ran(folder: Path, algorithm: dict[str, Any] = VOTE, **tables: Any) -> Result:
+def ran(folder: Path, algorithm: dict[str, Any] = VOTE, **tables: Any) -> FinishedRun:
     table = {"model": TFIDF, "algorithm": algorithm, "noise": "simulated", **tables}
     return run_experiment(check_table(Experiment, table, "e.toml"), table, processes=1, base=folder)
 
@@ -55,7 +55,7 @@ def rows_of(folder: Path, **tables: Any) -> Any:
     return split_rows(check_table(Experiment, table, "e.toml"), folder)
 
 
-def accuracy(result: Result) -> float:
+def accuracy(result: FinishedRun) -> float:
     assert result.accuracy is not None
     return result.accuracy
 

@@ -1,5 +1,7 @@
 """Sums of features: exact, the same in any order and split, and moved by no row further than stated."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 
 from limbeck.features import sums
 from limbeck.features.map import STEPS, FeatureMap
-from limbeck.features.sums import gram_of, pack_linear, sums_of
+from limbeck.features.sums import SumFeatures, gram_of, pack_linear, sums_of
+from limbeck.knowledge.targets import NUMBER_STEPS
 from limbeck.models.onnx import PackedModel
 from limbeck.protocol.rows import Array, Rows
 
@@ -45,6 +48,46 @@ def test_a_removed_row_moves_a_sum_by_at_most_one(seed: int, extreme: float, whi
     fewer = Rows(np.delete(data.x, which, 0), np.delete(data.y, which))
     assert length(sums_of(MAP, data, 3) - sums_of(MAP, fewer, 3)) <= 1.0
     assert length(gram_of(MAP, data.x) - gram_of(MAP, fewer.x)) <= 1.0  # Frobenius
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([*EXTREME, 5.0]),
+    st.tuples(*[st.sampled_from([0.0, 1e-4, 0.3, 0.99999, 1.0]) | st.floats(0, 1)] * 2),
+)
+def test_no_weighted_row_moves_a_sum_further(seed: int, extreme: float, weights: tuple[float, float]) -> None:
+    """A row is replaced, also by one with another weight, and removed; other rows have weights too."""
+    rng, data = np.random.default_rng(seed), rows(7, seed)
+    first = Rows(data.x, data.y, np.r_[rng.random(6), weights[0]])
+    x, y = data.x.copy(), data.y.copy()
+    x[6], y[6] = rng.normal(size=4) * 10 if rng.random() < 0.5 else extreme, rng.integers(3)
+    assert first.weight is not None
+    second = Rows(x, y, np.r_[first.weight[:6], weights[1]])
+    one, other, fewer = (sums_of(MAP, each, 3) for each in (first, second, first[np.arange(6)]))
+    assert exact(one - other) <= 2
+    assert exact(one - fewer) <= 1
+    assert (sums_of(MAP, first[rng.permutation(7)], 3) == one).all()
+
+
+def exact(change: Array) -> float:
+    """The exact square of a length, from whole steps of weighted rows."""
+    grid = STEPS * NUMBER_STEPS
+    steps = (change * grid).astype(np.int64).astype(object)
+    assert (steps == change * grid).all()
+    return float(Fraction(int((steps**2).sum()), grid**2))
+
+
+def test_weights_of_one_are_none_and_a_weight_of_two_is_a_row_twice() -> None:
+    data, times = rows(200), np.random.default_rng(0).integers(0, 6, 200)
+    ones = Rows(data.x, data.y, np.ones(200))
+    assert np.array_equal(sums_of(MAP, ones, 3), sums_of(MAP, data, 3))
+    own, repeated = Rows(data.x, data.y, times.astype(float)), data[np.repeat(np.arange(200), times)]
+    for with_gram in (True, False):
+        jobs = [SumFeatures("fourier", MAP.pack(), each, with_gram) for each in (own, repeated)]
+        (sums_one, gram_one), (sums_two, gram_two) = (job.run(3, 0) for job in jobs)
+        assert np.array_equal(sums_one, sums_two)
+        assert np.allclose(gram_one, gram_two, rtol=1e-12)
 
 
 def test_the_bound_is_nearly_reached() -> None:

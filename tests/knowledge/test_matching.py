@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limbeck.knowledge.matching import BAND, label_shift, matched
+from limbeck.knowledge.matching import BAND, label_shift, matched, matched_shares
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
@@ -51,6 +51,22 @@ def test_an_offset_of_a_class_changes_nothing_where_labels_are_matched() -> None
     scores, prior = rng.normal(size=(3000, 2)), np.array([0.9, 0.1])
     one, other = (matched(scores + np.array([off, 0.0]), prior) for off in (2.0, 5.0))
     assert (one == other).mean() > 0.99
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.booleans())
+def test_probabilities_have_the_prior_as_their_mean_and_the_order_of_the_scores(
+    seed: int, classes: int, one_is_absent: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    prior = rng.dirichlet(np.full(classes, 5.0))
+    if one_is_absent:
+        prior = np.append(prior[:-1] / prior[:-1].sum(), 0.0)
+    shares = matched_shares(scores := rng.random((300, classes)) + 0.01, prior)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    np.testing.assert_allclose(shares.mean(axis=0), prior, atol=1e-5)
+    first, second = scores[:, 0] / scores[:, 1], shares[:, 0] / np.maximum(shares[:, 1], 1e-300)
+    if prior[:2].all():
+        assert (np.argsort(first) == np.argsort(second)).all()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+import limbeck as lb
 from limbeck.algorithms.fedkt import FedKT
 from limbeck.algorithms.fedmd import FedMD
 from limbeck.algorithms.fedridge import FedRidge
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
+from limbeck.experiments.metrics import Metrics
+from limbeck.experiments.record import RunRecord
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import Privacy
 from limbeck.report.predictions import predictions
-from limbeck.report.tables import comparison_table, party_table, percent, run_table, weight
+from limbeck.report.tables import comparison_table, confusion_of, party_table, percent, run_table, weight
 
 OTHERS: list[Any] = ["multilabel", "regression"]
 
@@ -137,3 +140,47 @@ def test_predictions_have_a_column_for_each_label(tmp_path: Path) -> None:
         found = np.array([line.split(",") for line in lines[1:]], float)
         labels = model.predict(made.test.x)
         assert np.allclose(found[:, :3] if task == "multilabel" else found[:, 0], labels, atol=1e-5)
+
+
+def two_classes(parties: int = 2) -> RunRecord:
+    """A run whose rarer class is rare."""
+    x = np.random.default_rng(0).normal(size=(400, 2))
+    y = np.where(x[:, 0] + x[:, 1] > 1.7, "ill", "well")
+    assert 0.05 < (y == "ill").mean() < 0.2
+    pairs = [(x[rows], y[rows]) for rows in np.array_split(np.arange(200), parties)]
+    classes = ["well", "ill"]
+    return lb.run(
+        lb.Centralized(), pairs, test=(x[200:], y[200:]), models="naive-bayes", classes=classes, processes=1
+    ).record
+
+
+def test_a_run_of_two_classes_shows_sensitivity_and_the_confusion_matrix() -> None:
+    record = two_classes()
+    assert record.metrics is not None
+    assert record.metrics.confusion is not None
+    rows = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in shown(run_table(record)).splitlines()}
+    assert rows["sensitivity"] == percent(record.metrics.sensitivity)
+    assert rows["specificity"] == percent(record.metrics.specificity)
+    assert rows["PR AUC"] == f"{record.metrics.pr_auc:.3f}"
+    assert rows["ROC AUC"] == f"{record.metrics.roc_auc:.3f}"
+    [table] = confusion_of(record)
+    lines = [line.split() for line in shown(table).splitlines()]
+    assert lines[1][-2:] == ["well", "ill"]
+    assert [line[0] for line in lines[-2:]] == ["well", "ill"]
+    assert [list(map(int, line[1:])) for line in lines[-2:]] == record.metrics.confusion
+
+
+def test_a_comparison_of_two_classes_shows_areas() -> None:
+    text = shown(comparison_table([two_classes()]), 100)
+    assert "ROC AUC" in text
+    assert "PR AUC" in text
+    assert "…" not in text
+
+
+def test_no_confusion_matrix_of_own_models_or_many_classes() -> None:
+    solo = small_federation(Solo()).run(PoolTrainer(1)).record
+    assert confusion_of(solo) == []
+    record = two_classes()
+    many = replace(record, metrics=Metrics(confusion=[[1] * 11] * 11))
+    assert confusion_of(many) == []
+    assert confusion_of(replace(record, metrics=None)) == []

@@ -7,6 +7,7 @@ import numpy as np
 
 from limbeck.errors import LimbeckError
 from limbeck.models.jobs import Fit
+from limbeck.models.weighting import beside_others
 from limbeck.privacy.mechanisms import Unprotected
 from limbeck.protocol.algorithm import Algorithm, Outcome, hand_out
 from limbeck.protocol.disclosures import Disclosure, Facts
@@ -42,21 +43,49 @@ class PrivateRows(Reply):
 
 
 @dataclass(frozen=True, slots=True)
+class WeightedPrivateRows(PrivateRows):
+    """All rows of a party with their sample weights, unprotected.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        The features.
+    y : array of shape (rows,) or (rows, classes)
+        The labels.
+    weight : array of shape (rows,)
+        The sample weights.
+    """
+
+    weight: Array
+
+    def check(self, request: Any, site: Site, algorithm: Algorithm) -> None:
+        PrivateRows.check(self, request, site, algorithm)
+        check_array(self.weight, (len(self.x),), 0, np.inf)
+
+
+@dataclass(frozen=True, slots=True)
 class SendRows(Request[PrivateRows]):
     """Send all private rows."""
+
+    extended_replies: ClassVar[tuple[type[Reply], ...]] = (WeightedPrivateRows,)
 
 
 def send_rows(silo: Silo) -> Reply:
     """Disclose all private rows of a party."""
     labels, kind = silo.private.y, np.min_scalar_type(silo.classes - 1)
-    return silo.disclose(
-        "rows", PrivateRows(silo.private.x, labels.astype(kind) if silo.task.is_multiclass else labels)
-    )
+    own = (silo.private.x, labels.astype(kind) if silo.task.is_multiclass else labels)
+    weight = silo.private.weight
+    return silo.disclose("rows", PrivateRows(*own) if weight is None else WeightedPrivateRows(*own, weight))
 
 
 def pooled(pools: Replies[PrivateRows]) -> Rows:
     """Concatenate the rows of all parties that replied, in party order."""
-    return Rows(np.concatenate([pool.x for pool in pools]), np.concatenate([pool.y for pool in pools]))
+    x, y = np.concatenate([pool.x for pool in pools]), np.concatenate([pool.y for pool in pools])
+    weights = [pool.weight if isinstance(pool, WeightedPrivateRows) else None for pool in pools]
+    if all(weight is None for weight in weights):
+        return Rows(x, y)
+    known = zip(weights, pools, strict=True)
+    return Rows(x, y, np.concatenate([np.ones(len(pool.x)) if weight is None else weight for weight, pool in known]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +110,7 @@ class Centralized(Algorithm):
     """
 
     name: ClassVar[str] = "centralized"
+    uses_weights = "server"
     tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
     with_public: bool = False
@@ -97,11 +127,12 @@ class Centralized(Algorithm):
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         everything = pooled(parties.ask(SendRows()).at_least(1))
-        x, y = everything.x, everything.y
+        x, y, weight = everything.x, everything.y, everything.weight
         if self.with_public:
             assert site.public.y is not None
             x, y = np.concatenate([site.public.x, x]), np.concatenate([site.public.y, y])
-        [final] = site.train([Fit(site.model, x, y)])
+            weight = beside_others(len(site.public), weight)
+        [final] = site.train([Fit(site.model, x, y, weight=weight)])
         return hand_out(final, parties, site)
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:

@@ -56,6 +56,7 @@ class Ensemble(Algorithm):
     """
 
     name: ClassVar[str] = "ensemble"
+    uses_weights = "parties"
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
         return [
@@ -71,6 +72,6 @@ class Ensemble(Algorithm):
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case SendModel():
-                [model] = silo.train([Fit(silo.model, silo.private.x, silo.private.y)])
+                [model] = silo.train([Fit(silo.model, silo.private.x, silo.private.y, weight=silo.private.weight)])
                 return silo.disclose("model", OwnModel(model))
         return Algorithm.answer(self, request, silo)

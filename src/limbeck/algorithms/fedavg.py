@@ -95,6 +95,7 @@ class FedAvg(Algorithm):
     """
 
     name: ClassVar[str] = "fedavg"
+    uses_weights = "parties"
     tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
     needs_one_network: ClassVar[bool] = True
 
@@ -198,7 +199,9 @@ class FedAvg(Algorithm):
             The weights after training, and the number of rows.
         """
         model: Any = silo.model
-        [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self.recipe())])
+        own = silo.private
+        job = Refit(model, own.x, own.y, request.weights, self.recipe(), weight=own.weight)
+        [found] = silo.train([job])
         return Update(found, len(silo.private))
 
     def recipe(self) -> Recipe:

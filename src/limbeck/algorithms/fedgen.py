@@ -15,6 +15,7 @@ from limbeck.errors import LimbeckError
 from limbeck.knowledge.averages import Values, bytes_of, values_of
 from limbeck.knowledge.scores import class_shares, softmax
 from limbeck.models.jobs import ForwardPass, InitialWeights, Refit
+from limbeck.models.weighting import scaled
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.messages import MAX_COUNT, Reply, check_array
 from limbeck.protocol.recipe import Recipe
@@ -158,6 +159,8 @@ class FedGEN(FedAvg):
         beta, alpha = self.beta * faded, self.alpha * faded
         targets = np.concatenate([(onehot[y] + beta * soft) / (1 + beta), onehot[drawn]]).astype(np.float32)
         sizes = np.repeat([2 * (1 + beta), -2 * alpha], len(y)).astype(np.float32)  # a mean over twice the rows
+        if silo.private.weight is not None:
+            sizes[: len(y)] *= scaled(silo.private.weight)
         values = x.reshape(len(x), -1).astype(np.float32)
         rows = np.hstack([np.tile(values, (2, 1)), latents, sizes[:, None]])
         recipe = replace(self.local, batch=2 * self.local.batch, loss="soft-cross-entropy")

@@ -110,6 +110,7 @@ class FedKD(QueryingAlgorithm):
     """
 
     name: ClassVar[str] = "fedkd"
+    uses_weights = "parties"
     tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
     queries: Queries = 1.0

@@ -95,6 +95,7 @@ class FedKT(QueryingAlgorithm):
     """
 
     name: ClassVar[str] = "fedkt"
+    uses_weights = "parties"
     former_keys: ClassVar[dict[str, str]] = QueryingAlgorithm.former_keys | {
         'voting = "paper"': "leave voting out: fedkt is the paper's algorithm now",
         "voting": 'voting is now weights, labels, prior of name = "fedvote"',
@@ -132,7 +133,8 @@ class FedKT(QueryingAlgorithm):
                 x, s, t = self.queried(silo), self.partitions, self.subsets
                 # 2: s partitions of all rows, each into t disjoint subsets
                 subsets = [rows for j in range(s) for rows in cut(silo, t, self.privacy, j)]
-                teachers = [FitAndVote(silo.model, silo.private.x[rows], silo.private.y[rows], x) for rows in subsets]
+                parts = [silo.private[rows] for rows in subsets]
+                teachers = [FitAndVote(silo.model, part.x, part.y, x, part.weight) for part in parts]
                 predictions = np.stack(silo.train(teachers)).reshape(s, t, len(x))  # 3-5, and T(x) in 8
                 votes = np.concatenate([tally(each, silo.classes) for each in predictions])  # 6-8
                 # 9-11: at L2 `disclose` adds the declared noise and takes the class with the largest count

@@ -42,6 +42,7 @@ class FedKTAvg(Algorithm):
     """
 
     name: ClassVar[str] = "fedkt-avg"
+    uses_weights = "parties"
     needs_public_rows: ClassVar[bool] = True
     needs_one_network: ClassVar[bool] = True
 

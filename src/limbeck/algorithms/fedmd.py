@@ -89,6 +89,7 @@ class FedMD(Algorithm):
     """
 
     name: ClassVar[str] = "fedmd"
+    uses_weights = "parties"
     needs_public_rows: ClassVar[bool] = True
     tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 

@@ -12,6 +12,11 @@ that is sqrt(|phi|^2 + |phi'|^2) <= sqrt(2); if not, sqrt(1 - c^2) |u - u'| <= 2
 for pairs: |t| <= 1, t t' >= 0, and phi(x) phi(x') >= c^2 - (1 - c^2) = 0, so that |phi t - phi' t'|^2 <= |phi t|^2 +
 |phi' t'|^2 <= 2. With C labels a row, C such pairs move: sqrt(C) if a row is added, sqrt(2 C) if it is replaced.
 
+A row's sample weight w in [0, 1] multiplies its t. The bounds stay: |phi w t - phi' w' t'|^2 = |phi w t|^2 +
+|phi' w' t'|^2 - 2 w w' (phi phi') (t t') <= 1 + 1 - 0, because |w t| <= |t| <= 1, and the weights and both products are
+not negative. An added row moves the sum by |phi w t| <= 1. The numbers of w t are rounded down to a grid, which makes
+no length larger and no number negative. The neighbouring row may have any other weight in [0, 1].
+
 L1 protects a party: its sum is scaled to length 1, and the server adds the noise. Two such sums differ by at most 2.
 That gives lower accuracy than FedVote at L1, because a party's sum can move in any direction.
 """
@@ -62,8 +67,9 @@ class Sums(Reply):
 def gram_of_parties(replies: Sequence[Sums], group: slice) -> Array:
     """Gram matrix of the rows with a label in a group: each party's, in proportion to its labelled rows."""
     sums = [reply.sums[0, group].sum() / CONSTANT for reply in replies]
-    every = [max(reply.gram[0, 0] / CONSTANT**2, 1.0) for reply in replies]
-    shares = [1.0 if abs(of - rows) < 0.5 else rows / of for rows, of in zip(sums, every, strict=True)]
+    every = [reply.gram[0, 0] / CONSTANT**2 for reply in replies]  # with sample weights, sums of weights
+    near = [abs(of - rows) <= min(0.5, 1e-3 * abs(of)) for rows, of in zip(sums, every, strict=True)]
+    shares = [1.0 if same else rows / of if of else 0.0 for rows, of, same in zip(sums, every, near, strict=True)]
     grams = [share * reply.gram for share, reply in zip(shares, replies, strict=True)]
     return np.asarray(np.sum(grams, axis=0))
 
@@ -118,6 +124,7 @@ class FedRidge(LevelledAlgorithm):
     """
 
     name: ClassVar[str] = "fedridge"
+    uses_weights = "sums"
     applies_features: ClassVar[bool] = True
     tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 

@@ -9,7 +9,14 @@ from limbeck.algorithms.noise_plan import NoisePlan, noise_plan
 from limbeck.algorithms.subsets import Queries, QueryingAlgorithm, cut, number_of_queries
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.encodings import BasisEncoding, PerRow, PrincipalComponents
-from limbeck.knowledge.matching import Prior, check_prior, estimated_shares, shares_of
+from limbeck.knowledge.matching import (
+    Prior,
+    check_prior,
+    estimated_shares,
+    matched_shares,
+    shares_of,
+    weighted_shares,
+)
 from limbeck.knowledge.robust import DEFAULT_TRIMMED, Rule, Trimmed, combined, plausible_counts, trimmed_rule
 from limbeck.knowledge.scores import contrast_weights
 from limbeck.knowledge.spreading import label_rows
@@ -20,7 +27,7 @@ from limbeck.privacy.calibration import L0, Privacy
 from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Outcome, check_rules, hand_out
 from limbeck.protocol.disclosures import Disclosure, Facts
-from limbeck.protocol.messages import MAX_COUNT, Reply, Request, check_array, check_counts
+from limbeck.protocol.messages import MAX_COUNT, Reply, Request, check_array
 from limbeck.protocol.parties import Parties, Replies
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
@@ -41,7 +48,7 @@ class Votes(Reply):
         The soft votes.
     counts : array of shape (classes,) or (2 classes,)
         Rows of each class, at L1 the party's estimate of the prior; empty if not used. With several labels a row, the
-        negative and positive rows of each class.
+        negative and positive rows of each class. With sample weights, sums of the weights of these rows.
     """
 
     votes: Array
@@ -54,7 +61,7 @@ class Votes(Reply):
             check_array(self.counts, (site.classes,), 0, 1)
         else:
             columns = columns_of(site.task.kind, site.classes)
-            check_counts(self.counts, columns if plan.counts else 0, are_exact=True)
+            check_array(self.counts, (columns if plan.counts else 0,), 0, MAX_COUNT)  # fractions with sample weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +88,11 @@ class FedVote(QueryingAlgorithm):
         Public rows that are voted on, a number or a share; the first ones.
     weights : {"auto", "contrast", "equal"}
         Weights of votes; `"auto"` is contrast at L0, except with a robust consensus.
-    labels : {"matched", "leader"}
-        Whether labels are matched to the prior, or each row gets the class with the largest score.
+    labels : {"matched", "soft", "leader"}
+        Whether labels are matched to the prior; are probabilities whose mean is the prior; or each row gets the class
+        with the largest score. Soft labels give better probabilities, but fewer rows of rare classes are predicted.
     prior : {"estimated", "uniform"} or list of float
-        Shares of the classes for matched labels.
+        Shares of the classes for matched and soft labels.
     consensus : {"mean", "median", "trimmed", "filtered"}
         How votes are aggregated; all but the mean tolerate Byzantine parties, at level L0 only.
     trimmed : float
@@ -100,6 +108,11 @@ class FedVote(QueryingAlgorithm):
     sends the mean of their votes. The server encodes it in a few principal components of the public rows, and adds
     Gaussian noise to the sum over all parties.
 
+    With sample weights, models are trained with them, and the class counts and the prior are sums of weights instead of
+    numbers of rows: matched labels have the shares that the weighted rows have. Otherwise a class with a high weight
+    would be learned, and then get its old share of the labels. Votes and estimates keep their bounds, whatever the
+    weights, so the noise at L1 stays the same.
+
     Examples
     --------
     >>> import limbeck as lb
@@ -113,6 +126,7 @@ class FedVote(QueryingAlgorithm):
     """
 
     name: ClassVar[str] = "fedvote"
+    uses_weights = "parties"
     encoding: ClassVar[type[BasisEncoding]] = PrincipalComponents
     tasks: ClassVar[tuple[Kind, ...]] = ("multiclass", "multilabel")
 
@@ -120,7 +134,7 @@ class FedVote(QueryingAlgorithm):
     subsets: Positive = 5
     queries: Queries = 1.0
     weights: Literal["auto", "contrast", "equal"] = "auto"
-    labels: Literal["matched", "leader"] = "matched"
+    labels: Literal["matched", "soft", "leader"] = "matched"
     prior: Prior = "estimated"
     consensus: Rule | Literal["filtered"] = "mean"
     trimmed: Trimmed = DEFAULT_TRIMMED
@@ -135,7 +149,8 @@ class FedVote(QueryingAlgorithm):
             (self.consensus == "mean" or not noisy, f'consensus = "{self.consensus}" is for level L0'),
             trimmed_rule(self.consensus, self.trimmed),
             (self.is_weighted or not contrast, 'weights = "contrast" is for consensus = "mean" at level L0'),
-            (self.labels == "matched" or self.prior == "estimated", 'prior is for labels = "matched"'),
+            (self.uses_prior or self.prior == "estimated", 'prior is for labels = "matched" and "soft"'),
+            (not (noisy and self.labels == "soft"), 'labels = "soft" is for level L0'),
             (noisy or (self.partitions, self.subsets) == (2, 5), "partitions and subsets are for level L1"),
             (gaussian or not noisy, "privacy: fedvote adds Gaussian noise: give epsilon, or sigma with gaussian"),
         )
@@ -143,11 +158,24 @@ class FedVote(QueryingAlgorithm):
     def check_task(self, task: Task) -> None:
         QueryingAlgorithm.check_task(self, task)
         robust = 'consensus = "mean" is needed for several labels a row'
-        check_rules((task.is_multiclass or self.consensus == "mean", robust))
+        soft = 'labels = "soft" is for one class a row: the probabilities of several labels are their votes already'
+        check_rules(
+            (task.is_multiclass or self.consensus == "mean", robust),
+            (task.is_multiclass or self.labels != "soft", soft),
+        )
 
     @property
     def min_rows(self) -> int:
         return 1 if self.level == "L0" else self.subsets
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether labels are matched to class shares."""
+        return self.labels != "leader"
+
+    @property
+    def server_weights_rows(self) -> bool:
+        return self.labels == "soft"
 
     @property
     def is_weighted(self) -> bool:
@@ -156,7 +184,7 @@ class FedVote(QueryingAlgorithm):
 
     def plan(self, run: Facts) -> NoisePlan:
         """The mechanisms of a run, and the number of components in which votes are encoded."""
-        uses_counts = self.is_weighted or (self.labels == "matched" and self.prior == "estimated")
+        uses_counts = self.is_weighted or (self.uses_prior and self.prior == "estimated")
         return noise_plan(self.privacy, run, self.subsets, self.encoding.sensitivity, uses_counts)
 
     def disclosures(self, run: Facts) -> list[Disclosure]:
@@ -183,18 +211,26 @@ class FedVote(QueryingAlgorithm):
         counts[replies.parties] = [reply.counts for reply in replies] if plan.counts else 0
         if not site.task.is_multiclass:
             return self._several(plan, encoding, replies, counts[replies.parties], parties, site)
-        prior = self._prior(counts, plan, site) if self.labels == "matched" else None
+        prior = self._prior(counts, plan, site) if self.uses_prior else None
         weights = contrast_weights(counts)[replies.parties] if self.is_weighted else np.ones((len(replies), 1))
         votes = [encoding.encode(soft_vote(reply.votes)) for reply in replies]
         total, excluded = combined(weights[:, None] * np.stack(votes), self.consensus, self.trimmed)
         total = site.disclose("encoded votes", total) if self.level == "L1" else total
-        labels = label_rows(encoding.decode(total), prior, site.public.x)
-        [final] = site.train([Fit(site.model, site.public.x, labels)])
+        [final] = site.train([self._final(encoding.decode(total), prior, site)])
         unweighted, who = ~weights.any(axis=1), np.array(replies.parties)
         remarks = [f"party {party} has rows of one class only: its votes get weight 0" for party in who[unweighted]]
         remarks += [f"party {party} agrees with the others too rarely and was left out" for party in who[excluded]]
-        remarks += [UNIFORM] if self.labels == "matched" and self.prior == "estimated" and not plan.counts else []
+        remarks += [UNIFORM] if self.uses_prior and self.prior == "estimated" and not plan.counts else []
         return hand_out(final, parties, site, remarks)
+
+    def _final(self, scores: Array, prior: Array | None, site: Site) -> Fit:
+        """Fit of the final model; with soft labels to each row once for each class, with its probability as weight."""
+        if self.labels != "soft" or prior is None:
+            return Fit(site.model, site.public.x, label_rows(scores, prior, site.public.x))
+        voted = np.flatnonzero(scores.any(axis=1))
+        shares = matched_shares(scores[voted], prior)
+        x, y = np.repeat(site.public.x[voted], site.classes, axis=0), np.tile(np.arange(site.classes), len(voted))
+        return Fit(site.model, x, y, weight=shares.ravel())
 
     def _several(
         self, plan: NoisePlan, encoding: Any, replies: Replies[Votes], counts: Array, parties: Parties, site: Site
@@ -236,11 +272,14 @@ class FedVote(QueryingAlgorithm):
                 s, t = (1, 1) if self.level == "L0" else (self.partitions, self.subsets)
                 subsets = [np.sort(rows) for j in range(s) for rows in cut(silo, t, self.privacy, j)]
                 asked = np.concatenate([x, own.x]) if plan.median else x
-                scores = silo.train([FitAndScore(silo.model, own.x[rows], own.y[rows], asked) for rows in subsets])
+                parts = [own[rows] for rows in subsets]
+                scores = silo.train([FitAndScore(silo.model, p.x, p.y, asked, p.weight) for p in parts])
                 if plan.median:
-                    counts = silo.disclose("prior estimate", estimated_shares(scores, own.y, subsets))
+                    estimate = weighted_shares(estimated_shares(scores, own.y, subsets), own.y, own.weight)
+                    counts = silo.disclose("prior estimate", estimate)
                 elif plan.counts:
-                    counts = silo.disclose("class counts", rows_of_columns(own.y, silo.task.kind, silo.classes))
+                    held = rows_of_columns(own.y, silo.task.kind, silo.classes, own.weight)
+                    counts = silo.disclose("class counts", held)
                 vote = soft_vote if silo.task.is_multiclass else shares_voted
                 votes = np.stack([vote(each[: len(x)]) for each in scores])
                 return silo.disclose("votes", Votes(votes.mean(axis=0).astype(np.float16), counts))

@@ -17,6 +17,7 @@ import numpy as np
 from limbeck.errors import LimbeckError
 from limbeck.knowledge.scores import labels_of, log_odds, logits_of
 from limbeck.models.jobs import Fit, ForwardPass, InitialWeights, Pack, PredictPacked, Refit, is_gradient_trained
+from limbeck.models.weighting import beside_others, scaled
 from limbeck.models.weights import check_weights, continued, split_moments
 from limbeck.protocol.messages import Acknowledgement
 from limbeck.protocol.recipe import Loss, Recipe
@@ -65,7 +66,7 @@ def initialize(silo: Silo, pretrain: Recipe | None, given: bytes = b"") -> None:
     [silo.memory[WEIGHTS]] = silo.train([InitialWeights(model, row)])
     if pretrain is not None:
         assert silo.public.y is not None
-        silo.memory[WEIGHTS] = _steps(silo, silo.public.x, silo.public.y, _weights(silo), pretrain)
+        silo.memory[WEIGHTS] = _steps(silo, Rows(silo.public.x, silo.public.y), _weights(silo), pretrain)
 
 
 def predict_logits(silo: Silo, rows: Array) -> Array:
@@ -121,7 +122,7 @@ def training_rows(silo: Silo, with_public: bool) -> Rows:
         return silo.private
     assert silo.public.y is not None
     x, y = (np.concatenate(pair) for pair in ((silo.public.x, silo.private.x), (silo.public.y, silo.private.y)))
-    return Rows(x, y)
+    return Rows(x, y, beside_others(len(silo.public), silo.private.weight))
 
 
 def digest(
@@ -155,8 +156,8 @@ def digest(
         _remember_labels(silo, rows, labels_of(consensus) if consensus.ndim == 1 else _labels_in(silo, consensus))
         return _fit_anew(silo, own)
     targets = labels_of(consensus) if consensus.ndim == 1 else consensus
-    _continue(silo, DIGESTS, silo.public.x[rows], targets, replace(recipe, loss=loss))
-    _continue(silo, REVISITS, own.x, own.y, revisit)
+    _continue(silo, DIGESTS, Rows(silo.public.x[rows], targets), replace(recipe, loss=loss))
+    _continue(silo, REVISITS, own, revisit)
     return _pack(silo)
 
 
@@ -164,7 +165,7 @@ def train_locally(silo: Silo, own: Rows, recipe: Recipe) -> Acknowledgement:
     """Train a party's model on its own rows, as after a consensus."""
     if not is_gradient_trained(silo.model):
         return _fit_anew(silo, own)
-    _continue(silo, REVISITS, own.x, own.y, recipe)
+    _continue(silo, REVISITS, own, recipe)
     return _pack(silo)
 
 
@@ -172,18 +173,19 @@ def fine_tune(silo: Silo, own: Rows, recipe: Recipe | None) -> Acknowledgement:
     """Train a party's model on its own rows for the first time, at the end of the initialization."""
     if not is_gradient_trained(silo.model):
         return _fit_anew(silo, own)
-    silo.memory[WEIGHTS] = _steps(silo, own.x, own.y, _weights(silo), recipe)
+    silo.memory[WEIGHTS] = _steps(silo, own, _weights(silo), recipe)
     return _pack(silo)
 
 
-def _continue(silo: Silo, optimizer: str, x: Array, y: Array, recipe: Recipe) -> None:
+def _continue(silo: Silo, optimizer: str, rows: Rows, recipe: Recipe) -> None:
     """Train with an optimizer that keeps its state between rounds."""
     start = continued(_weights(silo), cast(bytes | None, silo.memory.get(optimizer)))
-    silo.memory[WEIGHTS], silo.memory[optimizer] = split_moments(_steps(silo, x, y, start, recipe))
+    silo.memory[WEIGHTS], silo.memory[optimizer] = split_moments(_steps(silo, rows, start, recipe))
 
 
-def _steps(silo: Silo, x: Array, y: Array, weights: bytes, recipe: Recipe | None) -> bytes:
-    [found] = silo.train([Refit(silo.model, x, y, weights, recipe)])  # type: ignore[arg-type]
+def _steps(silo: Silo, rows: Rows, weights: bytes, recipe: Recipe | None) -> bytes:
+    job = Refit(cast(Any, silo.model), rows.x, rows.y, weights, recipe, weight=rows.weight)
+    [found] = silo.train([job])
     return found
 
 
@@ -221,7 +223,11 @@ def _fit_anew(silo: Silo, own: Rows) -> Acknowledgement:
     rows = np.flatnonzero((known != UNANSWERED).reshape(len(known), -1).any(axis=1))
     times = max(1, round(len(rows) / max(1, len(own))))
     x = np.concatenate([np.repeat(own.x, times, axis=0), silo.public.x[rows]])
-    [model] = silo.train([Fit(silo.model, x, np.concatenate([np.repeat(own.y, times, axis=0), known[rows]]))])
+    y = np.concatenate([np.repeat(own.y, times, axis=0), known[rows]])
+    weight = own.weight
+    if weight is not None:
+        weight = np.concatenate([np.repeat(scaled(weight), times), np.ones(len(rows))])
+    [model] = silo.train([Fit(silo.model, x, y, weight=weight)])
     return silo.install(model)
 
 
@@ -257,8 +263,11 @@ def hold_out(silo: Silo, rows: Array) -> Array:
 
 
 def accuracy(silo: Silo) -> float:
-    """Compute the accuracy of a party's model on its held-out rows, or that of guessing if there are none."""
+    """Compute the accuracy of a party's model on its held-out rows, or that of guessing if there are none.
+
+    Rows count by their sample weights. With weights in [0, 1], as with others, it is from 0 to 1.
+    """
     rows = silo.private[cast(Array, silo.memory[HELD_OUT])]
-    if not len(rows):
+    if not len(rows) or (rows.weight is not None and not rows.weight.any()):
         return 1 / silo.classes
-    return float((predict_logits(silo, rows.x).argmax(axis=1) == rows.y).mean())
+    return float(np.average(predict_logits(silo, rows.x).argmax(axis=1) == rows.y, weights=rows.weight))

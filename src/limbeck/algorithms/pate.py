@@ -57,6 +57,7 @@ class Pate(QueryingAlgorithm):
     """
 
     name: ClassVar[str] = "pate"
+    uses_weights = "server"
     is_one_shot: ClassVar[bool] = False
 
     teachers: Positive | None = None  # as many as parties
@@ -80,7 +81,8 @@ class Pate(QueryingAlgorithm):
         everyone = site.silo(pooled(pools))
         own, teachers = everyone.private, self.teachers or site.parties
         subsets = cut(everyone, teachers, self.privacy)
-        jobs = [FitAndVote(site.model, own.x[rows], own.y[rows], x) for rows in subsets]
+        parts = [own[rows] for rows in subsets]
+        jobs = [FitAndVote(site.model, part.x, part.y, x, part.weight) for part in parts]
         votes = tally(np.stack(everyone.train(jobs)), site.classes)
         labels = everyone.disclose("labels", votes) if self.privacy.level == "L2" else winners(votes)
         [student] = everyone.train([Fit(site.model, *answered(x, labels))])

@@ -36,6 +36,23 @@ class TrainOnAll(Request[Acknowledgement]):
 
 
 @dataclass(frozen=True, slots=True)
+class TrainOnAllWeighted(TrainOnAll):
+    """Train on the weighted private rows of all parties.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        The features.
+    y : integer array of shape (rows,)
+        The class numbers.
+    weight : array of shape (rows,)
+        The sample weights.
+    """
+
+    weight: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Pooled(Algorithm):
     """Pooled: FedMD's initialization, as if every party had all private rows.
 
@@ -62,6 +79,7 @@ class Pooled(Algorithm):
     """
 
     name: ClassVar[str] = "pooled"
+    uses_weights = "parties"
     tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
     start: Literal["public", "none"] = "none"
@@ -80,7 +98,9 @@ class Pooled(Algorithm):
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         everything = pooled(parties.ask(SendRows()).at_least(1))
-        parties.ask(site.disclose("rows", TrainOnAll(everything.x, everything.y))).at_least(1)
+        own, weight = (everything.x, everything.y), everything.weight
+        request = TrainOnAll(*own) if weight is None else TrainOnAllWeighted(*own, weight)
+        parties.ask(site.disclose("rows", request)).at_least(1)
         return Outcome()
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
@@ -88,6 +108,8 @@ class Pooled(Algorithm):
             case SendRows():
                 initialize(silo, self.pretrain if self.start == "public" else None)
                 return send_rows(silo)
+            case TrainOnAllWeighted(x, y, weight):
+                return fine_tune(silo, Rows(x, y, weight), self.fine_tune)
             case TrainOnAll(x, y):
                 return fine_tune(silo, Rows(x, y), self.fine_tune)
         raise unknown_request(request, silo)

@@ -31,6 +31,7 @@ class PublicOnly(Algorithm):
     """
 
     name: ClassVar[str] = "public-only"
+    uses_weights = "sums"
     tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
     needs_public_rows: ClassVar[bool] = True
     needs_public_labels: ClassVar[bool] = True

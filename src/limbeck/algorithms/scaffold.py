@@ -110,8 +110,10 @@ class Scaffold(FedAvg):
         own = values_of(cast(bytes, silo.memory[CONTROL])) if CONTROL in silo.memory else zeros(control)
         correction = bytes_of({name: control[name] - own[name] for name in control}, control)
         model: Any = silo.model
-        [found] = silo.train([Refit(model, silo.private.x, silo.private.y, request.weights, self.local, correction)])
-        steps = BatchSchedule(len(silo.private), self.local, 0)
+        x, y, weight = silo.private.x, silo.private.y, silo.private.weight
+        job = Refit(model, x, y, request.weights, self.local, correction, weight)
+        [found] = silo.train([job])
+        steps = BatchSchedule(len(job.rows) or len(x), self.local, 0)
         moved = {name: values.astype(np.float64) for name, values in values_of(found).items()}
         rate = float(steps.rates(0, steps.total).sum())
         change = bytes_of({name: (given[name] - moved[name]) / rate - control[name] for name in control}, control)

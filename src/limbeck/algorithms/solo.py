@@ -40,6 +40,7 @@ class Solo(Algorithm):
     """
 
     name: ClassVar[str] = "solo"
+    uses_weights = "parties"
     tasks: ClassVar[tuple[Kind, ...]] = ALL_TASKS
 
     with_public: bool = False
@@ -56,6 +57,6 @@ class Solo(Algorithm):
         match request:
             case TrainAlone():
                 rows = training_rows(silo, self.with_public)
-                [model] = silo.train([Fit(silo.model, rows.x, rows.y)])
+                [model] = silo.train([Fit(silo.model, rows.x, rows.y, weight=rows.weight)])
                 return silo.install(model)
         raise unknown_request(request, silo)

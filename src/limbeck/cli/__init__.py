@@ -1,5 +1,6 @@
 """The program `limbeck`: thin commands over the library. A command imports libraries only when it needs them."""
 
+import io
 import os
 import signal
 import sys
@@ -9,10 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from limbeck._version import __version__
-from limbeck.cli import comparisons, consortium, data, privacy, runs, starting
+from limbeck.cli import comparisons, consortium, data, evaluation, fitted, privacy, runs, starting
 from limbeck.cli.shared import INTERRUPTED, stop
 from limbeck.errors import LimbeckError, LimbeckWarning, missing_extra
 
+ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
 FLOWER = ("flwr", "cryptography", "httpx", "uvicorn")
 
 app = typer.Typer(
@@ -22,8 +24,18 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (runs.demo, starting.init, starting.check, runs.run, runs.predict, comparisons.compare, comparisons.sweep):
+for verb in (
+    runs.demo,
+    starting.init,
+    starting.check,
+    runs.run,
+    fitted.predict,
+    fitted.evaluate,
+    comparisons.compare,
+    comparisons.sweep,
+):
     app.command()(verb)
+consortium.server.command()(evaluation.evaluate)
 for group in (comparisons.results, privacy.app, data.app, consortium.server, consortium.party):
     app.add_typer(group)
 
@@ -32,7 +44,9 @@ def main() -> None:
     """Run the program; an error that the user can correct is printed in one line."""
     warnings.showwarning = _warn  # type: ignore[assignment]
     sys.path.insert(0, os.getcwd())
-    for ending in (signal.SIGTERM, signal.SIGHUP):
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # not every encoding has all characters of a table
+    for ending in ENDINGS:
         signal.signal(ending, signal.default_int_handler)  # ends as with Ctrl-C: no incomplete files
     try:
         code = app(standalone_mode=False) or 0
@@ -52,7 +66,13 @@ def main() -> None:
             raise
         if type(error).__name__ == "NoArgsIsHelpError":
             sys.exit(2)  # the help was shown
-        stop(f"limbeck: {error.format_message()}", 2)
+        stop(f"limbeck: {_suggested_once(error.format_message())}", 2)
+
+
+def _suggested_once(message: str) -> str:
+    """Drop the suggestion of click if typer has added the same one."""
+    start, question, end = message.rpartition("Did you mean ")
+    return start.rstrip() if question and question + end in start else message
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: Any) -> None:

@@ -60,10 +60,12 @@ def sweep(
     from limbeck.experiments.compare import compare
     from limbeck.experiments.plan import methods_in, plan
     from limbeck.experiments.results_folder import Results
+    from limbeck.progress import Watcher
     from limbeck.report import comparison
-    from limbeck.report.progress import Watcher
 
     planned = plan(file, methods_in(methods) if methods else [], over, seeds, settings or [])
+    for note in planned.notes:
+        typer.echo(note, err=True)
     try:
         summaries = compare(planned, Results(out), processes, Watcher(console(stderr=True), "running", "run"))
     except KeyboardInterrupt:

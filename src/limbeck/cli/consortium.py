@@ -108,7 +108,7 @@ def server_start(folder: Folder) -> None:
     from limbeck.consortium.supervisor import supervise
 
     with _until_interrupted():
-        supervise(folder, _print_line)
+        supervise(folder, print_line)
 
 
 @server.command()
@@ -125,7 +125,7 @@ def run(
     from limbeck.consortium.coordinator import resume as go_on
     from limbeck.consortium.server import ServerFolder
 
-    lead = partial(go_on if resume else begin, ServerFolder(folder), experiment, _print_line)
+    lead = partial(go_on if resume else begin, ServerFolder(folder), experiment, print_line)
     _lead(lead, as_json, f"limbeck server run {folder} {experiment} --resume")
 
 
@@ -140,7 +140,7 @@ def add_late(
     from limbeck.consortium.amendments import add_late as join_in
     from limbeck.consortium.server import ServerFolder
 
-    lead = partial(join_in, ServerFolder(folder), run, party, _print_line)
+    lead = partial(join_in, ServerFolder(folder), run, party, print_line)
     _lead(lead, as_json, f"limbeck server add-late {folder} {run} {party}")
 
 
@@ -155,7 +155,7 @@ def remove_from_run(
     from limbeck.consortium.amendments import remove_party
     from limbeck.consortium.server import ServerFolder
 
-    lead = partial(remove_party, ServerFolder(folder), run, party, _print_line)
+    lead = partial(remove_party, ServerFolder(folder), run, party, print_line)
     _lead(lead, as_json, f"limbeck server remove-party {folder} {run} {party}")
 
 
@@ -227,7 +227,7 @@ def party_start(folder: Folder) -> None:
     from limbeck.consortium.client_loop import ClientLoop
     from limbeck.consortium.party import PartyFolder
 
-    client = ClientLoop(PartyFolder(folder), _print_line)
+    client = ClientLoop(PartyFolder(folder), print_line)
     client.check()
     with _until_interrupted():
         client.run()
@@ -305,19 +305,15 @@ def _show(found: Any, report: Callable[[Any], Any], as_json: bool, folder: Path)
 
 def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
     """Show the result of a run; `again` is the command that resumes it after an interruption."""
-    from limbeck.consortium.files import write_private
     from limbeck.experiments.record import finite
     from limbeck.report.consortium import amendment_lines
-    from limbeck.report.statement import statement
     from limbeck.report.tables import run_table
 
     answer = private_stdout() if as_json else sys.stdout
-    try:
+    with resumed_by(again):
         result = lead()
-    except KeyboardInterrupt:
-        stop(f"limbeck: interrupted; {again} continues", INTERRUPTED)
+    write_statement(result)
     record = result.record
-    write_private(result.folder / "privacy.md", statement(record, result.costs_more, head=result.head).encode())
     if as_json:
         summary = record.summary(str(result.folder)) | ({"amends": finite(record.amends)} if record.amends else {})
         typer.echo(json.dumps(summary, allow_nan=False), file=answer)
@@ -330,13 +326,32 @@ def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
 
 
 @contextmanager
+def resumed_by(again: str) -> Iterator[None]:
+    """Context manager: an interruption names the command that continues."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stop(f"limbeck: interrupted; {again} continues", INTERRUPTED)
+
+
+def write_statement(result: Any) -> None:
+    """Write the privacy statement of a run (a `RunResult`) into its folder."""
+    from limbeck.consortium.files import write_private
+    from limbeck.report.statement import statement
+
+    text = statement(result.record, result.costs_more, head=result.head)
+    write_private(result.folder / "privacy.md", text.encode())
+
+
+@contextmanager
 def _until_interrupted() -> Iterator[None]:
     """Context manager: an interruption ends the program without an error."""
     try:
         yield
     except KeyboardInterrupt:
-        _print_line("stopped")
+        print_line("stopped")
 
 
-def _print_line(line: str) -> None:
+def print_line(line: str) -> None:
+    """Print a line about an event, with the time."""
     typer.echo(f"{datetime.now():%H:%M:%S} {line}", err=True)

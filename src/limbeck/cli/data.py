@@ -8,6 +8,8 @@ import typer
 from limbeck.cli.shared import Settings, console
 from limbeck.errors import LimbeckError
 
+Ignore = Annotated[list[str] | None, typer.Option(help="A column to leave out, such as an ID; may be repeated.")]
+
 app = typer.Typer(name="data", help="Data sets, and their split among parties.", no_args_is_help=True)
 
 
@@ -70,13 +72,14 @@ def fit(
     public: Annotated[str, typer.Argument(help="The public rows: a data set's name, or a file.")],
     private: Annotated[str, typer.Argument(help="The private rows: a data set's name, or a file.")],
     label: Annotated[str | None, typer.Option(help="The column of tables that holds the classes.")] = None,
+    ignore: Ignore = None,
     picture: Annotated[Path | None, typer.Option(help="Also save the distances as a PNG file.")] = None,
 ) -> None:
     """Measure how well public rows suit private rows."""
     from limbeck.data.suitability import suitability, two_sides
     from limbeck.report.suitability import save_suitability_picture, suitability_report
 
-    fit = suitability(*two_sides(public, private, label))
+    fit = suitability(*two_sides(public, private, label, ignore or []))
     if picture:
         save_suitability_picture(fit, picture)
     console(soft_wrap=True).print(suitability_report(fit))
@@ -89,6 +92,8 @@ def schema(
     classes: Annotated[str, typer.Option(help="All classes, in order, with commas between them.")] = "",
     limits: Annotated[str, typer.Option("--range", help="Lowest and highest number of a numeric target: 0,50.")] = "",
     text: Annotated[str | None, typer.Option(help="The column of texts, if there is one.")] = None,
+    row_id: Annotated[str | None, typer.Option("--id", help="The column that names the rows.")] = None,
+    ignore: Ignore = None,
 ) -> None:
     """Print the schema of public rows, for the key data.schema = "schema.json" of an experiment."""
     from limbeck.data.files import read_table
@@ -101,13 +106,15 @@ def schema(
     labels, numbers = label.split(","), [_number(number) for number in limits.split(",")] if limits else None
     given = {"label": labels if len(labels) > 1 else label, **({"range": numbers} if numbers else {})}
     data, table = check_table(Data, given, "--label and --range"), read_table(public)
-    column = column_of(table, labels, text, Tokens()) if text else None
+    left = [*(ignore or []), *filter(None, [row_id])]
+    column = column_of(table.without(*left), labels, text, Tokens()) if text else None
     kind: Any = "regression" if data.limits else "multilabel" if len(labels) > 1 else "multiclass"
     if kind == "multiclass" and not classes:
         raise LimbeckError("--classes is missing: list all classes, in order (or give --range for a numeric target)")
     named = classes.split(",") if classes else labels
     low_high = (float(data.limits[0]), float(data.limits[1])) if data.limits else None
-    found = schema_of(table, tuple(labels) if len(labels) > 1 else label, named, column, kind, low_high)
+    names = tuple(labels) if len(labels) > 1 else label
+    found = schema_of(table, names, named, column, kind, low_high, row_id, ignore or [])
     typer.echo(found.to_json())
 
 

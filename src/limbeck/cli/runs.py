@@ -1,21 +1,21 @@
-"""Commands `limbeck demo`, `limbeck run` and `limbeck predict`."""
+"""Commands `limbeck demo` and `limbeck run`."""
 
 import json
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from limbeck.cli.shared import AsJson, Processes, Settings, console, experiment_in, private_stdout
-from limbeck.errors import LimbeckError, located
+from limbeck.errors import located
 
 
 def demo(processes: Processes = None) -> None:
     """Run a demonstration: ten organisations with different models learn to read digits. Takes seconds."""
     from limbeck.experiments.demo import demo_file, run_demo
-    from limbeck.report.progress import Watcher
+    from limbeck.progress import Watcher
     from limbeck.report.tables import comparison_table, party_table
 
     out, err = console(), console(stderr=True)
@@ -42,9 +42,9 @@ def run(
     warm_up(processes)
     from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files, remove_ledger
     from limbeck.experiments.run import ledger_of, run_experiment
-    from limbeck.report.progress import Watcher
-    from limbeck.report.statement import statement
-    from limbeck.report.tables import party_table, run_table
+    from limbeck.progress import Watcher
+    from limbeck.report.results import files_of
+    from limbeck.report.tables import confusion_of, own_test_table, party_table, run_table
 
     err = console(stderr=True)
     experiment, table = experiment_in(file, settings or [])
@@ -55,11 +55,8 @@ def run(
     with RunFolder(where, protected and experiment.noise_source == "secure") as folder, own_ledger as ledger:
         with located(file):
             result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
-        together, delta, head = _all_together(ledger, result.record) if ledger else ([], None, None)
-        text = statement(result.record, together, delta, bool(result.models), head=head)
         own = {} if named_ledger or ledger is None else ledger_files(ledger)
-        picture = _picture(result.record, err)
-        where = folder.write({**result.files(), **own, **picture, "privacy.md": text.encode()})
+        where = folder.write({**files_of(result, ledger), **own})
         if ledger and not named_ledger:
             remove_ledger(ledger)
     if as_json:
@@ -67,42 +64,6 @@ def run(
         return
     screen = console()
     screen.print(party_table(result.record))
-    screen.print(run_table(result.record))
+    for shown in (run_table(result.record), *own_test_table(result.record), *confusion_of(result.record)):
+        screen.print(shown)
     screen.print(f"\nwritten: {where}")
-
-
-def predict(
-    model: Annotated[Path, typer.Argument(help="A model that a run wrote (ONNX).")],
-    rows: Annotated[Path, typer.Argument(help="Rows with the same columns as the training rows: CSV, Parquet or NPZ.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file; default: print.")] = None,
-) -> None:
-    """Predict the class of each row, with probabilities if the model has them."""
-    from limbeck.experiments.result import load
-    from limbeck.report.predictions import write_predictions
-
-    write_predictions(load(model), rows, out)
-
-
-def _picture(record: Any, err: Any) -> dict[str, bytes]:
-    """Picture of the learning curves, if there are any; without matplotlib the run has no picture."""
-    from limbeck.report.curves import learning_curves
-
-    try:
-        drawn = learning_curves(record)
-    except LimbeckError as error:
-        err.print(f"no curve.png: {error}")
-        return {}
-    return {"curve.png": drawn} if drawn else {}
-
-
-def _all_together(ledger: Path, record: Any) -> Any:
-    """Guarantees of all runs in a ledger, if there are several; their delta; and the ledger's head."""
-    from limbeck.privacy.guarantees import delta_of_subsets, guarantees
-    from limbeck.privacy.ledger import over_runs, read_contents
-
-    contents, _ = read_contents(ledger)
-    releases, people = over_runs(contents.releases), record.rows_per_person
-    delta = max(record.delta, delta_of_subsets(releases, people))
-    several = len({run for run, _ in contents.releases}) > 1
-    found = guarantees(releases, delta, people) if several and delta else []
-    return found, delta, contents.head if contents.digests else None

@@ -37,7 +37,7 @@ def stop(line: str, code: int) -> NoReturn:
 def private_stdout() -> TextIO:
     """Private copy of stdout; what models print, here or in other processes, goes to stderr from now on."""
     sys.stdout.flush()
-    ours = os.fdopen(os.dup(1), "w")
+    ours = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return ours
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from limbeck.consortium.coordinator import Log, RunResult, check_ready, free_folder, lead
+from limbeck.consortium.evaluation import EVALUATES
 from limbeck.consortium.experiment import PreparedRun, prepare_run
 from limbeck.consortium.files import private_folder
 from limbeck.consortium.server import ServerFolder
@@ -158,6 +159,8 @@ def _ended(folder: ServerFolder, run: str, name: str, consequence: str, remedy: 
     home = folder.path / "runs" / run
     journal = Journal(home / "journal.sqlite")
     about = journal.about()
+    if EVALUATES in about:
+        raise LimbeckError(f"{run} evaluates {about[EVALUATES]}: use limbeck server evaluate again instead")
     plan = prepare_run(Path(about["file"]))
     if not plan.configuration.algorithm.is_one_shot:
         raise LimbeckError(f"{plan.configuration.algorithm.name} is not a one-shot method: {consequence}")

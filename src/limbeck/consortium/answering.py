@@ -13,13 +13,16 @@ from limbeck.algorithms import algorithm_named
 from limbeck.consortium.checking import is_as_checked
 from limbeck.consortium.files import private_folder, write_private
 from limbeck.consortium.party import Agreed, PartyFolder
+from limbeck.data.weights import by_class
 from limbeck.engines.respond import respond
 from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import labelled
+from limbeck.experiments.weighting import check_uses_weights
 from limbeck.features.packing import packed_behind
 from limbeck.models.inspection import try_out
 from limbeck.models.trainers import trainer_for
+from limbeck.privacy.available import check_can_draw
 from limbeck.privacy.ledger import Budget, LedgerStore, SiteLedger
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.codec import Header, decode, encode
@@ -35,6 +38,7 @@ MAX_REQUEST_BYTES = 2**30  # bytes of a decoded request
 CANNOT = "this party cannot answer; its own log has the reason"
 RESTART = "this party's owner must restart it before it answers"
 UNDECIDED = "this party's owner has not decided what may be spent"
+NO_TEST_ROWS = "this party has no test rows: its party.toml does not name a file of them (test)"
 TOO_MUCH = "the run would spend more than this party's owner allows"
 
 
@@ -187,6 +191,8 @@ def accept_request(folder: PartyFolder, question: RequestEnvelope) -> AcceptedRe
     request, header = decode(question.request, MAX_REQUEST_BYTES)
     if not isinstance(request, Request) or header.turn != question.turn:
         raise RefusalError("the question has no request, or a request of another turn")
+    if algorithm.uses_test_rows and folder.settings.test is None:
+        raise RefusalError(NO_TEST_ROWS)
     if not is_as_checked(folder):
         raise RefusalError(RESTART)
     ledger_store, public = folder.ledger_store(question.run, cap), folder.public(algorithm.needs_public_labels)
@@ -228,6 +234,7 @@ def agreed(folder: PartyFolder, question: RequestEnvelope) -> tuple[Algorithm, B
         (terms.features, join.features, "feature map"),
         (terms.task, join.task, "kind or range of labels"),
         (terms.labelled, join.labelled, "setting for labels of public rows"),
+        (_listed(terms.class_weights), _listed(join.class_weights), "list of class weights"),
     ):
         if received != expected:
             raise RefusalError(f"the server has another {what} than the join file")
@@ -238,11 +245,17 @@ def agreed(folder: PartyFolder, question: RequestEnvelope) -> tuple[Algorithm, B
     try:
         algorithm = from_table(kind, terms.parameters)
         algorithm.check_task(terms.task)
+        if terms.class_weights is not None:
+            check_uses_weights(algorithm, [folder.settings.model], None, terms.task.kind)
     except LimbeckError as error:
         raise RefusalError(f"{terms.algorithm} cannot be run with these parameters: {error}") from error
     if algorithm.needs_population and not folder.settings.simulation:  # a subset would reveal the number of rows
         raise RefusalError(f"{algorithm.name} between organisations needs algorithm.population")
     return algorithm, _fitting(agreements, kind, algorithm).cap
+
+
+def _listed(weights: Sequence[float] | None) -> list[float]:
+    return list(weights or ())
 
 
 def _fitting(agreements: Sequence[Agreed], kind: type, algorithm: Algorithm) -> Agreed:
@@ -266,8 +279,8 @@ def _answered(folder: PartyFolder, question: RequestEnvelope, template: ReplyEnv
     silo, header = found.silo, found.header
     for run in question.runs:
         folder.answer_store.record_terms(run, question.terms)
-    if isinstance(found.request, InstallModel):
-        _check_model(found.request.model, silo)
+    for model in found.request.models_within():
+        _check_model(model, silo)
     if isinstance(found.request, Agree):
         reply: Reply = Acknowledgement()
     else:
@@ -322,7 +335,7 @@ def _silo(
     )
     return run.party(
         question.party,
-        folder.private(),
+        folder.test() if algorithm.uses_test_rows else by_class(folder.private(), question.terms.class_weights),
         settings.model,
         trainer,
         ledger,
@@ -343,6 +356,7 @@ def _allowed(
     releases = planned_releases(algorithm.disclosures, facts)
     own = f"party {question.party}"
     ours = [replace(row, site=own) for row in releases if row.site == "party 0"]  # every party releases the same
+    check_can_draw(ours)
     by = "by the server" + (f", of the answers in {question.answered_in}" if question.answered_in else "")
     theirs = [replace(row, what=f"{row.what} ({by})") for row in releases if row.site == "server"]
     paid = question.counted is not None and bool(ledger_store.releases("server", question.counted))

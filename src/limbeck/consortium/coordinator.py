@@ -34,6 +34,7 @@ from limbeck.models.onnx import PackedModel
 from limbeck.models.smoke_test import smoke_test
 from limbeck.models.tasks import for_task
 from limbeck.models.trainers import trainer_for
+from limbeck.privacy.available import check_can_draw
 from limbeck.privacy.guarantees import PrivacyGuarantee, epsilon_by_observer
 from limbeck.privacy.ledger import LedgerStore
 from limbeck.protocol.algorithm import Outcome
@@ -107,7 +108,7 @@ def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
         raise LimbeckError(f"{file}: the run is named after the file: use letters, digits, dots and dashes")
     check_ready(folder, plan, run, len(numbers))
     private_folder(private_folder(folder.path / "runs") / home.name)
-    about = {"run": run, "started": today(), "experiment": _lasting(plan), "file": str(file.resolve())}
+    about = {"run": run, "started": today(), "experiment": lasting(plan), "file": str(file.resolve())}
     journal = Journal(home / "journal.sqlite", new=True)
     journal.begin({**about, "parties": numbers, "terms": asdict(plan.terms(len(numbers)))})
     return lead(folder, home, plan, journal, log)
@@ -148,7 +149,7 @@ def lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal, 
     """
     started = time.perf_counter()
     about, members = journal.about(), folder.admitted
-    journal.begin({"experiment": _lasting(plan), "terms": asdict(plan.terms(len(about["parties"])))})
+    journal.begin({"experiment": lasting(plan), "terms": asdict(plan.terms(len(about["parties"])))})
     names = {int(number): name for number, name in about["parties"].items()}
     keys = {number: str(members[name].key).encode() if name in members else b"" for number, name in names.items()}
     ledger_store = _ledger_store(folder, about["run"], plan)
@@ -190,7 +191,8 @@ def lead(folder: ServerFolder, home: Path, plan: PreparedRun, journal: Journal, 
 
 
 def check_ready(folder: ServerFolder, plan: PreparedRun, run: str, parties: int) -> None:
-    """Check, before the run begins, that the SuperLink answers and the budget allows the run."""
+    """Check, before the run begins, that noise can be drawn, the SuperLink answers and the budget allows the run."""
+    check_can_draw(_planned_here(plan, parties))
     with closing(folder.control()) as control:
         folder.sync(control)
     with closing(_ledger_store(folder, run, plan)) as ledger_store:
@@ -326,7 +328,7 @@ def _is_simulated(row: Release) -> bool:
     return row.noise == "simulated" and row.mechanism not in WITHOUT_NOISE
 
 
-def _lasting(plan: PreparedRun) -> dict[str, Any]:
+def lasting(plan: PreparedRun) -> dict[str, Any]:
     """Part of the experiment that must not change during a run; deadline, quorum and budget may."""
     return {key: value for key, value in plan.table.items() if key not in ("budget", "deadline", "quorum")}
 

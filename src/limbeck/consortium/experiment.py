@@ -16,6 +16,7 @@ from limbeck.data.schema import Schema, read_schema, schema_of, schema_of_texts
 from limbeck.data.sets import is_file_of_texts
 from limbeck.data.texts import column_of
 from limbeck.data.tokens import Tokens
+from limbeck.data.weights import ClassWeights, check_class_weights, factors_of
 from limbeck.errors import LimbeckError
 from limbeck.experiments.config import (
     MODEL,
@@ -29,6 +30,7 @@ from limbeck.experiments.config import (
 )
 from limbeck.experiments.data_table import Columns, Table
 from limbeck.experiments.mapping import vectors_of
+from limbeck.experiments.weighting import check_server_takes_weights, check_uses_weights
 from limbeck.features.files import read_map, source_of_map, write_map
 from limbeck.features.map import FeatureMap
 from limbeck.features.sentences import rule_of_texts
@@ -54,6 +56,8 @@ class Shared(Columns):
         Whether all parties may use the labels of the public rows.
     classes : list of str
         All classes, in order; by default the names of the label columns for several labels a row and for a number.
+    class_weights : mapping of str to float, optional
+        Weights of classes, by which every party weights its rows; a class without one has the weight 1.
     test : str, optional
         File of test rows.
     """
@@ -61,6 +65,7 @@ class Shared(Columns):
     public: str
     labelled: StrictBool = False
     classes: list[str] = Field([], min_length=1)
+    class_weights: Annotated[ClassWeights | None, PlainValidator(check_class_weights)] = None
     test: str | None = None
 
     @model_validator(mode="after")
@@ -75,7 +80,14 @@ class Shared(Columns):
         if len(self.classes) < (2 if self.kind == "multiclass" else 1):
             raise LimbeckError("classes is missing: list all classes, in order")
         object.__setattr__(self, "classes", list(with_positive_last(self.classes, self.positive)))
+        self.factors  # noqa: B018  (raises if class_weights do not suit the classes)
         return self
+
+    @property
+    def factors(self) -> list[float] | None:
+        """Weight of each class, the largest 1; None if there are none."""
+        found = factors_of(self.class_weights, self.classes, self.kind, is_private=False)
+        return None if found is None else found.tolist()
 
     @property
     def kind(self) -> Kind:
@@ -133,6 +145,9 @@ class RunConfiguration(Table):
         object.__setattr__(self, "algorithm", algorithm)
         object.__setattr__(self, "features", features)
         self.algorithm.check_task(self.data.whole_task)
+        check_server_takes_weights(self.algorithm, self.model, self.data.kind)
+        if self.data.class_weights is not None:  # the parties check their own models
+            check_uses_weights(self.algorithm, [], self.model, self.data.kind)
         if self.algorithm.needs_public_labels and not self.data.labelled:
             raise LimbeckError(
                 f"{self.algorithm.name} needs labelled public rows: an NPZ file with y_train, and data.labelled = true"
@@ -207,6 +222,7 @@ class PreparedRun:
             labelled=self.configuration.data.labelled,
             features=self.features.hash if self.features else None,
             task=self.configuration.data.whole_task,
+            class_weights=self.configuration.data.factors,
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from limbeck.errors import LimbeckError
+from limbeck.protocol.envelopes import check_class_weights
 from limbeck.protocol.task import MULTICLASS, Task
 from limbeck.tables import first_problem
 
@@ -47,6 +48,8 @@ class Join:
         Hash of the map from rows to features, whose file comes with the public rows; None if there is none.
     task : Task
         Kind of the labels, and the public range of a numeric target.
+    class_weights : sequence of float or None
+        Weight of each class, by which parties weight their rows.
     format : int
         Version of the format.
     """
@@ -62,6 +65,7 @@ class Join:
     algorithm: Mapping[str, Any]
     features: str | None = None
     task: Task = MULTICLASS
+    class_weights: Sequence[float] | None = None
     format: int = FORMAT
 
     def to_json(self) -> str:
@@ -91,4 +95,9 @@ def read_join(path: Path) -> Join:
     ):
         if not right:
             raise LimbeckError(f"{path} is not a join file: {key} = {str(getattr(join, key))[:60]!r}")
+    if join.class_weights is not None:
+        try:
+            check_class_weights(join.class_weights, join.classes)
+        except LimbeckError as error:
+            raise LimbeckError(f"{path} is not a join file: {error}") from error
     return join

@@ -128,6 +128,8 @@ class PartySettings(Table):
         How the tables are read: separator, decimal mark and so on; what is not stated is found.
     public : str
         File of public rows.
+    test : str, optional
+        File of the party's own test rows, which no model learns from.
     features : str, optional
         File of the feature map, if the join file names one.
     approve : bool
@@ -153,6 +155,7 @@ class PartySettings(Table):
     ignore: list[str] = Field([])
     reading: Annotated[Reading, PlainValidator(reading_in)] = UNSTATED
     public: str
+    test: str | None = None
     features: str | None = None
     approve: StrictBool = False
     simulation: StrictBool = False
@@ -216,15 +219,23 @@ class PartyFolder:
         """Schema of tables; None for arrays."""
         return Schema.from_json(self.join.schema, "the join file") if self.join.schema else None
 
-    def raw_private(self) -> Rows:
-        """Read the private rows."""
-        path, join, own = self.path / self.settings.data, self.join, self.settings
+    def raw_rows(self, file: str) -> Rows:
+        """Read a file of the party's own rows."""
+        path, join, own = self.path / file, self.join, self.settings
         return private_rows(path, join.classes, self.schema, own.label, join.task, how=own.reading, ignore=own.ignore)
+
+    def _mapped(self, rows: Rows) -> Rows:
+        return vectors_of(self.features, rows) if self.features else rows
 
     def private(self) -> Rows:
         """Read the private rows, and map them to features if the consortium has them."""
-        rows = self.raw_private()
-        return vectors_of(self.features, rows) if self.features else rows
+        return self._mapped(self.raw_rows(self.settings.data))
+
+    def test(self) -> Rows:
+        """Read the party's own test rows, and map them in the same way; an error if it has none."""
+        if self.settings.test is None:
+            raise LimbeckError(f"{self.path / 'party.toml'}: test is missing: name the file of this party's test rows")
+        return self._mapped(self.raw_rows(self.settings.test))
 
     @cached_property
     def raw_public(self) -> Rows:

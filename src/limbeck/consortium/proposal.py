@@ -21,6 +21,7 @@ BEGINNING = """\
 data = "private.csv"       # your rows: CSV, Parquet or NPZ. They stay where they are
 # label = "outcome"        # the column of the classes, if it has another name than the consortium's
 public = "public.csv"      # the consortium's public rows, as you received them
+# test = "test.csv"        # your own test rows, on which `limbeck server evaluate` may measure a model
 {features}approve = false            # true: a person must approve every request with `limbeck party approve`
 {choice}
 [model]                    # any model that suits your rows
@@ -74,7 +75,17 @@ def settings_for(join: Join) -> str:
     limits = ACTIVE + _lines(budget) if budget else OPEN
     agreed = AGREED + agreement_for(join.algorithm, budget)
     beginning = BEGINNING.format(choice="" if budget else CHOICE, features=FEATURES if join.features else "")
+    beginning = beginning.replace("\n[model]", weights_for(join) + "\n[model]")
     return beginning + limits + agreed
+
+
+def weights_for(join: Join) -> str:
+    """Comment about the class weights of an invitation; empty if it has none."""
+    if join.class_weights is None:
+        return ""
+    named = zip(join.classes, join.class_weights, strict=True)
+    table = ", ".join(f"{_key(name)} = {weight!r}" for name, weight in named)
+    return f"# Your rows are weighted by class, as the invitation says: {{ {table} }}\n"
 
 
 def budget_for(algorithm: Mapping[str, Any]) -> Budget | None:

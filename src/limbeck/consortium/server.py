@@ -236,6 +236,7 @@ class ServerFolder:
             labelled=terms.labelled,
             algorithm={"name": terms.algorithm, **terms.parameters},
             features=terms.features,
+            class_weights=terms.class_weights,
         )
 
     def _write(self, members: dict[str, Member], gone: Sequence[str] = ()) -> None:

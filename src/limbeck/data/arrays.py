@@ -2,13 +2,17 @@
 
 import os
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from scipy.sparse import issparse
 
 from limbeck.data.mapping import LARGE, cache_of, unpacked
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array, flat
+
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def as_float(x: Array) -> Array:
@@ -33,6 +37,38 @@ def as_float(x: Array) -> Array:
         return x
     rows = np.asarray(x, np.float32)
     return rows / np.float32(255) if x.dtype == np.uint8 and x.ndim > 2 else rows
+
+
+def rows_from(x: Any, where: str) -> Array:
+    """Check and convert rows that a user gives in Python.
+
+    Parameters
+    ----------
+    x : array of shape (rows, ...)
+        The rows, of any type of number.
+    where : str
+        The argument or the party, for error messages.
+
+    Returns
+    -------
+    float32 array of shape (rows, ...)
+        The rows, as `as_float` makes them.
+
+    Raises
+    ------
+    LimbeckError
+        If these are not finite numbers in at least two dimensions.
+    """
+    try:
+        given = np.asarray(x.toarray() if issparse(x) else x)
+        if given.dtype.kind not in "fiub":
+            given = given.astype(np.float64, casting="same_kind" if given.dtype.kind in "cmM" else "unsafe")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LimbeckError(f"{where}: rows must be numbers ({error})") from error
+    if given.ndim < 2:
+        raise LimbeckError(f"{where}: rows must have at least two dimensions, not the shape {given.shape}")
+    check_finite(given, where)
+    return as_float(given)
 
 
 def data_folder() -> Path | None:
@@ -78,24 +114,40 @@ def check_arrays(path: Path, part: str, arrays: dict[str, Array]) -> None:
 
 
 def check_finite(x: Array, where: str) -> None:
-    """Raise if a row has NaN or infinity.
+    """Raise if a row has NaN, infinity, or a number that is too large for float32.
 
     Parameters
     ----------
     x : array of shape (rows, ...)
-        Rows.
+        Rows, before they become float32.
     where : str
-        File and array, for the error message, which also names the first such row.
+        File and array, or party, for the error message, which also names the first such row.
+
+    Examples
+    --------
+    >>> check_finite(np.array([[0.0, 1.0], [0.0, 1e42]]), "party 3")
+    Traceback (most recent call last):
+    limbeck.errors.LimbeckError: party 3: row 1, column 1 holds 1e+42, which is too large for float32 (at most 3.4e+38)
     """
     if x.dtype.kind != "f":
         return
-    parts = np.array_split(flat(x), max(1, x.nbytes // LARGE))
+    rows = flat(x)
+    parts = np.array_split(rows, max(1, x.nbytes // LARGE))
     with np.errstate(over="ignore"):
         bad = np.concatenate([~np.isfinite(part.astype(np.float32)).all(axis=1) for part in parts])
-    if bad.any():
-        raise LimbeckError(
-            f"{where}: {bad.sum()} of {len(x)} rows hold NaN or infinity, the first is row {bad.argmax()}"
-        )
+    if not bad.any():
+        return
+    if np.isfinite(rows[bad]).all():
+        raise LimbeckError(_too_large(rows, int(bad.argmax()), where))
+    raise LimbeckError(f"{where}: {bad.sum()} of {len(x)} rows hold NaN or infinity, the first is row {bad.argmax()}")
+
+
+def _too_large(rows: Array, row: int, where: str) -> str:
+    column = int((np.abs(rows[row]) > MAX_FLOAT32).argmax())
+    return (
+        f"{where}: row {row}, column {column} holds {rows[row, column]:g}, which is too large for float32 "
+        f"(at most {MAX_FLOAT32:.2g})"
+    )
 
 
 def column_names(path: Path, arrays: dict[str, Array]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ MAX_FLOAT32 = float(np.finfo(np.float32).max)
 FEW = 20  # different values that are never too many for a category
 NEARLY_UNIQUE = 0.5  # different texts for each row from which a column says who a row is, not what it is like
 MAX_MARKS = 3  # different texts among numbers that stand for a missing number
-MOST = 0.8  # share of numbers in such a column
+MIN_NUMBERS = 0.8  # share of numbers in such a column
 ID = re.compile(r"(.*[\W_])?(id|nr|no|mrn|key)", re.IGNORECASE)  # names that suggest an ID
 
 
@@ -130,10 +130,10 @@ def learned_column(public: Table, name: str) -> Number | Category | Date | None:
         if others:
             marks = ", ".join(map(repr, others))
             warnings.warn(f"{where} holds numbers and {marks}, which counts as missing", LimbeckWarning, stacklevel=5)
-        usable = numbers[np.abs(numbers) <= MAX_FLOAT32]
-        if ID.fullmatch(name) and len(usable) > FEW and len(np.unique(usable)) == len(numbers):
+        finite = numbers[np.abs(numbers) <= MAX_FLOAT32]
+        if ID.fullmatch(name) and len(finite) > FEW and len(np.unique(finite)) == len(numbers):
             warnings.warn(f"{where} looks like an ID: set data.id or data.ignore", LimbeckWarning, stacklevel=5)
-        return Number(name, float(np.median(usable)) if len(usable) else 0.0, marks=tuple(others))
+        return Number(name, float(np.median(finite)) if len(finite) else 0.0, marks=tuple(others))
     texts = public.texts(name)
     given = [text for text in texts if text is not None]
     if not given or (not others and not known):
@@ -148,7 +148,11 @@ def _are_marks(numbers: Array, texts: Array, others: dict[str, int]) -> bool:
     """Whether the texts among numbers are so few that they stand for a missing number."""
     wrong = sum(text in others for text in texts)
     known = numbers[~np.isnan(numbers)]
-    return len(others) <= MAX_MARKS and len(known) >= MOST * (wrong + len(known)) and len(np.unique(known)) > MAX_MARKS
+    return (
+        len(others) <= MAX_MARKS
+        and len(known) >= MIN_NUMBERS * (wrong + len(known))
+        and len(np.unique(known)) > MAX_MARKS
+    )
 
 
 def _category(where: str, name: str, given: list[str], numbers: Array, others: dict[str, int]) -> Category | None:

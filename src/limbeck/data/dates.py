@@ -85,7 +85,7 @@ def form_of(values: Array, stated: str | None, where: str) -> str | None:
     possible = [form for form in forms if all(day_of(text, form) is not None for text in texts)]
     if len(possible) > 1 and {possible[0], possible[1]} == {"%d/%m/%Y", "%m/%d/%Y"}:
         raise LimbeckError(
-            f"{where} holds dates such as {min(texts)!r}, whose day and month cannot be told apart: "
+            f"{where} holds dates such as {min(texts)!r}, whose day and month cannot be distinguished: "
             'set dates = "%d/%m/%Y" or "%m/%d/%Y" in [data.reading]'
         )
     return possible[0] if possible else None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from limbeck.data.reading import Reading, check_names, decoded, separator_of
+from limbeck.data.reading import MISSING, Reading, check_names, decoded, separator_of
 from limbeck.data.table import Table
 from limbeck.errors import LimbeckError, LimbeckWarning, missing_extra, reading
 from limbeck.protocol.rows import Array
@@ -135,10 +135,12 @@ def _read_excel(path: Path, how: Reading) -> tuple[Any, Reading]:
     except ImportError as error:
         raise missing_extra("reading Excel files", "excel") from error
     try:
-        book = fastexcel.read_excel(path)
-        if how.sheet is not None and how.sheet not in book.sheet_names:
-            raise LimbeckError(f"{path} has no sheet {how.sheet!r}; it has {', '.join(map(repr, book.sheet_names))}")
-        return pa.table(book.load_sheet(how.sheet if how.sheet is not None else 0).to_arrow()), how
+        workbook = fastexcel.read_excel(path)
+        if how.sheet is not None and how.sheet not in workbook.sheet_names:
+            raise LimbeckError(
+                f"{path} has no sheet {how.sheet!r}; it has {', '.join(map(repr, workbook.sheet_names))}"
+            )
+        return pa.table(workbook.load_sheet(how.sheet if how.sheet is not None else 0).to_arrow()), how
     except fastexcel.FastExcelError as error:
         raise LimbeckError(f"{path} is not readable: {str(error).splitlines()[0]}") from error
 
@@ -185,11 +187,11 @@ def _table(where: str, arrow: Any, how: Reading) -> Table:
         raise LimbeckError(f"{where} has no column with a name")
     if not arrow.num_rows:
         raise LimbeckError(f"{where} has no rows")
-    columns = {name: _plain(where, name, arrow.column(index), how.marks) for index, name in named}
-    return Table(where, columns, how)
+    columns = {name: _plain(where, name, arrow.column(index)) for index, name in named}
+    return Table(where, columns, how).without_marks(how.missing)
 
 
-def _plain(where: str, name: str, column: Any, missing: frozenset[str]) -> Array:
+def _plain(where: str, name: str, column: Any) -> Array:
     """Numbers as float64; text, dates and Booleans as objects."""
     import pyarrow as pa
     from pyarrow import types
@@ -198,9 +200,7 @@ def _plain(where: str, name: str, column: Any, missing: frozenset[str]) -> Array
     if types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if types.is_null(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        numbers = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
-        wrong = [float(mark) for mark in missing if mark.lstrip("-").replace(".", "", 1).isdigit()]
-        return np.where(np.isin(numbers, wrong), np.nan, numbers) if wrong else numbers
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
     if types.is_timestamp(kind) or types.is_date(kind):
         days = column.cast(pa.timestamp("us")).to_numpy()
         return np.array([None if np.isnat(day) else _iso(day) for day in days], object)
@@ -208,7 +208,7 @@ def _plain(where: str, name: str, column: Any, missing: frozenset[str]) -> Array
         column, kind = column.cast(pa.string()), pa.string()
     if types.is_string(kind) or types.is_large_string(kind) or kind == getattr(pa, "string_view", pa.string)():
         texts = (None if text is None else text.strip() for text in column.to_pylist())
-        return np.array([None if text is None or text in missing else TRUTH.get(text, text) for text in texts], object)
+        return np.array([None if text is None or text in MISSING else TRUTH.get(text, text) for text in texts], object)
     raise LimbeckError(f"{where}: the column {name!r} holds {kind}, neither numbers nor text nor dates")
 
 

@@ -72,4 +72,5 @@ def unpacked(archive: Path, key: str, cache: Path) -> Array | None:
 
 def cache_of(folder: Path | None) -> Path:
     """Cache folder: `.cache` in the data folder, or a temporary folder of the user if there is none."""
-    return folder / ".cache" if folder else Path(tempfile.gettempdir()) / f"limbeck-cache-{os.getuid()}"
+    user = os.getuid() if hasattr(os, "getuid") else "here"  # Windows has a temporary folder for each user
+    return folder / ".cache" if folder else Path(tempfile.gettempdir()) / f"limbeck-cache-{user}"

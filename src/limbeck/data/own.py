@@ -111,6 +111,8 @@ class SplitRows:
         Whether the labels of the public rows are known.
     task : Task
         Kind of the labels. Labels of private and test rows are as algorithms learn them.
+    own_tests : tuple of (Rows or None)
+        Test rows of each party's own; empty if no party has any.
     """
 
     classes: tuple[str, ...]
@@ -121,6 +123,7 @@ class SplitRows:
     classes_are_private: bool = False
     public_is_labelled: bool = False
     task: Task = MULTICLASS
+    own_tests: tuple[Rows | None, ...] = ()
 
     def for_task(self, kind: Kind, limits: Sequence[float] | None) -> "SplitRows":
         """Return the rows with their task; numeric targets are scaled to [0, 1].
@@ -138,7 +141,7 @@ class SplitRows:
             return replace(self, task=task)
 
         def scaled(rows: Rows) -> Rows:
-            return Rows(rows.x, task.scaled(rows.y))
+            return replace(rows, y=task.scaled(rows.y))
 
         public = self.public and (scaled(self.public) if self.public_is_labelled else self.public)
         return replace(
@@ -154,7 +157,7 @@ class SplitRows:
         """Return the rows with private numbers clipped to their range; test rows keep the real numbers."""
         if self.task.kind != "regression":
             return self
-        return replace(self, private=[Rows(rows.x, np.clip(rows.y, 0, 1)) for rows in self.private])
+        return replace(self, private=[replace(rows, y=np.clip(rows.y, 0, 1)) for rows in self.private])
 
     @property
     def are_tokens(self) -> bool:
@@ -211,9 +214,9 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     named = files.classes or files.schema or schema.task == "multilabel"  # whose classes are the columns that are named
     known = (files.limits or files.schema) if schema.task == "regression" else named
     return SplitRows(
-        private=[_labelled(table, schema, clipped=False) for table in private],
+        private=[rows_of(table, schema, clipped=False) for table in private],
         public=_unlabelled(open_rows, schema) if open_rows and files.public else None,
-        test=_labelled(test, schema, clipped=False) if test else None,
+        test=rows_of(test, schema, clipped=False) if test else None,
         classes=schema.classes,
         schema=schema,
         classes_are_private=not known,
@@ -319,7 +322,7 @@ def private_rows(
     """
     if schema is not None and not _is_npz_of(path, schema):
         table = read_table(path, how, schema.reading).without(*ignore)
-        return _labelled(table.renamed(label, schema.labels[0]) if label else table, schema, clipped)
+        return rows_of(table.renamed(label, schema.labels[0]) if label else table, schema, clipped)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium uses arrays: give an NPZ file with x_train and y_train")
     rows = _loaded(path, schema, task.kind).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
@@ -339,7 +342,8 @@ def _loaded(path: Path, schema: Schema | None, task: Kind | None = None) -> Data
     return data
 
 
-def _labelled(table: Table, schema: Schema, clipped: bool = True) -> Rows:
+def rows_of(table: Table, schema: Schema, clipped: bool = True) -> Rows:
+    """Turn a table into rows with labels; `clipped` says whether numeric targets are clipped to their range."""
     return Rows(schema.encode(table), schema.targets(table, clipped))
 
 

@@ -72,11 +72,6 @@ class Reading:
         except LookupError as error:
             raise LimbeckError(f"encoding = {self.encoding!r} is not known; try utf-8 or cp1252") from error
 
-    @property
-    def marks(self) -> frozenset[str]:
-        """All values that count as missing."""
-        return MISSING | {mark.strip() for mark in self.missing}
-
     def with_decimal(self, columns: Mapping[str, Array], like: "Reading | None", where: str) -> "Reading":
         """Return it with the decimal mark of a table.
 
@@ -214,8 +209,8 @@ def separator_of(text: str, stated: str | None) -> tuple[str, str]:
         return rest, stated or found[1]
     if stated:
         return text, stated
-    bare = re.sub(r'"[^"]*"', "", first)
-    return text, max(SEPARATORS, key=bare.count)
+    unquoted = re.sub(r'"[^"]*"', "", first)
+    return text, max(SEPARATORS, key=unquoted.count)
 
 
 def _named(separator: str) -> str:

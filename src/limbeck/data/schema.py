@@ -53,6 +53,8 @@ class Schema:
         Separator of the public file.
     decimal : {".", ","}
         Decimal mark of the public file: that of other files with the same separator, unless they state another.
+    missing : tuple of str
+        Values that count as missing in every table.
 
     Examples
     --------
@@ -73,6 +75,7 @@ class Schema:
     ignored: tuple[str, ...] = ()
     separator: str = ","
     decimal: Literal[".", ","] = "."
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         Task(self.task, *(self.limits or ()))
@@ -139,7 +142,7 @@ class Schema:
         LimbeckError
             If a column is missing, is not in the schema, or has text instead of numbers.
         """
-        rows = table.without(*self.labels, *self.ignored, *filter(None, [self.id]))
+        rows = table.without(*self.labels, *self.ignored, *filter(None, [self.id])).without_marks(self.missing)
         known = {column.name for column in self.columns}
         extra = [name for name in rows.columns if name not in known]
         if extra:
@@ -159,16 +162,12 @@ class Schema:
         """Names of the numbers of a row; those of texts have none."""
         return tuple(part for column in self.columns if not isinstance(column, Text) for part in column.parts)
 
-    def ids(self, table: Table) -> Array | None:
-        """Texts of the column that names the rows; None if there is none."""
-        return table.texts(self.id) if self.id is not None and self.id in table.columns else None
-
     def to_json(self) -> str:
         """Text of a schema file."""
         columns = [_as_table(column) for column in self.columns]
         task = {"task": self.task} if self.task != "multiclass" else {}
         limits = {"limits": self.limits} if self.limits is not None else {}
-        optional = {"id": None, "ignored": (), "separator": ",", "decimal": "."}
+        optional = {"id": None, "ignored": (), "separator": ",", "decimal": ".", "missing": ()}
         others = {key: getattr(self, key) for key, usual in optional.items() if getattr(self, key) != usual}
         table = {"label": self.label, "classes": self.classes, **task, **limits, **others, "columns": columns}
         return json.dumps(table, indent=1)
@@ -225,16 +224,21 @@ def schema_of(
         return Schema((text,), label, tuple(classes), task, limits, row_id, tuple(ignore), *_marks(public.reading))
     columns = public.without(*named, *ignore, *filter(None, [row_id])).columns
     found = {name: learned_column(public, name) for name in columns}
-    kept = tuple(column for column in found.values() if column is not None)
-    left_out = (name for name, column in found.items() if column is None)
-    if not kept:
-        raise LimbeckError(f"{public.where} has no column to learn from, beside the label {' and '.join(named)!r}")
+    learned = tuple(column for column in found.values() if column is not None)
+    left_out = [name for name, column in found.items() if column is None]
+    if not learned:
+        also = (
+            f"; {left_out[0]!r} is left out: for a column of texts set data.text = {left_out[0]!r}" if left_out else ""
+        )
+        raise LimbeckError(
+            f"{public.where} has no column to learn from, beside the label {' and '.join(named)!r}{also}"
+        )
     ignored = tuple(dict.fromkeys((*ignore, *left_out)))
-    return Schema(kept, label, tuple(classes), task, limits, row_id, ignored, *_marks(public.reading))
+    return Schema(learned, label, tuple(classes), task, limits, row_id, ignored, *_marks(public.reading))
 
 
-def _marks(reading: Reading) -> tuple[str, Literal[".", ","]]:
-    return reading.separator or ",", reading.decimal or "."
+def _marks(reading: Reading) -> tuple[str, Literal[".", ","], tuple[str, ...]]:
+    return reading.separator or ",", reading.decimal or ".", reading.missing
 
 
 def schema_of_texts(rule: Tokens, classes: Sequence[str], task: Task = MULTICLASS) -> Schema:

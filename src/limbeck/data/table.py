@@ -1,11 +1,11 @@
 """Tables of named columns, before a schema turns them into numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from limbeck.data.numbers import numbers_in
+from limbeck.data.numbers import number_in, numbers_in
 from limbeck.data.reading import UNSTATED, Reading
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.rows import Array
@@ -41,6 +41,19 @@ class Table:
         if name not in self.columns:
             raise LimbeckError(f"{self.where} has no column {name!r}; {did_you_mean(name, self.columns)}")
         return self.columns[name]
+
+    def without_marks(self, marks: Collection[str]) -> "Table":
+        """Copy in which values that stand for a missing one are missing."""
+        if not marks:
+            return self
+        wrong = [value for mark in marks if (value := number_in(mark, self.reading.decimal or ".")) is not None]
+        columns = {}
+        for name, values in self.columns.items():
+            if values.dtype == object:
+                columns[name] = np.array([None if text in marks else text for text in values], object)
+            else:
+                columns[name] = np.where(np.isin(values, wrong), np.nan, values)
+        return replace(self, columns=columns)
 
     def numbers(self, name: str) -> tuple[Array, dict[str, int]]:
         """Column as float64, NaN where one is missing; and the texts that are no numbers, with their first rows."""

@@ -1,4 +1,7 @@
-"""Fresh processes that start fast: they are forked from a process that has imported everything already."""
+"""Fresh processes that start fast: they are forked from a process that has imported everything already.
+
+Where a system cannot fork (Windows), each one is a new Python.
+"""
 
 import atexit
 import json
@@ -8,12 +11,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class ForkServer:
@@ -41,14 +45,18 @@ class ForkServer:
         needs : str
             Module to import before the fork, if it belongs to Limbeck.
         """
-        job = {"task": task, "home": str(home), "needs": needs, "path": sys.path, "here": str(Path.cwd())}
-        self.line.send_bytes(json.dumps({**job, "program": os.getpid()}).encode())
+        self.line.send_bytes(_job(task, home, needs))
         self.line.recv_bytes()
 
     def close(self) -> None:
         """Stop the process."""
         self.line.close()
         self.process.wait()
+
+
+def _job(task: str, home: Path, needs: str) -> bytes:
+    job = {"task": task, "home": str(home), "needs": needs, "path": sys.path, "here": str(Path.cwd())}
+    return json.dumps({**job, "program": os.getpid()}).encode()
 
 
 def in_a_fresh_process(task: str, home: Path, needs: str = "") -> None:
@@ -63,6 +71,9 @@ def in_a_fresh_process(task: str, home: Path, needs: str = "") -> None:
     needs : str
         Module to import before the fork, if it belongs to Limbeck.
     """
+    if not hasattr(os, "fork"):
+        _in_a_new_program(_job(task, home.resolve(), needs))
+        return
     try:
         server = ForkServer.idle.pop()
     except IndexError:
@@ -72,6 +83,39 @@ def in_a_fresh_process(task: str, home: Path, needs: str = "") -> None:
     with suppress(EOFError, ConnectionError):  # it crashed, and its child has ended too
         server.spawn(task, home.resolve(), needs)
         ForkServer.idle.append(server)
+
+
+def _in_a_new_program(job: bytes) -> None:
+    """Do a job in a new Python, where a system cannot fork; return when it has ended, also if it crashed."""
+    path = os.pathsep.join(filter(None, sys.path))
+    command = [sys.executable, "-c", f"from {__name__} import serve_once; serve_once()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}) as child:
+        assert child.stdin
+        with suppress(OSError):
+            child.stdin.write(job + b"\n")
+            child.stdin.flush()
+        child.wait()
+
+
+def serve_once() -> None:
+    """Do the job on the first line of stdin; end if the caller ends."""
+    job = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    _perform(job)
+
+
+def _end_with_stdin() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+def _perform(job: Mapping[str, Any]) -> None:
+    module, function = job["task"].split(":")
+    sys.path[:] = job["path"]
+    os.chdir(job["here"])
+    getattr(import_module(module), function)(Path(job["home"]))
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def serve() -> None:
@@ -84,19 +128,14 @@ def serve() -> None:
             job = json.loads(line.recv_bytes())
         except EOFError:
             return
-        module, function = job["task"].split(":")
-        task = getattr(import_module(module), function)
+        import_module(job["task"].split(":")[0])
         if job["needs"].startswith("limbeck."):
             import_module(job["needs"])
         parent, child = os.getpid(), os.fork()
         if child == 0:
             line.close()
-            sys.path[:] = job["path"]
-            os.chdir(job["here"])
             threading.Thread(target=_end_with, args=(parent, job["program"]), daemon=True).start()
-            task(Path(job["home"]))
-            sys.stdout.flush()
-            os._exit(0)
+            _perform(job)
         os.waitpid(child, 0)
         line.send_bytes(b"")
 

@@ -73,7 +73,7 @@ class FreshProcess(Engine):
         silo.memory = unpack_memory((home / "memory.safetensors").read_bytes())
         silo.ledger = _ledger(home)
         if (home / "refusal").exists():
-            return LimbeckError((home / "refusal").read_text())
+            return LimbeckError((home / "refusal").read_text(encoding="utf-8"))
         if not (home / "reply").exists():
             return None
         data = (home / "reply").read_bytes()
@@ -94,7 +94,7 @@ def answer_once(home: Path) -> None:
         request, header = decode((home / "request").read_bytes())
         reply = respond(algorithm, cast(Request[Any], request), header, silo)
     except LimbeckError as error:
-        (home / "refusal").write_text(str(error))
+        (home / "refusal").write_text(str(error), encoding="utf-8")
         return
     try:
         data = encode(reply, header)
@@ -122,7 +122,8 @@ def _write_run(home: Path, algorithm: Algorithm, silo: Silo) -> None:
         "parameters": asdict(cast(Any, algorithm)),
     }
     (home / "site.json").write_text(json.dumps(site))
-    np.savez(home / "private.npz", x=silo.private.x, y=silo.private.y)
+    weight = np.empty(0) if silo.private.weight is None else silo.private.weight
+    np.savez(home / "private.npz", x=silo.private.x, y=silo.private.y, weight=weight)
     labels = np.empty(0) if silo.public.y is None else silo.public.y
     np.savez(home / "public.npz", x=silo.public.x, y=labels)
     (home / "memory.safetensors").write_bytes(pack_memory(silo.memory))
@@ -144,7 +145,7 @@ def _read_run(home: Path) -> tuple[Algorithm, Silo]:
     )
     silo = run.party(
         site["party"],
-        Rows(private["x"], private["y"]),
+        Rows(private["x"], private["y"], private["weight"] if len(private["weight"]) else None),
         model_from(site["model"]),
         PoolTrainer(processes=1),
         _ledger(home),

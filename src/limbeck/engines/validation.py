@@ -60,7 +60,7 @@ def check_reply(reply: Any, size: int, request: Request[Any], site: Site, algori
         The algorithm.
     """
     wanted = request.reply()
-    if type(reply) is not wanted:
+    if type(reply) not in (wanted, *request.extended_replies):
         raise LimbeckError(f"{type(reply).__name__} in reply to {type(request).__name__}, not {wanted.__name__}")
     if size > wanted.max_bytes:
         raise LimbeckError(f"a reply of {size} bytes; at most {wanted.max_bytes} are allowed")

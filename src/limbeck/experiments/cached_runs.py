@@ -25,7 +25,7 @@ from limbeck.protocol.learning import Model
 from limbeck.protocol.task import Kind
 from limbeck.tables import default_of
 
-FORMAT = 5  # of cached results: increased when the same configuration gives a different result
+FORMAT = 6  # of cached results: increased when the same configuration gives a different result
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,13 @@ class CachedRun:
         data = self.experiment.data
         files = [*self.experiment.files, *filter(None, [data.path, data.schema_file])]
         several = [data.labels, *map(content_of_set, data.name)] if isinstance(data.name, list) else None
+        tested = self.experiment.test_files
         drawn = {"public": data.public, "test": data.test}
         return {
             "name": data.name or (Path(data.path).name if data.path else None),
             "content": content_of_set(data.name) if isinstance(data.name, str) else several,
             "files": [content_of_file(self.base / file) for file in files],
+            **({"tests": [path and content_of_file(self.base / path) for path in tested]} if tested else {}),
             "label": data.label,
             **({"task": data.task} if data.task else {}),
             **({"range": data.limits} if data.limits else {}),

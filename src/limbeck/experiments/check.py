@@ -160,7 +160,8 @@ def check_experiment(experiment: Experiment, table: Mapping[str, Any], file: Pat
     with located(file), _noted() as warned:
         rows = split_rows(experiment, base)
         federation = federation_of(experiment, table, rows, LedgerStore(budget=experiment.budget), base)
-        federation.check_plan()
+        if not missing:
+            federation.check_plan()
         budgets = _budgets(federation, experiment.budget, ledger_of(experiment, base))
         if experiment.bounds:
             federation.check_bounds()
@@ -256,6 +257,7 @@ def _files(experiment: Experiment, schema: Schema | None, base: Path) -> tuple[F
     data = experiment.data
     own = [("private", path) for path in experiment.files or ([data.path] if data.path else [])]
     parts = [(key, getattr(data, key)) for key in ("public", "test")]
+    own += [("test", party.test) for party in experiment.party if party.test]
     every = [*own, *((key, part.path) for key, part in parts if isinstance(part, FromFile))]
     found = []
     for role, path in every:

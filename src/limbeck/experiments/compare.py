@@ -22,13 +22,17 @@ from limbeck.experiments.plan import ComparedMethod, ComparisonPlan
 from limbeck.experiments.results_folder import Results
 from limbeck.experiments.run import federation_of
 from limbeck.experiments.splitting import split_rows
+from limbeck.experiments.usefulness import no_better_than_constant
 from limbeck.models.caching import CachingTrainer, JobCache
 from limbeck.models.pool import PoolTrainer, Watch, end_with, unwatched
 from limbeck.models.trainers import Training, finish, is_network, trainer_for
 from limbeck.protocol.learning import Trainer
 from limbeck.protocol.task import Kind
 
-METRICS = ("accuracy", "balanced_accuracy", "roc_auc", "r2", "rmse", "mae")
+METRICS = (
+    *("accuracy", "balanced_accuracy", "roc_auc", "pr_auc", "f1", "sensitivity", "specificity"),
+    *("brier", "calibration_error", "r2", "rmse", "mae"),
+)
 DEFAULT: Kind = "multiclass"
 COSTS = ("constant", "rounds", "up", "down", "seconds")
 
@@ -71,6 +75,10 @@ class Summary:
         Why runs have no result.
     task : str
         Kind of the labels.
+    shown : sequence of str
+        Metrics of tables.
+    no_better : sequence of int
+        Seeds at which the model is no better than the constant predictor.
     """
 
     method: str
@@ -81,6 +89,8 @@ class Summary:
     curve: Sequence[float] = ()
     note: str = ""
     task: Kind = "multiclass"
+    shown: Sequence[str] = ()
+    no_better: Sequence[int] = ()
 
     @property
     def headline(self) -> str:
@@ -231,6 +241,8 @@ def _read_only(partitioned: SplitRows) -> None:
 def _summary(line: ComparedMethod, results: Results, refused: Mapping[str, str]) -> Summary:
     stored = {cached.experiment.seed: results.find(cached.key) for cached in line.runs}
     there = {seed: each for seed, each in stored.items() if each is not None}
+    task = next((each.task for each in there.values()), DEFAULT)
+    shown = [each.metrics.shown(task) for each in there.values() if each.metrics]
     reasons: dict[str, list[int]] = {}
     for cached in line.runs:
         if cached.key in refused:
@@ -243,8 +255,15 @@ def _summary(line: ComparedMethod, results: Results, refused: Mapping[str, str])
         epsilon=_epsilon(list(there.values())),
         curve=[fmean(points) for points in zip(*(each.curve for each in there.values()), strict=False)],
         note=_note(reasons, len(line.runs)),
-        task=next((each.task for each in there.values()), DEFAULT),
+        task=task,
+        shown=max(shown, key=len, default=HEADLINES[task]),
+        no_better=[seed for seed, each in there.items() if is_no_better(each)],
     )
+
+
+def is_no_better(stored: CachedResult) -> bool:
+    """Whether the model of a cached run is no better than the constant predictor."""
+    return bool(stored.metrics and no_better_than_constant(stored.metrics, stored.constant, stored.task))
 
 
 def _note(reasons: Mapping[str, list[int]], all_seeds: int) -> str:

@@ -22,7 +22,7 @@ from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Model
 from limbeck.protocol.release import Noise
 from limbeck.protocol.task import Kind
-from limbeck.tables import first_problem, from_table
+from limbeck.tables import first_problem, from_table, named_party
 
 T = TypeVar("T", bound="Table")
 
@@ -89,12 +89,15 @@ class Party(Table):
         Model of the party; by default `[model]`.
     data : str, optional
         File of its private rows.
+    test : str, optional
+        File of its own test rows, on which the final model is measured for this party.
     """
 
     index: StrictInt = Field(ge=0)
     name: str | None = None
     model: Annotated[Model | None, PlainValidator(model_in)] = None
     data: str | None = None
+    test: str | None = None
 
 
 class Server(Table):
@@ -147,9 +150,7 @@ class Source(Table):
         if self.data.name and self.data.classes:
             raise LimbeckError("data.classes is only for your own files: a named data set has its classes")
         if self.data.schema_file and self.data.classes:
-            raise LimbeckError(
-                "data.classes and data.schema: the schema names the classes already; remove data.classes"
-            )
+            raise LimbeckError("data.classes and data.schema: the schema names the classes; remove data.classes")
         if self.data.name and self.data.text and self.data.text.column:
             raise LimbeckError("data.text.column is only for tables: a named data set has one text in each row")
         if self.data.schema_file and self.data.text:
@@ -159,6 +160,11 @@ class Source(Table):
         if self.files and len(self.files) != len(self.party):
             lacking = next(party.index for party in self.party if party.data is None)
             raise LimbeckError(f"[[party]] index = {lacking} has no data, but others have; give every party a file")
+        tested = [party.index for party in self.party if party.test is not None]
+        if tested and not self.files:
+            raise LimbeckError(
+                f"[[party]] index = {tested[0]}: test is for parties with files; give data.test, or data to every party"
+            )
         return self
 
     @property
@@ -172,6 +178,12 @@ class Source(Table):
     def files(self) -> list[str]:
         """Files of the parties in party order; empty if rows are split among the parties."""
         return [party.data for party in sorted(self.party, key=lambda party: party.index) if party.data]
+
+    @property
+    def test_files(self) -> list[str | None]:
+        """Files of the parties' own test rows in party order; empty if there are none."""
+        files = [party.test for party in sorted(self.party, key=lambda party: party.index)]
+        return files if any(files) else []
 
     @property
     def parties(self) -> int:
@@ -299,4 +311,4 @@ def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     try:
         return kind.model_validate(dict(table))
     except ValidationError as error:
-        raise LimbeckError(f"{where}: {first_problem(error)}") from error
+        raise LimbeckError(f"{where}: {named_party(first_problem(error), table)}") from error

@@ -10,6 +10,7 @@ from limbeck.data.reading import UNSTATED, Reading, reading_in
 from limbeck.data.sets import Labels
 from limbeck.data.splits import SPLITS, Iid, Split, Within
 from limbeck.data.texts import TextSettings, text_settings
+from limbeck.data.weights import ClassWeights, check_class_weights
 from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.task import Kind
 from limbeck.tables import check_keys, from_table
@@ -182,6 +183,8 @@ class Data(Columns):
         One file of private rows, which is split among the parties.
     classes : list of str, optional
         All classes, in order.
+    class_weights : mapping of str to float or "balanced", optional
+        Weights of classes; a class without one has the weight 1.
     parties : int
         Number of parties.
     split : Split
@@ -214,6 +217,7 @@ class Data(Columns):
     labels: Labels | None = None
     path: str | None = None
     classes: list[str] | None = Field(None, min_length=1)
+    class_weights: Annotated[ClassWeights | None, PlainValidator(check_class_weights)] = None
     parties: StrictInt = Field(10, ge=1)
     split: Annotated[Split, PlainValidator(split_in)] = Iid()
     public: Annotated[Draw | FromFile | None, PlainValidator(_draw)] = None

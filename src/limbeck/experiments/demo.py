@@ -10,7 +10,7 @@ from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.folder import RunFolder, free_folder
 from limbeck.experiments.overrides import override
 from limbeck.experiments.record import RunRecord
-from limbeck.experiments.result import Result
+from limbeck.experiments.result import FinishedRun
 from limbeck.experiments.run import run_experiment
 from limbeck.models.pool import Watch
 
@@ -42,7 +42,7 @@ def run_demo(processes: int | None, watch: Watch) -> tuple[list[RunRecord], list
         Records of all methods without privacy and at epsilon 1, and the folder of the run of `fedvote` without privacy.
     """
 
-    def run(*settings: str) -> Result:
+    def run(*settings: str) -> FinishedRun:
         table, _ = override(read_toml(demo_file()), settings)
         return run_experiment(check_table(Experiment, table, str(demo_file())), table, processes, watch)
 

@@ -113,7 +113,7 @@ def _trial(federation: Federation, rows: int, public: int) -> Trial:
     rng = np.random.default_rng(0)
     parties = min(PARTIES, len(federation.private))
     rows = max(rows, 2 * federation.algorithm.min_rows)
-    open_rows = federation.public and _some(federation.public, rng.permutation(len(federation.public))[:public])
+    open_rows = federation.public and federation.public[rng.permutation(len(federation.public))[:public]]
     private = [_made_up(federation, open_rows, rows, rng) for _ in range(parties)]
     small = replace(
         federation,
@@ -122,6 +122,7 @@ def _trial(federation: Federation, rows: int, public: int) -> Trial:
         models=federation.models[:parties],
         public=open_rows,
         test=None,
+        own_tests=(),
         config={},
         noise="simulated",
         ledger_store=LedgerStore(),
@@ -136,10 +137,6 @@ def _trial(federation: Federation, rows: int, public: int) -> Trial:
         ).record
     used = time.perf_counter() - started
     return Trial(parties, rows, len(open_rows) if open_rows else 0, record.bytes["up"], record.bytes["down"], used)
-
-
-def _some(rows: Rows, index: Array) -> Rows:
-    return Rows(rows.x[index], rows.y[index])
 
 
 def _made_up(federation: Federation, public: Rows | None, rows: int, rng: np.random.Generator) -> Rows:

@@ -16,7 +16,7 @@ from limbeck.engines.sites import RunContext
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.curve import Curve
-from limbeck.experiments.metrics import Metrics, constant_metric, mean_metrics
+from limbeck.experiments.metrics import Metrics, constant_metric, mean_metrics, score
 from limbeck.experiments.record import (
     SERVER,
     PartyRecord,
@@ -27,14 +27,17 @@ from limbeck.experiments.record import (
     record_of,
     task_facts,
 )
-from limbeck.experiments.result import Predictor, Result, labelled
+from limbeck.experiments.result import FinishedRun, Predictor, labelled
+from limbeck.experiments.weighting import check_server_takes_weights, check_uses_weights
 from limbeck.features.map import FeatureMap
 from limbeck.features.packing import packed_behind
 from limbeck.features.settings import hash_of_map
 from limbeck.models.jobs import is_gradient_trained
 from limbeck.models.named import reads_tokens
+from limbeck.models.onnx import PackedModel
 from limbeck.models.smoke_test import smoke_test
 from limbeck.models.tasks import for_task
+from limbeck.privacy.available import check_can_draw
 from limbeck.privacy.guarantees import guarantees
 from limbeck.privacy.ledger import LedgerStore, check_site_names
 from limbeck.protocol.algorithm import Algorithm, Outcome
@@ -80,8 +83,10 @@ class Federation:
         Whether the labels of the public rows are known.
     classes_are_private : bool
         Whether the classes were read from the labels of private rows.
+    own_tests : sequence of (Rows or None)
+        The test rows of each party's own; empty if no party has any.
     tests_private_rows : bool
-        Whether the test rows were taken from a user's private file.
+        Whether the test rows were taken from users' private files.
     config : mapping
         The configuration, for the record.
     noise : {"simulated", "secure"}
@@ -115,6 +120,7 @@ class Federation:
     public_is_from_same_source: bool = False
     public_is_labelled: bool = False
     classes_are_private: bool = False
+    own_tests: Sequence[Rows | None] = ()
     tests_private_rows: bool = False
     config: Mapping[str, Any]
     noise: Noise = "simulated"
@@ -133,6 +139,9 @@ class Federation:
             )
         if self.algorithm.needs_public_rows and not self.public:
             raise LimbeckError(f"{self.algorithm.name} needs public rows: set data.public (Python: public=...)")
+        check_server_takes_weights(self.algorithm, self.server_model, self.task.kind)
+        if any(rows.weight is not None for rows in self.private):
+            check_uses_weights(self.algorithm, self.models, self.server_model, self.task.kind)
         if self.algorithm.needs_one_network:
             check_one_network(self.algorithm.name, self.models, self.server_model)
         if self.is_real and self.classes_are_private and self.task.kind == "regression":
@@ -215,6 +224,7 @@ class Federation:
     def check_plan(self) -> None:
         """Raise before any training if the noise cannot be calibrated or the run would exceed its budget."""
         releases = self.planned()
+        check_can_draw(releases)
         guarantees(releases, delta_of(self.algorithm, releases), self.algorithm.rows_per_person)
         self.ledger_store.check_plan(releases)
         self._warn_of_few_rows()
@@ -274,7 +284,7 @@ class Federation:
                 stacklevel=2,
             )
 
-    def run(self, trainer: Trainer, clock: Clock | None = None, smoke_tested: set[str] | None = None) -> Result:
+    def run(self, trainer: Trainer, clock: Clock | None = None, smoke_tested: set[str] | None = None) -> FinishedRun:
         """Run in this process.
 
         Parameters
@@ -288,7 +298,7 @@ class Federation:
 
         Returns
         -------
-        Result
+        FinishedRun
             The models and the record.
         """
         clock = clock or Clock()
@@ -300,7 +310,7 @@ class Federation:
         engine = InProcess(self.algorithm, *self.sites(trainer), trainer)
         return self.finish(engine, clock)
 
-    def finish(self, engine: Engine, clock: Clock) -> Result:
+    def finish(self, engine: Engine, clock: Clock) -> FinishedRun:
         """Run under any engine, measure the models, and make the record.
 
         Parameters
@@ -312,7 +322,7 @@ class Federation:
 
         Returns
         -------
-        Result
+        FinishedRun
             The models and the record.
         """
         curve = Curve(self.test, self.task) if self.test else None
@@ -324,14 +334,22 @@ class Federation:
         with clock.phase("score"):
             by_party = {party: curve.metrics(onnx) for party, onnx in installed.items()} if curve else {}
             metrics = curve.metrics(outcome.model) if outcome.model and curve else None
+            own_tests = self._on_own_tests(outcome.model, installed)
         if by_party:
             metrics = mean_metrics(list(by_party.values()))
         model = self._classifier(outcome.model) if outcome.model else None
         models = {party: self._classifier(onnx) for party, onnx in installed.items()}
-        whole = self._record(engine, outcome, metrics, by_party, clock, curve.points if curve else [])
+        whole = self._record(engine, outcome, metrics, by_party, own_tests, clock, curve.points if curve else [])
         if not self.is_real:
-            return Result(model, models, whole)
-        return Result(model, models, published(whole, self.tests_private_rows), owner_part(whole, engine.rejections))
+            return FinishedRun(model, models, whole)
+        record = published(whole, self.tests_private_rows)
+        return FinishedRun(model, models, record, owner_part(whole, engine.rejections))
+
+    def _on_own_tests(self, final: bytes | None, installed: Mapping[int, bytes]) -> dict[int, Metrics]:
+        """Metrics of the final model, or of each party's own model, on the test rows of each party's own."""
+        models = {party: final or installed.get(party) for party in range(len(self.private))}
+        pairs = [(party, models[party], rows) for party, rows in enumerate(self.own_tests)]
+        return {party: score(PackedModel(onnx), rows, self.task) for party, onnx, rows in pairs if onnx and rows}
 
     def check_bounds(self) -> Algorithm:
         """The algorithm that gives the upper bound; raises if there is none."""
@@ -361,9 +379,8 @@ class Federation:
     def _classifier(self, onnx: bytes) -> Predictor:
         row = self.features.row if self.features else self.private[0].x.shape[1:]
         onnx = packed_behind(self.features, onnx) if self.features else onnx
-        return Predictor(
-            labelled(onnx, self.classes, row, self.schema, self.task), self.classes, row, self.schema, self.task
-        )
+        packed = labelled(onnx, self.classes, row, self.schema, self.task)
+        return Predictor(packed, self.classes, row, self.schema, self.task, self.algorithm.name)
 
     def _public_rows(self) -> PublicRows:
         if self.public is None:
@@ -378,6 +395,7 @@ class Federation:
         outcome: Outcome,
         metrics: Metrics | None,
         by_party: Mapping[int, Metrics],
+        own_tests: Mapping[int, Metrics],
         clock: Clock,
         curve: Sequence[Mapping[str, Any]],
     ) -> RunRecord:
@@ -391,6 +409,8 @@ class Federation:
                 bytes={"up": traffic.up(silo.party), "down": traffic.down(silo.party)},
                 metrics=by_party.get(silo.party),
                 name=self.names[silo.party] if self.names else None,
+                tested=len(self.own_tests[silo.party] or ()) if self.own_tests else 0,
+                own_test=own_tests.get(silo.party),
             )
             for silo in engine.silos
         ]

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
-from limbeck.data.arrays import as_float, check_finite
+from limbeck.data.arrays import rows_from
 from limbeck.data.labels import check_numbers, check_several, kind_of
 from limbeck.data.own import SplitRows
 from limbeck.data.schema import schema_of_texts
@@ -26,6 +25,9 @@ from limbeck.protocol.task import Kind
 
 def named_parties(parties: Any) -> tuple[list[str] | None, list[Any]]:
     """Return the parties' names, if they have any, and their pairs (X, y)."""
+    if not isinstance(parties, Mapping | list | tuple) or not parties:
+        given = f"is a {type(parties).__name__}" if parties is None or not isinstance(parties, Sequence) else "is empty"
+        raise LimbeckError(f"parties {given}: give at least one (X, y) pair, in a list or by name in a dict")
     if not isinstance(parties, Mapping):
         return None, list(parties)
     if wrong := [name for name in parties if not isinstance(name, str)]:
@@ -77,7 +79,7 @@ def rows_given(
     """
     sides = [
         *parties,
-        *([("test", test)] if test else []),
+        *([("test", test)] if test is not None else []),
         *([("public", public)] if isinstance(public, tuple) else []),
     ]
     kind = task or ("regression" if limits else _kind(sides))
@@ -165,10 +167,15 @@ def _with_positive_last(names: Array, positive: Any) -> Array:
     return names if names[1] == positive else names[::-1]
 
 
-def _labels(pair: Any, where: str) -> Array:
-    """The labels of one (X, y) pair, one for each row."""
+def check_pair(pair: Any, where: str) -> None:
+    """Raise `LimbeckError` unless the rows of a party, or the test rows, are a pair (X, y)."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise LimbeckError(f"{where}: give a pair (X, y)")
+
+
+def _labels(pair: Any, where: str) -> Array:
+    """The labels of one (X, y) pair, one for each row."""
+    check_pair(pair, where)
     labels = np.asarray(pair[1])
     if labels.ndim == 2:
         return _columns(labels, where)
@@ -220,19 +227,4 @@ def _values(x: Any, where: str, rule: Tokens | None) -> Array:
     if (texts is None) != (rule is None):
         here, there = ("numbers", "texts") if texts is None else ("texts", "numbers")
         raise LimbeckError(f"{where}: rows are {here}, but those of the first party are {there}")
-    return _floats(x, where) if texts is None or rule is None else rule.encode(texts)
-
-
-def _floats(x: Any, where: str) -> Array:
-    try:
-        given = np.asarray(x.toarray() if issparse(x) else x)
-        if given.dtype.kind not in "fiub":
-            given = given.astype(np.float32, casting="same_kind" if given.dtype.kind in "cmM" else "unsafe")
-        with np.errstate(over="ignore"):
-            rows = as_float(given)
-    except (TypeError, ValueError) as error:
-        raise LimbeckError(f"{where}: rows must be numbers ({error})") from error
-    if rows.ndim < 2:
-        raise LimbeckError(f"{where}: rows must have at least two dimensions, not the shape {rows.shape}")
-    check_finite(rows, where)
-    return rows
+    return rows_from(x, where) if texts is None or rule is None else rule.encode(texts)

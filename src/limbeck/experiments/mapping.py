@@ -57,10 +57,11 @@ def map_rows(raw: SplitRows, features: Features | None, seed: int, base: Path = 
         return MappedRows(raw)
     private = [vectors_of(found, rows) for rows in raw.private]
     test = vectors_of(found, raw.test) if raw.test else None
-    rows = replace(raw, private=private, public=vectors_of(found, raw.public), test=test)
+    own_tests = tuple(rows and vectors_of(found, rows) for rows in raw.own_tests)
+    rows = replace(raw, private=private, public=vectors_of(found, raw.public), test=test, own_tests=own_tests)
     return MappedRows(rows, found, content_hash(raw.public.x))
 
 
 def vectors_of(features: FeatureMap, rows: Rows) -> Rows:
-    """Map rows to features; labels stay as they are."""
-    return Rows(features.vectors(rows.x), rows.y)
+    """Map rows to features; labels and weights stay as they are."""
+    return replace(rows, x=features.vectors(rows.x))

@@ -1,7 +1,7 @@
 """Overrides of an experiment file from the command line: `--set key.path=value`."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields
 from typing import Any, cast
@@ -94,11 +94,53 @@ def _table_at(table: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
     return table
 
 
+def lacking_keys(table: Mapping[str, Any], others: Sequence[str]) -> dict[str, list[str]]:
+    """Find settings of the algorithm that some methods of a comparison do not have, though others do.
+
+    Parameters
+    ----------
+    table : mapping
+        Table of an experiment file, with the name of its own algorithm.
+    others : sequence of str
+        Names of the other methods.
+
+    Returns
+    -------
+    dict of str to list of str
+        The keys, each with the methods that lack it. Keys that no method has are left out: they are errors.
+
+    Examples
+    --------
+    >>> lacking_keys({"algorithm": {"name": "fedkt", "subsets": 2, "subset": 3}}, ["solo", "fedvote"])
+    {'subsets': ['solo']}
+    """
+    algorithm = table.get("algorithm")
+    if not isinstance(algorithm, Mapping) or not isinstance(algorithm.get("name"), str):
+        return {}
+    try:
+        known = {name: _keys_of(name) for name in dict.fromkeys([algorithm["name"], *others])}
+    except LimbeckError:
+        return {}  # an unknown name, which is an error where it is used
+    lacking = {key: [name for name in known if key not in known[name]] for key in algorithm if key != "name"}
+    return {key: names for key, names in lacking.items() if 0 < len(names) < len(known)}
+
+
+def without_keys(table: dict[str, Any], lacking: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Remove the settings that the table's own algorithm lacks, as `lacking_keys` found them."""
+    algorithm = table.get("algorithm", {})
+    foreign = [key for key, names in lacking.items() if algorithm["name"] in names]
+    return {**table, "algorithm": {k: v for k, v in algorithm.items() if k not in foreign}} if foreign else table
+
+
+def _keys_of(algorithm: str) -> set[str]:
+    return {field.name for field in fields(cast(Any, algorithm_named(algorithm)))}
+
+
 def _drop_foreign(table: dict[str, Any], path: Sequence[str], name: str) -> list[str]:
     if not isinstance(table, dict):
         return []
     if path == ["algorithm"]:
-        known = {field.name for field in fields(cast(Any, algorithm_named(name)))}
+        known = _keys_of(name)
     elif path[-1] == "model":
         known = parameters_of(name)
     else:

@@ -10,7 +10,7 @@ from limbeck.errors import LimbeckError
 from limbeck.experiments.cached_runs import CachedRun
 from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.config import Experiment, check_table, read_toml
-from limbeck.experiments.overrides import override, value_of
+from limbeck.experiments.overrides import lacking_keys, override, value_of, without_keys
 
 OPENING, CLOSING, QUOTES = "[{", "]}", "\"'"
 
@@ -46,11 +46,14 @@ class ComparisonPlan:
         Lines of the table.
     seeds : sequence of int
         Seeds of each line.
+    notes : sequence of str
+        Settings of the algorithm that some methods do not have, one line for each setting.
     """
 
     file: Path
     lines: Sequence[ComparedMethod]
     seeds: Sequence[int]
+    notes: Sequence[str] = ()
 
     @property
     def runs(self) -> dict[str, CachedRun]:
@@ -89,18 +92,21 @@ def plan(
     if seeds < 1:
         raise LimbeckError(f"--seeds {seeds}: at least one seed is needed")
     table, _ = override(read_toml(file), settings)
-    lines, chosen = [], range(0)
+    lines, chosen, notes = [], range(0), dict[str, None]()
     for swept in _combinations(over):
         changed, _ = with_algorithm(override(table, [f"{key}={text}" for key, text in swept.items()])[0])
-        first = check_table(Experiment, changed, str(file)).seed
+        lacking = lacking_keys(changed, [_method(method)[0] for method in methods])
+        notes |= {f"algorithm.{key} is not for {', '.join(names)}: no such key": None for key, names in lacking.items()}
+        first = check_table(Experiment, without_keys(changed, lacking), str(file)).seed
         chosen = range(first, first + seeds)
         values = {key: value_of(text) for key, text in swept.items()}
         own = str(changed.get("algorithm", {}).get("name"))
         for method in dict.fromkeys([own, *methods]):
-            runs = [_cached_run(file, changed, method, seed) for seed in chosen]
+            known = without_keys(changed, lacking) if method == own else changed
+            runs = [_cached_run(file, known, method, seed) for seed in chosen]
             lines.append(ComparedMethod(method, values, runs))
     order = list(dict.fromkeys(line.method for line in lines))
-    return ComparisonPlan(file, sorted(lines, key=lambda line: order.index(line.method)), chosen)
+    return ComparisonPlan(file, sorted(lines, key=lambda line: order.index(line.method)), chosen, list(notes))
 
 
 def methods_in(text: str) -> list[str]:

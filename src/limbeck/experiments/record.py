@@ -24,7 +24,10 @@ from limbeck.protocol.task import Kind, Task
 FORMAT = 2
 VERSIONED = ("numpy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "xgboost", "xgboost-cpu", "lightgbm", "torch")
 SERVER = "server"
-NAMES = ("accuracy", "balanced_accuracy", "roc_auc")  # of metrics that every summary has
+NAMES = (  # of metrics that every summary has
+    *("accuracy", "balanced_accuracy", "roc_auc", "pr_auc", "f1"),
+    *("sensitivity", "specificity", "brier", "calibration_error"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,10 @@ class PartyRecord:
         Metrics of the party's own model, if it ends with one.
     name : str, optional
         Name of the party.
+    tested : int or None
+        Number of test rows of the party's own.
+    own_test : Metrics or None
+        Metrics on these rows: of the final model, or of the party's own if there is none.
     """
 
     index: int
@@ -56,6 +63,8 @@ class PartyRecord:
     bytes: Mapping[str, Any]
     metrics: Metrics | None
     name: str | None = None
+    tested: int | None = 0
+    own_test: Metrics | None = None
 
     def headline(self, task: Kind) -> float | None:
         """Return the metric of the party's own model by which runs of a task are compared."""
@@ -71,7 +80,7 @@ class Record:
         return json.dumps(finite(asdict(self)), indent=2, allow_nan=False, default=str) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunRecord(Record):
     """Record of a finished run. Two runs of the same experiment differ only in `timing`.
 
@@ -162,6 +171,16 @@ class RunRecord(Record):
     amends: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
+    def __repr__(self) -> str:
+        from limbeck.experiments.brief import facts_of, line_of
+
+        return line_of("RunRecord", facts_of(self, self.metrics))
+
+    def _repr_html_(self) -> str:
+        from limbeck.experiments.brief import facts_of, html_of
+
+        return html_of(f"Record of a run, seed {self.seed}", facts_of(self, self.metrics))
+
     @property
     def worst_epsilon(self) -> float:
         """Largest epsilon towards any observer; 0 if nothing was released."""
@@ -188,6 +207,7 @@ class RunRecord(Record):
                     "rows": party.rows,
                     "model": party.model["name"],
                     HEADLINES[self.task][0]: party.headline(self.task),
+                    **({"tested": party.tested, "own_test": asdict(party.own_test)} if party.own_test else {}),
                 }
                 for party in self.parties
             ],
@@ -202,7 +222,7 @@ class RunRecord(Record):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OwnerRecord(Record):
     """What the record of a real run withholds, only for those who hold the rows.
 
@@ -242,6 +262,9 @@ class OwnerRecord(Record):
     timing: Mapping[str, Any]
     remarks: Sequence[str] = ()
     format: int = FORMAT
+
+    def __repr__(self) -> str:
+        return f"<OwnerRecord: {len(self.parties)} parties, {self.private} private rows>"
 
 
 def record_of(
@@ -351,15 +374,13 @@ def published(record: RunRecord, tests_private_rows: bool = False) -> RunRecord:
     RunRecord
         Record that may be shared.
     """
+    unknown: dict[str, Any] = {"rows": None, "classes": (), "metrics": None, "tested": None, "own_test": None}
     turns = _unprotected_turns(record.ledger, len(record.exchanges))
     hidden = {way: bool(turns[way] & set(range(len(record.exchanges)))) for way in turns}
     return replace(
         record,
         data={**record.data, "private": None, **({"test": None} if tests_private_rows else {})},
-        parties=[
-            replace(party, rows=None, classes=(), metrics=None, bytes=_without(party.bytes, hidden))
-            for party in record.parties
-        ],
+        parties=[replace(party, **unknown, bytes=_without(party.bytes, hidden)) for party in record.parties],
         bytes=_without(record.bytes, hidden),
         exchanges=[
             _without(exchange, {way: turn in turns[way] for way in turns})

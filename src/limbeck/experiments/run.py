@@ -13,28 +13,32 @@ from limbeck.data.draw import Draw
 from limbeck.data.own import SplitRows
 from limbeck.data.reading import Reading
 from limbeck.data.schema import Schema
+from limbeck.data.weights import ClassWeights, factors_of, weighted, without_weights
 from limbeck.errors import LimbeckError, LimbeckWarning, located
+from limbeck.experiments.arguments import algorithm_given, check_numbers, check_settings
 from limbeck.experiments.choosing import with_algorithm
 from limbeck.experiments.clock import Clock
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.federation import Federation
-from limbeck.experiments.given import model_for, models_for, named_parties, rows_given, rule_given
+from limbeck.experiments.given import check_pair, model_for, models_for, named_parties, rows_given, rule_given
 from limbeck.experiments.mapping import MappedRows, map_rows
 from limbeck.experiments.overrides import override
 from limbeck.experiments.record import task_facts
-from limbeck.experiments.result import Result
+from limbeck.experiments.result import FinishedRun
 from limbeck.experiments.splitting import split_rows
 from limbeck.experiments.tables_given import TableArguments, for_model, numbers_given
+from limbeck.experiments.usefulness import warn_if_no_better
 from limbeck.features.settings import Features, applied, network_digest
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.pool import Watch, unwatched
 from limbeck.models.trainers import Training, finish, trainer_for
 from limbeck.privacy.ledger import Budget, LedgerStore
+from limbeck.progress import watcher
 from limbeck.protocol.algorithm import Algorithm
 from limbeck.protocol.learning import Trainer
 from limbeck.protocol.release import Noise
 from limbeck.protocol.rows import content_hash
-from limbeck.protocol.task import Kind, Task
+from limbeck.protocol.task import Kind
 
 
 def federation_of(
@@ -74,13 +78,15 @@ def federation_of(
         name = experiment.data.name if isinstance(experiment.data.name, str) else " and ".join(experiment.data.name)
         raise LimbeckError(f"{name} has no official test rows: set data.test to a number or share of rows")
     _check_public_share(experiment)
+    is_private, labels = experiment.algorithm.is_private, [own.y for own in raw.private]
+    factors = factors_of(experiment.data.class_weights, raw.classes, raw.task.kind, is_private, labels)
     mapped = map_rows(rows, experiment.features, experiment.seed, base) if isinstance(rows, SplitRows) else rows
-    partitioned = mapped.rows
+    partitioned, titles = mapped.rows, [f"party {party}" for party in range(experiment.parties)]
     return Federation(
         algorithm=experiment.algorithm,
         seed=experiment.seed,
         classes=np.array(partitioned.classes),
-        private=partitioned.private,
+        private=weighted(partitioned.private, [None] * len(titles), factors, titles, is_private),
         models=[experiment.model_of(party) for party in range(experiment.parties)],
         server_model=experiment.server_model,
         public=partitioned.public,
@@ -89,7 +95,9 @@ def federation_of(
         features=mapped.features,
         public_hash=mapped.public_hash,
         classes_are_private=partitioned.classes_are_private,
-        tests_private_rows=experiment.takes_from_private(experiment.data.test),
+        own_tests=partitioned.own_tests,
+        tests_private_rows=experiment.takes_from_private(experiment.data.test)
+        or (bool(partitioned.own_tests) and experiment.data.test is None),
         public_is_from_same_source=isinstance(experiment.data.public, Draw) and experiment.data.public.name is None,
         public_is_labelled=partitioned.public_is_labelled,
         config=config,
@@ -120,7 +128,7 @@ def run_experiment(
     watch: Watch = unwatched,
     base: Path = Path(),
     ledger: Path | None = None,
-) -> Result:
+) -> FinishedRun:
     """Split the rows of an experiment and run it.
 
     An interrupted run is resumed, and releases again what it released before. In a ledger that the experiment names,
@@ -143,7 +151,7 @@ def run_experiment(
 
     Returns
     -------
-    Result
+    FinishedRun
         The models and the record.
     """
     clock = Clock()
@@ -161,7 +169,7 @@ def run_experiment(
     return result
 
 
-def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, shares: bool) -> Result:
+def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, shares: bool) -> FinishedRun:
     """Run a federation under its identifier in the ledger; `shares` marks the end, so that other runs may follow."""
     known = federation.names is not None or "data" in federation.config  # which organisation party 0 is
     if federation.ledger_store.begin(facts_of(federation), resumes=known):
@@ -174,7 +182,9 @@ def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, sha
     result = federation.run(trainer, clock)
     if shares:
         federation.ledger_store.end()
-    return result
+    warn_if_no_better(result.record)
+    path = federation.ledger_store.path
+    return replace(result, ledger=path.absolute()) if path else result
 
 
 def facts_of(federation: Federation) -> dict[str, Any]:
@@ -195,6 +205,7 @@ def facts_of(federation: Federation) -> dict[str, Any]:
         "labels": content_hash(public.y) if public and algorithm.needs_public_labels else None,
         "noise": federation.noise,
         "data": {key: federation.config.get(key) for key in ("data", "party")},
+        **{key: federation.config[key] for key in ("class_weights", "sample_weight") if key in federation.config},
     }
 
 
@@ -204,8 +215,12 @@ def ledger_of(experiment: Experiment, base: Path) -> Path | None:
 
 
 def run_file(
-    file: str | Path, settings: Sequence[str] = (), processes: int | None = None, watch: Watch = unwatched
-) -> Result:
+    file: str | Path,
+    settings: Sequence[str] = (),
+    processes: int | None = None,
+    watch: Watch | None = None,
+    progress: bool | None = None,
+) -> FinishedRun:
     """Run the experiment of a TOML file, as `limbeck run FILE --set ...` does, without writing a run's folder.
 
     Parameters
@@ -216,12 +231,14 @@ def run_file(
         Changes of single keys, such as `"data.parties=10"`.
     processes : int or None
         Number of processes that train; None lets the trainer choose.
-    watch : callable
-        Wraps the iterable of finished training jobs, given their number; for a progress bar.
+    watch : callable or None
+        Wraps the iterable of finished training jobs, given their number; for a progress bar of your own.
+    progress : bool or None
+        Whether to show a progress bar on stderr; None shows it in a terminal and in a notebook only.
 
     Returns
     -------
-    Result
+    FinishedRun
         The models and the record.
 
     Raises
@@ -254,16 +271,17 @@ def run_file(
     experiment = check_table(Experiment, table, str(file))
     base = Path(file).parent
     with located(Path(file)):
-        return run_experiment(experiment, table, processes, watch, base, ledger_of(experiment, base))
+        watched = watch or watcher(progress) or unwatched
+        return run_experiment(experiment, table, processes, watched, base, ledger_of(experiment, base))
 
 
 def run(
-    algorithm: Algorithm,
-    parties: Sequence[tuple[Any, Any]] | Mapping[str, tuple[Any, Any]],
+    algorithm: Algorithm | str | Mapping[str, Any],
+    parties: Any,
     public: Any = None,
     models: Any = "random-forest",
     server_model: Any = None,
-    test: tuple[Any, Any] | None = None,
+    test: Any = None,
     features: Features | None = None,
     seed: int = 0,
     classes: Sequence[Any] | None = None,
@@ -280,18 +298,22 @@ def run(
     ledger: str | Path | None = None,
     training: Training | None = None,
     processes: int | None = None,
-    watch: Watch = unwatched,
-) -> Result:
+    watch: Watch | None = None,
+    class_weights: ClassWeights | None = None,
+    progress: bool | None = None,
+) -> FinishedRun:
     """Run a federated learning algorithm on arrays, with all parties in this process.
 
     Parameters
     ----------
-    algorithm : Algorithm
-        The algorithm with its hyper-parameters, such as `FedKT()`.
+    algorithm : Algorithm, str or mapping
+        The algorithm with its hyper-parameters, such as `FedKT(subsets=2)`; or its name, such as `"fedkt"`; or a table,
+        such as `{"name": "fedkt", "subsets": 2}`.
     parties : sequence of (X, y) or mapping of str to (X, y)
         The private rows of each party, possibly by the party's name. X has the shape (rows, ...), or is a list of
         texts, or a table: of pandas, polars or pyarrow, or the path of a file. y has any labels: one class a row; a
         column for each class with 1, 0 and -1 (unknown); or numbers. With `label`, tables have the labels themselves.
+        (X, y, sample_weight) gives each row a weight: a finite number, at least 0, at private levels at most 1.
     public : array, sequence of str, (X, y) or None
         The public rows, without or with labels; None if the algorithm needs none.
     models : estimator, str, mapping or list of these
@@ -334,8 +356,13 @@ def run(
         The trainer and the device of networks; None means the default.
     processes : int or None
         Number of processes that train; None lets the trainer choose.
-    watch : callable
-        Wraps the iterable of finished training jobs, given their number; for a progress bar.
+    watch : callable or None
+        Wraps the iterable of finished training jobs, given their number; for a progress bar of your own.
+    class_weights : mapping of class to float, "balanced" or None
+        Weights of the classes, scaled so that the largest is 1, and then multiplied with the sample weights. A class
+        without one has the weight 1. "balanced", which private levels do not allow, is as in scikit-learn.
+    progress : bool or None
+        Whether to show a progress bar on stderr; None shows it in a terminal and in a notebook only.
 
     Returns
     -------
@@ -364,11 +391,15 @@ def run(
     >>> result.model.predict(X[:2]) == y[:2]
     array([ True,  True])
     """
-    _check_numbers(parties, seed, processes)
-    algorithm, features = applied(algorithm, features)
+    check_numbers(seed, processes)
+    check_settings(noise=noise, task=task, limits=limits, classes=classes, features=features)
+    check_settings(budget=budget, training=training, ledger=ledger, watch=watch)
+    watched = watch or watcher(progress) or unwatched
+    algorithm, features = applied(algorithm_given(algorithm), features)
+    assert isinstance(algorithm, Algorithm)
     called, pairs = named_parties(parties)
+    pairs, sample_weight = without_weights(pairs)
     titles = called or [f"party {index}" for index in range(len(pairs))]
-    Task(task or "multiclass")  # raises if there is no such task
     if task is None and limits is None and algorithm.is_private and noise != "simulated":
         task = "multiclass"  # never found from private labels
     about = TableArguments(label, row_id, ignore, reading, schema)
@@ -381,9 +412,17 @@ def run(
         algorithm.is_private and noise != "simulated",
         algorithm.needs_public_labels,
     )
+    for title, pair in sides:
+        check_pair(pair, title)
     rule = rule_given(sides[0][1], algorithm, features)
     raw, names = rows_given(sides, public, test, classes, task, limits, rule, positive)
-    raw = replace(raw, schema=raw.schema or for_model(rules, names.tolist(), about, raw.task))
+    labels = [own.y for own in raw.private]
+    factors = factors_of(class_weights, raw.classes, raw.task.kind, algorithm.is_private, labels)
+    raw = replace(
+        raw,
+        schema=raw.schema or for_model(rules, names.tolist(), about, raw.task),
+        private=weighted(raw.private, sample_weight, factors, titles, algorithm.is_private),
+    )
     mapped = map_rows(raw, features, int(seed))
     chosen = models_for(models, len(pairs))
     server = chosen[0] if server_model is None else model_for(server_model)
@@ -407,22 +446,20 @@ def run(
             "algorithm": {"name": algorithm.name, **asdict(cast(Any, algorithm))},
             "server": {"model": dict(server.description)},
             **({"features": asdict(features)} if features else {}),
+            **({"class_weights": _named(class_weights)} if class_weights is not None else {}),
+            **({"sample_weight": True} if any(weight is not None for weight in sample_weight) else {}),
         },
         noise=noise or ("secure" if algorithm.is_private else "simulated"),
         names=called,
     )
     models = [*federation.models, federation.server_model]
-    trainer = trainer_for(training or Training(), models, processes, watch, isolated=federation.is_real)
+    trainer = trainer_for(training or Training(), models, processes, watched, isolated=federation.is_real)
     with closing(LedgerStore(Path(ledger) if ledger else None, budget=budget)) as ledger_store:
         result = _recorded(replace(federation, ledger_store=ledger_store), trainer, None, shares=True)
     finish(trainer)
     return result
 
 
-def _check_numbers(parties: Any, seed: Any, processes: int | None) -> None:
-    if not parties:
-        raise LimbeckError("parties is empty: give at least one (X, y) pair")
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise LimbeckError(f"seed must be a whole number, at least 0, not {seed!r}")
-    if processes is not None and processes < 1:
-        raise LimbeckError(f"processes must be at least 1, not {processes}")
+def _named(class_weights: ClassWeights) -> str | dict[str, float]:
+    """Class weights for the record."""
+    return class_weights if isinstance(class_weights, str) else {str(k): float(w) for k, w in class_weights.items()}

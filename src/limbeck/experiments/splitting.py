@@ -1,13 +1,16 @@
 """The rows of an experiment, split among its parties."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from limbeck.data.arrays import as_float
 from limbeck.data.draw import Draw, FromFile, draw_parts
 from limbeck.data.label_columns import with_positive_last
 from limbeck.data.labels import classes_for_split
-from limbeck.data.own import UNNAMED, Files, SplitRows, read_files
+from limbeck.data.own import UNNAMED, Files, SplitRows, private_rows, read_files
 from limbeck.data.schema import schema_of_texts
 from limbeck.data.sets import DataSet, joined, load, load_file
 from limbeck.errors import LimbeckError
@@ -80,7 +83,8 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
                 raise LimbeckError(
                     f'data.{key}: if each party has a file, it must be a file too: {{ path = "{key}.csv" }}'
                 )
-        return own.clipped()
+        files_of_tests = [base / path if path else None for path in experiment.test_files]
+        return _with_own_tests(own.clipped(), files_of_tests, config)
     [rows] = own.private
     test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
     data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y, task=own.task.kind)
@@ -88,6 +92,23 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
     public = own.public or split.public
     split = replace(split, public=public, classes_are_private=own.classes_are_private, task=own.task)
     return replace(split, schema=own.schema).clipped()
+
+
+def _with_own_tests(rows: SplitRows, files: Sequence[Path | None], config: Data) -> SplitRows:
+    """Read the parties' own test rows; without common test rows, all of them together are the test rows."""
+    own = tuple(None if path is None else _own_test(path, rows, config) for path in files)
+    there = [each for each in own if each is not None]
+    if rows.test is None and there:
+        pooled = Rows(np.concatenate([each.x for each in there]), np.concatenate([each.y for each in there]))
+        rows = replace(rows, test=pooled)
+    return replace(rows, own_tests=own)
+
+
+def _own_test(path: Path, rows: SplitRows, config: Data) -> Rows:
+    own = private_rows(path, rows.classes, rows.schema, None, rows.task, False, config.reading)
+    if own.x.shape[1:] != (shape := rows.private[0].x.shape[1:]):
+        raise LimbeckError(f"{path} has rows of shape {own.x.shape[1:]}, the private rows have shape {shape}")
+    return own
 
 
 def _data_set(data: DataSet, config: Data, seed: int, base: Path) -> SplitRows:
@@ -120,7 +141,7 @@ def _split(data: DataSet, config: Data, seed: int) -> SplitRows:
     private = [data.rows(parts.private[rows]) for rows in held]
     return SplitRows(
         classes=parts.classes,
-        private=[Rows(rows.x, rows.y + first) for rows in private] if first else private,
+        private=[replace(rows, y=rows.y + first) for rows in private] if first else private,
         public=parts.public,
         test=parts.test,
         public_is_labelled=public is not None and (public.name in (None, data.name) or public.labels is not None),

@@ -179,7 +179,7 @@ def write_experiment(files: UserFiles, answers: Answers, file: Path) -> None:
     experiment = check_table(Experiment, table, str(file))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LimbeckWarning)  # limbeck check shows them
-        federation_of(experiment, table, split_rows(experiment, file.parent), base=file.parent).check_plan()
+        federation_of(experiment, table, split_rows(experiment, file.parent), base=file.parent).planned()
     try:
         with AtomicFile(file) as output:
             output.write(text.encode())

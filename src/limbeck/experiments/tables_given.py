@@ -86,14 +86,11 @@ class Side:
         The rows.
     y : object
         The labels, if they are not in the table.
-    weight : tuple
-        What follows the labels.
     """
 
     where: str
     table: Table
     y: Any = None
-    weight: tuple[Any, ...] = ()
 
 
 def is_table(rows: Any) -> bool:
@@ -179,7 +176,7 @@ def _side(where: str, side: Any, how: Reading) -> Side:
         table = read_undecided(Path(rows), how)
     if others and isinstance(others[0], str):
         raise LimbeckError(f"{where}: give the name of the label column as label = {others[0]!r}")
-    return Side(where, table, *([others[0], tuple(others[1:])] if others else []))
+    return Side(where, table, *others[:1])
 
 
 def _learned(public: Side | None, private: Sequence[Side], given: TableArguments, is_private: bool) -> Schema:
@@ -228,7 +225,7 @@ def _pair(side: Side, schema: Schema, given: TableArguments, classes: tuple[str,
     """Rows and labels as arrays."""
     x = _encoded(side, schema, given)
     if side.y is not None:
-        return (x, side.y, *side.weight)
+        return x, side.y
     if not given.labels:
         columns = ", ".join(side.table.columns)
         raise LimbeckError(f"{side.where}: give label, the name of the label column, or (X, y); columns: {columns}")

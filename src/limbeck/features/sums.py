@@ -17,7 +17,7 @@ MIN_SCORE = 1e-4  # of a class
 
 
 def sums_of(features: FeatureMap, rows: Rows, classes: int, task: Kind = "multiclass") -> Array:
-    """Sum phi(x) t(y)^T over rows, where t(y) is the target vector of a label.
+    """Sum w phi(x) t(y)^T over rows, where t(y) is the target vector of a label, and w the sample weight (1 without).
 
     Parameters
     ----------
@@ -34,6 +34,11 @@ def sums_of(features: FeatureMap, rows: Rows, classes: int, task: Kind = "multic
     -------
     array of shape (1 + width, columns)
         The sum in float64. It is a sum of whole steps of the grid, so that the order of the rows changes no bit of it.
+
+    Notes
+    -----
+    Weights are steps of 1 / `NUMBER_STEPS`, rounded down. If a weight is above 1, which only happens without noise, all
+    are steps of 2^k / `NUMBER_STEPS`, where 2^k is the smallest power of two that no weight exceeds.
     """
     return _totals(features, rows, classes, False, task)[0]
 
@@ -60,6 +65,8 @@ def _totals(
     features: FeatureMap, rows: Rows, classes: int, with_gram: bool, task: Kind = "multiclass"
 ) -> tuple[Array, Array]:
     """Sum by target and Gram matrix, or an empty one; every row is mapped once."""
+    if rows.weight is not None:
+        return _weighted_totals(features, rows, rows.weight, classes, with_gram, task)
     width = 1 + features.width
     sums, gram = (
         np.zeros((width, columns_of(task, classes)), np.int64),
@@ -71,6 +78,25 @@ def _totals(
         if with_gram:
             gram += (steps.T @ steps).astype(np.int64)
     return np.asarray(sums / (STEPS * NUMBER_STEPS)), np.asarray(gram / STEPS**2)
+
+
+def _weighted_totals(
+    features: FeatureMap, rows: Rows, weight: Array, classes: int, with_gram: bool, task: Kind
+) -> tuple[Array, Array]:
+    """Weighted sums. The Gram matrix, which never gets noise, is rounded as floating-point sums are."""
+    width, unit = 1 + features.width, 2.0 ** np.ceil(np.log2(max(1.0, float(weight.max(initial=0.0)))))
+    sums, gram = (
+        np.zeros((width, columns_of(task, classes)), np.int64),
+        np.zeros((width, width) if with_gram else (0, 0)),
+    )
+    for start in range(0, len(rows), BLOCK):
+        steps = features.steps(rows.x[start : start + BLOCK]).astype(np.float64)
+        shares = weight[start : start + BLOCK] / unit
+        targets = target_vectors(rows.y[start : start + BLOCK], task, classes, shares)
+        sums += (steps.T @ targets).astype(np.int64)
+        if with_gram:
+            gram += steps.T @ (steps * (np.floor(shares * NUMBER_STEPS) / NUMBER_STEPS)[:, None])
+    return np.asarray(sums * (unit / (STEPS * NUMBER_STEPS))), np.asarray(gram * (unit / STEPS**2))
 
 
 @dataclass(frozen=True, slots=True)

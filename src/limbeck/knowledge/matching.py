@@ -17,6 +17,8 @@ Prior = Literal["estimated", "uniform"] | list[float] | tuple[float, ...]
 
 SWEEPS = 50
 BAND = 2.0  # standard errors
+TINY = 1e-12  # a score of 0 would stay 0 whatever the prior
+MAX_STEPS, PRECISE = 1000, 1e-6
 MIN_ROWS_PER_CLASS = 5  # for a voter's estimate of the prior
 
 
@@ -91,6 +93,37 @@ def class_offsets(scores: Array, prior: Array, band: float = BAND) -> Array:
         if np.array_equal(before, offsets):
             break
     return offsets
+
+
+def matched_shares(scores: Array, prior: Array) -> Array:
+    """Compute probabilities whose mean over the rows is a prior.
+
+    Parameters
+    ----------
+    scores : array of shape (rows, classes)
+        Scores, at least 0, in each row not all 0; a larger one is more likely.
+    prior : array of shape (classes,)
+        Share of each class.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        Each row's scores, times a factor for each class, divided by their sum.
+
+    Examples
+    --------
+    >>> matched_shares(np.array([[3.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5])).round(3).tolist()
+    [[0.634, 0.366], [0.366, 0.634]]
+    """
+    shares = np.maximum(np.asarray(scores, np.float64), TINY)
+    shares /= shares.sum(axis=1, keepdims=True)
+    for _ in range(MAX_STEPS):
+        found = shares.mean(axis=0)
+        shares *= np.divide(prior, found, out=np.zeros_like(found), where=found > 0)
+        shares /= shares.sum(axis=1, keepdims=True)
+        if np.abs(found - prior).max() < PRECISE:
+            break
+    return shares
 
 
 def simultaneous_band(classes: int) -> float:
@@ -200,6 +233,35 @@ def estimated_shares(scores: Sequence[Array], labels: Array, subsets: Sequence[A
     unlearned = [np.delete(labels, rows) for rows in subsets]
     found = label_shift(np.concatenate(own), np.concatenate(unlearned), np.concatenate([s[:public, 1] for s in scores]))
     return np.array([0.0, 0.0] if found is None or not np.isfinite(found) else [1 - found, found])
+
+
+def weighted_shares(shares: Array, labels: Array, weight: Array | None) -> Array:
+    """Multiply the shares of classes by the mean sample weights of their rows.
+
+    Parameters
+    ----------
+    shares : array of shape (classes,)
+        Shares with sum 1, or all 0.
+    labels : array of shape (rows,)
+        Classes of a party's rows.
+    weight : array of shape (rows,) or None
+        Their sample weights.
+
+    Returns
+    -------
+    array of shape (classes,)
+        Shares with sum 1; all 0 if no class with a share has a weight.
+
+    Examples
+    --------
+    >>> weighted_shares(np.array([0.8, 0.2]), np.array([0, 0, 1]), np.array([0.1, 0.4, 1.0])).tolist()
+    [0.5, 0.5]
+    """
+    if weight is None:
+        return shares
+    rows = np.bincount(labels, minlength=len(shares))
+    found = shares * np.bincount(labels, weight, minlength=len(shares)) / np.maximum(rows, 1)
+    return np.asarray(found / found.sum()) if found.any() else np.zeros(len(shares))
 
 
 def label_shift(own: Array, labels: Array, public: Array) -> float | None:

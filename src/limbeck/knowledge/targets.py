@@ -33,7 +33,7 @@ def groups_of(task: Kind, classes: int) -> list[slice]:
     return [slice(2 * number, 2 * number + 2) for number in range(classes)]
 
 
-def target_vectors(y: Array, task: Kind, classes: int) -> Array:
+def target_vectors(y: Array, task: Kind, classes: int, weight: Array | None = None) -> Array:
     """Return the target vectors of labels, in steps of 1 / `NUMBER_STEPS`.
 
     Parameters
@@ -44,6 +44,9 @@ def target_vectors(y: Array, task: Kind, classes: int) -> Array:
         Kind of the labels.
     classes : int
         Number of classes.
+    weight : array of shape (rows,), optional
+        Sample weights in [0, 1], which the vectors are multiplied with. The products are rounded down to whole steps,
+        so that no number becomes larger, and none becomes negative.
 
     Returns
     -------
@@ -59,6 +62,8 @@ def target_vectors(y: Array, task: Kind, classes: int) -> Array:
     >>> (target_vectors(np.array([0.25]), "regression", 1) / NUMBER_STEPS).tolist()
     [[0.75, 0.25]]
     """
+    if weight is not None:
+        return np.asarray(np.floor(target_vectors(y, task, classes) * weight[:, None]))
     if task == "multiclass":
         return np.eye(classes)[y] * NUMBER_STEPS
     if task == "multilabel":
@@ -69,9 +74,13 @@ def target_vectors(y: Array, task: Kind, classes: int) -> Array:
     return np.stack([NUMBER_STEPS - steps, steps], axis=1)
 
 
-def rows_of_columns(y: Array, task: Kind, classes: int) -> Array:
-    """Count the rows of each column: of each class, or the negatives and positives of each of several labels."""
-    return np.asarray((target_vectors(y, task, classes) / NUMBER_STEPS).sum(axis=0))
+def rows_of_columns(y: Array, task: Kind, classes: int, weight: Array | None = None) -> Array:
+    """Count the rows of each column: of each class, or the negatives and positives of each of several labels.
+
+    With sample weights, it is the sum of the weights of these rows.
+    """
+    vectors = target_vectors(y, task, classes) / NUMBER_STEPS
+    return np.asarray((vectors if weight is None else vectors * weight[:, None]).sum(axis=0))
 
 
 def linear_weights(weights: Array, task: Kind) -> Array:

@@ -4,6 +4,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from limbeck.errors import missing_extra
+
 BOOSTERS = {  # package: prefix of its classes and of skl2onnx's aliases, the name of onnxmltools' module
     "xgboost": ("XGB", "XGBoostXGB", "XGBoost"),
     "lightgbm": ("LGBM", "LightGbmLGBM", "LightGbm"),
@@ -27,7 +29,10 @@ def _register(package: str) -> None:
     )
 
     prefix, alias, name = BOOSTERS[package]
-    module = import_module(f"onnxmltools.convert.{package}.operator_converters.{name}")
+    try:
+        module = import_module(f"onnxmltools.convert.{package}.operator_converters.{name}")
+    except ImportError as error:
+        raise missing_extra("onnxmltools", package) from error
     convert, made = getattr(module, f"convert_{package}"), import_module(package)
     shapes, options = (
         calculate_linear_classifier_output_shapes,

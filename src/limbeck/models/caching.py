@@ -137,7 +137,7 @@ def _fingerprint(value: Any, known: dict[tuple[Any, ...], str]) -> str | None:
             known[position] = content_hash(value)
         return known[position]
     if isinstance(value, Rows):
-        return f"rows {_fingerprint(value.x, known)} {_fingerprint(value.y, known)}"
+        return f"rows {[_fingerprint(part, known) for part in (value.x, value.y, value.weight)]}"
     if isinstance(value, bytes):
         return f"bytes {hashlib.sha256(value).hexdigest()}"
     if isinstance(value, Recipe | str | int | float | None):

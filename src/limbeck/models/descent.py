@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,6 +14,7 @@ from limbeck.models.randomness import Dropout, augmented
 from limbeck.models.schedule import ABSENT, ADAM_BETAS, ADAM_EPSILON, BatchSchedule, EarlyStopping, rate
 from limbeck.models.weights import STEP_COUNT
 from limbeck.protocol.recipe import Recipe
+from limbeck.protocol.rows import Array
 
 ASK_AT_ONCE = 2048  # rows of one forward pass
 
@@ -35,8 +37,8 @@ def train(
         The network, on its device.
     x : Tensor of shape (rows, ...)
         Training rows, on the same device.
-    y : Tensor of shape (rows,) or (rows, classes)
-        Targets, on the same device.
+    y : Tensor of shape (rows,) or (rows, classes), or with one more column
+        Targets, on the same device; a column more holds sample weights, as from `weighted_targets`.
     recipe : Recipe
         How the network is trained.
     seed : int
@@ -64,7 +66,7 @@ def train(
         for batch, size, key in zip(torch.from_numpy(order).to(x.device), present, keys, strict=True):
             rows = batch[:size]
             outputs = _outputs(network, x[rows], recipe, key, device)
-            LOSSES[recipe.loss](outputs, y[rows], recipe.temperature).mean().backward()
+            losses_of_rows(outputs, y[rows], recipe).mean().backward()
             optimizer.step(rate(recipe, epoch))
         if len(held_out):
             if early_stopping.sees(loss_on(network.eval(), x[held_out], y[held_out], recipe)):
@@ -117,7 +119,54 @@ def loss_on(network: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> float:
     """Compute the mean loss of a network on rows. No gradient is kept."""
     with torch.no_grad():
         parts = [network(part) for part in x.split(ASK_AT_ONCE)]
-        return float(LOSSES[recipe.loss](torch.cat(parts), y, recipe.temperature).mean())
+        return float(losses_of_rows(torch.cat(parts), y, recipe).mean())
+
+
+def weighted_targets(targets: Array, weight: Array | None) -> Array:
+    """Targets with the sample weights as one more column; as they are without weights.
+
+    Parameters
+    ----------
+    targets : array of shape (rows,) or (rows, classes)
+        Class numbers, numbers, or one target per class.
+    weight : array of shape (rows,) or None
+        Sample weights with mean 1.
+
+    Returns
+    -------
+    array of shape (rows, columns + 1), or that of `targets`
+        What `losses_of_rows` takes.
+    """
+    if weight is None:
+        return targets
+    return np.column_stack([targets, weight]).astype(np.float64)
+
+
+def losses_of_rows(outputs: Tensor, targets: Tensor, recipe: Recipe) -> Tensor:
+    """Loss of each row, multiplied by its sample weight if there is one.
+
+    With weights of mean 1 over all training rows, the mean over a batch estimates the weighted mean loss without bias,
+    also in small batches.
+
+    Parameters
+    ----------
+    outputs : Tensor of shape (rows, classes)
+        Outputs of the network.
+    targets : Tensor of shape (rows,) or (rows, columns)
+        Targets, or the result of `weighted_targets`.
+    recipe : Recipe
+        The loss and its temperature.
+
+    Returns
+    -------
+    Tensor of shape (rows,)
+        The losses.
+    """
+    loss, columns = LOSSES[recipe.loss], 1 if recipe.loss == "cross-entropy" else outputs.shape[1]
+    if targets.ndim == 1 or targets.shape[1] != columns + 1:
+        return loss(outputs, targets, recipe.temperature)
+    own = targets[:, 0] if recipe.loss == "cross-entropy" else targets[:, :-1]
+    return loss(outputs, own, recipe.temperature) * targets[:, -1]
 
 
 class _Optimizer:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
@@ -184,17 +184,50 @@ def run_limited(module: str, models: Sequence[bytes], rows: Array, limits: Limit
         for number, data in enumerate(models):
             (Path(folder) / f"{number}.onnx").write_bytes(data)
         command = [sys.executable, "-m", module, folder, *map(str, asdict(limits).values()), *arguments]
-        paths = os.pathsep.join(filter(None, sys.path))
-        quiet = {"PYTHONPATH": paths, "PATH": os.environ.get("PATH", ""), "OMP_NUM_THREADS": "1"}
         try:
             done = subprocess.run(
-                command, env=quiet, capture_output=True, text=True, timeout=limits.seconds + 30, check=False
+                command,
+                env=quiet_environment(),
+                capture_output=True,
+                text=True,
+                timeout=limits.seconds + 30,
+                check=False,
             )
         except subprocess.TimeoutExpired as error:
             raise LimbeckError(f"the model takes longer than {limits.seconds:g} seconds") from error
     if done.returncode != 0:
         output = done.stdout.strip().splitlines()[-1:] or [f"it fails, or needs over {limits.memory} bytes of memory"]
         raise LimbeckError(f"the model cannot be used: {output[0][:200]}")
+
+
+def quiet_environment() -> dict[str, str]:
+    """Return the environment variables of a child process, which gets no others."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    return {"PYTHONPATH": paths, "PATH": os.environ.get("PATH", ""), "OMP_NUM_THREADS": "1"}
+
+
+def limit_memory(limits: Limits, more: int = 0) -> None:
+    """Limit the memory of this process for ever, and let it write no files.
+
+    Parameters
+    ----------
+    limits : Limits
+        The limits.
+    more : int
+        Bytes of memory in addition.
+    """
+    import resource
+
+    _limit({resource.RLIMIT_AS: limits.memory + SLACK + more, resource.RLIMIT_FSIZE: 0})
+
+
+def _limit(most: Mapping[int, int]) -> None:
+    import resource
+
+    for what, number in most.items():
+        _, allowed = resource.getrlimit(what)
+        within = number if allowed == resource.RLIM_INFINITY else min(number, allowed)
+        resource.setrlimit(what, (within, within))
 
 
 def limit_process(folder: Path, limits: Limits) -> tuple[Array, Iterator[bytes]]:
@@ -211,18 +244,20 @@ def limit_process(folder: Path, limits: Limits) -> tuple[Array, Iterator[bytes]]
     -------
     tuple of array and iterator of bytes
         The rows, and the models, which are read one at a time.
+
+    Raises
+    ------
+    LimbeckError
+        On Windows, which cannot limit a process in this way.
     """
-    import resource
+    try:
+        import resource
+    except ImportError as error:
+        raise LimbeckError("this system cannot limit what a process uses; use Linux or macOS") from error
 
     rows = np.load(folder / "rows.npy", mmap_mode="r")
-    for what, most in (
-        (resource.RLIMIT_AS, limits.memory + SLACK + rows.nbytes),
-        (resource.RLIMIT_CPU, int(limits.seconds) + 1),
-        (resource.RLIMIT_FSIZE, 0),
-    ):
-        _, allowed = resource.getrlimit(what)
-        within = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
-        resource.setrlimit(what, (within, within))
+    limit_memory(limits, rows.nbytes)
+    _limit({resource.RLIMIT_CPU: int(limits.seconds) + 1})
     return rows, (path.read_bytes() for path in sorted(folder.glob("*.onnx")))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from limbeck.errors import LimbeckError
+from limbeck.models.weighting import fit_weighted, rows_that_count
 from limbeck.protocol.learning import Fitted, Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
@@ -35,6 +36,8 @@ class FitJob(Generic[T_co]):
         Initial weights (safetensors), for networks only.
     correction : bytes or None
         Added to every gradient (safetensors), for networks only.
+    weight : array of shape (rows,) or None
+        Sample weights, at least 0. Rows of weight 0 are left out, and the other weights are scaled to mean 1.
     """
 
     __slots__ = ()
@@ -45,6 +48,14 @@ class FitJob(Generic[T_co]):
     recipe: Recipe | None = None
     start: bytes | None = None
     correction: bytes | None = None
+    weight: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.weight is None:
+            return
+        counted = rows_that_count(self.rows, self.targets, self.weight)
+        for name, values in zip(("rows", "targets", "weight"), counted, strict=True):
+            object.__setattr__(self, name, values)
 
     def __str__(self) -> str:
         return f"{self.model.name} to {len(self.rows)} rows"
@@ -57,7 +68,7 @@ class FitJob(Generic[T_co]):
 
     def fit(self, classes: int, seed: int) -> Any:
         """Fit the model."""
-        return self.model.fit(self.rows, self.targets, classes, seed, self.recipe)
+        return fit_weighted(self.model, self.rows, self.targets, classes, seed, self.recipe, self.weight)
 
     def finish(self, fitted: Any) -> T_co:
         """Result of the job, computed from the fitted model."""
@@ -78,6 +89,8 @@ class Fit(FitJob[bytes]):
         Class numbers, or one target per class for networks whose loss takes them.
     recipe : Recipe or None
         Replaces the model's own recipe; for networks only.
+    weight : array of shape (rows,) or None
+        Sample weights, at least 0; None means that all rows count the same.
 
     Examples
     --------
@@ -94,6 +107,7 @@ class Fit(FitJob[bytes]):
     rows: Array
     targets: Array
     recipe: Recipe | None = None
+    weight: Array | None = None
 
     def finish(self, fitted: Fitted) -> bytes:
         return fitted.pack()
@@ -125,6 +139,8 @@ class FitAndScore(FitJob[Array]):
         Class numbers, or one target per class for networks whose loss takes them.
     asked : array of shape (asked rows, ...)
         Rows to score.
+    weight : array of shape (rows,) or None
+        Sample weights, at least 0; None means that all rows count the same.
 
     Examples
     --------
@@ -140,6 +156,7 @@ class FitAndScore(FitJob[Array]):
     rows: Array
     targets: Array
     asked: Array
+    weight: Array | None = None
 
     def finish(self, fitted: Fitted) -> Array:
         return np.asarray(fitted.scores(self.asked), np.float32)
@@ -171,6 +188,8 @@ class FitAndVote(FitAndScore):
         Class numbers, or one target per class for networks whose loss takes them.
     asked : array of shape (asked rows, ...)
         Rows to label.
+    weight : array of shape (rows,) or None
+        Sample weights, at least 0; None means that all rows count the same.
 
     Examples
     --------
@@ -211,6 +230,8 @@ class Refit(FitJob[bytes]):
         Replaces the model's own recipe.
     correction : bytes or None
         Added to every gradient, by the names of the weights (safetensors; SCAFFOLD).
+    weight : array of shape (rows,) or None
+        Sample weights, at least 0; None means that all rows count the same.
     """
 
     model: "TorchModel"
@@ -219,10 +240,11 @@ class Refit(FitJob[bytes]):
     start: bytes | None
     recipe: Recipe | None = None
     correction: bytes | None = None
+    weight: Array | None = None
 
     def fit(self, classes: int, seed: int) -> Fitted:
         given = (self.rows, self.targets, classes, seed, self.recipe, self.start)
-        return self.model.fit(*given, correction=self.correction)
+        return self.model.fit(*given, correction=self.correction, weight=self.weight)
 
     def finish(self, fitted: "FittedTorch") -> bytes:
         if not hasattr(fitted, "weights"):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -116,6 +116,8 @@ class PackedModel:
     [1, 1]
     """
 
+    keeps_memory: ClassVar[bool] = True  # between two calls
+
     def __init__(self, data: bytes) -> None:
         self.data = data
 
@@ -132,6 +134,7 @@ class PackedModel:
             options = SessionOptions()
             options.intra_op_num_threads = options.inter_op_num_threads = 1
             options.log_severity_level = 3
+            options.enable_cpu_mem_arena = options.enable_mem_pattern = self.keeps_memory
             session = InferenceSession(self.data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnx and onnxruntime raise a dozen unrelated types for a bad model
             raise LimbeckError(f"not a usable ONNX model: {str(error).splitlines()[0]}") from error

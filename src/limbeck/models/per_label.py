@@ -11,6 +11,7 @@ from limbeck.errors import LimbeckError
 from limbeck.models.constant import Constant
 from limbeck.models.onnx import number_outputs, packed
 from limbeck.models.voting import merged
+from limbeck.models.weighting import fit_weighted, scaled, takes_weights
 from limbeck.protocol.learning import Fitted, Model
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
@@ -48,7 +49,14 @@ class PerLabel:
         """What the run record says about the model."""
         return self.model.description
 
-    def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
+    @property
+    def takes_weights(self) -> bool:
+        """Whether the model of a class takes sample weights."""
+        return takes_weights(self.model)
+
+    def fit(
+        self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None, weight: Array | None = None
+    ) -> Fitted:
         """Fit one model for each class; a class without known labels has none."""
         labels = np.asarray(y)
         if labels.shape != (len(x), classes):
@@ -57,7 +65,8 @@ class PerLabel:
         for number, column in enumerate(labels.T):
             known = column != UNKNOWN
             given = x[known], column[known].astype(np.int64), 2, (seed + number) % 2**31, recipe
-            members.append(self.model.fit(*given) if known.any() else None)
+            own = None if weight is None else scaled(weight[known])
+            members.append(fit_weighted(self.model, *given, own) if known.any() else None)
         return FittedPerLabel(members, int(np.prod(x.shape[1:])))
 
 

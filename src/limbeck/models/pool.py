@@ -125,7 +125,10 @@ def warm_up(processes: int | None = None) -> None:
 
 @contextmanager
 def _children_ignoring_interrupts() -> Iterator[None]:
-    """Child processes that start here ignore Ctrl-C; the program itself receives it afterwards."""
+    """Child processes that start here ignore Ctrl-C, except on Windows; the program itself receives it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
     resource_tracker.ensure_running()  # started inside, it would unblock the signals
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -60,14 +60,21 @@ class PriorCorrected:
         """Name of the model in messages and records."""
         return f"prior-corrected {self.model.name}"
 
-    def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
+    @property
+    def takes_weights(self) -> bool:
+        """Whether it takes sample weights: a network's loss has them, other models get repeated rows."""
+        return True
+
+    def fit(
+        self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None, weight: Array | None = None
+    ) -> Fitted:
         """Fit the model on weighted or repeated rows."""
         shares = np.ones(classes) if isinstance(self.prior, str) else np.array(self.prior)
         if len(shares) != classes:
             raise LimbeckError(f"prior has {len(shares)} shares, but there are {classes} classes")
         if len(np.unique(y)) < 2:
             return self.model.fit(x, y, classes, seed, recipe)
-        weights = class_weights(y, shares / shares.sum())
+        weights = class_weights(y, shares / shares.sum(), weight)
         if not hasattr(self.model, "with_weights"):
             rows = resampled(weights, seed)
             return self.model.fit(x[rows], y[rows], classes, seed, recipe)
@@ -76,7 +83,7 @@ class PriorCorrected:
         return self.model.fit(x, targets, classes, seed, soft)
 
 
-def class_weights(labels: Array, prior: Array) -> Array:
+def class_weights(labels: Array, prior: Array, weight: Array | None = None) -> Array:
     """Weights of rows with which the classes have the shares of a prior.
 
     Parameters
@@ -85,21 +92,24 @@ def class_weights(labels: Array, prior: Array) -> Array:
         Class numbers.
     prior : array of shape (classes,)
         Share of each class.
+    weight : array of shape (rows,), optional
+        Sample weights, which keep their ratios within a class.
 
     Returns
     -------
     array of shape (rows,)
-        Weights with mean 1; all 1 if the prior has none of the classes.
+        Weights with mean 1; all equal if the prior has none of the classes.
 
     Examples
     --------
     >>> class_weights(np.array([0, 0, 0, 1]), np.array([0.5, 0.5])).round(2)
     array([0.67, 0.67, 0.67, 2.  ])
     """
-    counts = np.bincount(labels, minlength=len(prior))
+    own = np.ones(len(labels)) if weight is None else weight
+    counts = np.bincount(labels, own, minlength=len(prior))
     shares = np.where((counts > 0) & (prior >= MIN_SHARE), prior, 0.0)
-    weights = (shares / np.maximum(counts, 1))[labels]
-    return np.asarray(weights / weights.mean()) if weights.any() else np.ones(len(labels))
+    weights = (shares / np.where(counts > 0, counts, 1.0))[labels] * own
+    return np.asarray(weights / weights.mean()) if weights.any() else np.asarray(own / own.mean())
 
 
 def resampled(weights: Array, seed: int) -> Array:

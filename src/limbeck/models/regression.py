@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from limbeck.errors import LimbeckError
 from limbeck.models.constant import ConstantScores
 from limbeck.models.onnx import OPSETS, number_outputs, packed, renamed
-from limbeck.models.sklearn import converted, prepared
+from limbeck.models.sklearn import converted, prepared, takes_sample_weight, weights_for
 from limbeck.models.trees import is_forest, pack_trees, trees_of, without_formalities
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
@@ -49,7 +49,14 @@ class SklearnRegressor:
         """Name of the model in messages and records."""
         return str(self.description["name"])
 
-    def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
+    @property
+    def takes_weights(self) -> bool:
+        """Whether `fit` of the estimator, or of the last step of a pipeline, takes sample weights."""
+        return takes_sample_weight(self.estimator)
+
+    def fit(
+        self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None, weight: Array | None = None
+    ) -> Fitted:
         """Fit a clone of the estimator; rows of one target give a `ConstantScores`."""
         if recipe is not None:
             raise LimbeckError(f"{self.name} is not trained in epochs and takes no recipe")
@@ -60,7 +67,7 @@ class SklearnRegressor:
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
             with without_formalities() if is_forest(estimator) else nullcontext():
-                estimator.fit(rows, targets)
+                estimator.fit(rows, targets, **weights_for(estimator, weight))
         return FittedRegressor(estimator, rows.shape[1])
 
 

@@ -63,8 +63,8 @@ class SequentialTrainer:
             return job.model.with_weights(job.start, job.asked.shape[1:], classes).logits(job.asked, self.device)
         if not len(job.rows):
             return job.run(classes, seed)
-        model = job.model.fit(job.rows, job.targets, classes, seed, job.recipe, job.start, self.device, job.correction)
-        return job.finish(model)
+        given = (job.rows, job.targets, classes, seed, job.recipe, job.start, self.device, job.correction, job.weight)
+        return job.finish(job.model.fit(*given))
 
 
 def fits_network(job: Any) -> bool:

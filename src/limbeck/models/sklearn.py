@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from limbeck.errors import LimbeckError
 from limbeck.models.boosters import register_boosters
@@ -62,7 +63,14 @@ class SklearnModel:
         """Name of the model in messages and records."""
         return str(self.description["name"])
 
-    def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
+    @property
+    def takes_weights(self) -> bool:
+        """Whether `fit` of the estimator, or of the last step of a pipeline, takes sample weights."""
+        return takes_sample_weight(self.estimator)
+
+    def fit(
+        self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None, weight: Array | None = None
+    ) -> Fitted:
         """Fit a clone of the estimator; rows of one class give a `Constant`."""
         if recipe is not None:
             raise LimbeckError(f"{self.name} is not trained in epochs and takes no recipe")
@@ -75,7 +83,7 @@ class SklearnModel:
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
             with without_formalities() if is_forest(estimator) else nullcontext():
-                estimator.fit(rows, codes)
+                estimator.fit(rows, codes, **weights_for(estimator, weight))
         return FittedSklearn(estimator, seen, classes, rows.shape[1])
 
 
@@ -167,6 +175,19 @@ def prepared(estimator: Any, seed: int) -> Any:
     open_seeds = {k: seed for k, v in parameters.items() if k.endswith("random_state") and v is None}
     one_core = {k: 1 for k in parameters if k.endswith("n_jobs")}
     return fresh.set_params(**open_seeds, **one_core)
+
+
+def takes_sample_weight(estimator: Any) -> bool:
+    """Whether `fit` of an estimator, or of the last step of a pipeline, takes sample weights."""
+    return bool(has_fit_parameter(_last(estimator), "sample_weight"))
+
+
+def weights_for(estimator: Any, weight: Array | None) -> dict[str, Array]:
+    """Arguments of `fit` that give an estimator, or the last step of a pipeline, its sample weights; none without."""
+    if weight is None:
+        return {}
+    where = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    return {f"{where}sample_weight": weight}
 
 
 def is_classifier_like(estimator: Any) -> bool:

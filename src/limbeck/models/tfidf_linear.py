@@ -62,7 +62,9 @@ class TfidfLinear:
         """Name of the model in messages and records."""
         return str(self.description["name"])
 
-    def fit(self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None) -> Fitted:
+    def fit(
+        self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None, weight: Array | None = None
+    ) -> Fitted:
         """Fit the model; rows of one class give a `Constant`."""
         if recipe is not None:
             raise LimbeckError(f"{self.name} is not trained in epochs and takes no recipe")
@@ -77,7 +79,7 @@ class TfidfLinear:
         regression = LogisticRegression(C=self.C, max_iter=self.max_iter)
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            regression.fit(tfidf(rows, idf)[:, used], codes)
+            regression.fit(tfidf(rows, idf)[:, used], codes, sample_weight=weight)
         slope = np.zeros((self.buckets, len(regression.coef_)))
         slope[used] = regression.coef_.T
         offset = regression.intercept_

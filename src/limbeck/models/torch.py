@@ -15,18 +15,19 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, shown
 from limbeck.imports import code_beside
 from limbeck.models.constant import Constant
-from limbeck.models.descent import ASK_AT_ONCE, train
+from limbeck.models.descent import ASK_AT_ONCE, train, weighted_targets
 from limbeck.models.device import CPU, Device
 from limbeck.models.heads import LOSS_OF, labels_of, scores_of
 from limbeck.models.packing import channels_first, pack
 from limbeck.models.weights import STEP_COUNT
+from limbeck.protocol.algorithm import check_rules
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
-from limbeck.protocol.task import Kind
+from limbeck.protocol.task import ALL_TASKS, Kind
 
 Build = Callable[[tuple[int, ...], int], nn.Module]
 
@@ -68,6 +69,21 @@ class TorchModel:
     task: Kind = "multiclass"
 
     def __post_init__(self) -> None:
+        check_rules(
+            (
+                callable(self.network),
+                f"network = {shown(self.network)}: give a module, or a function of shape and classes",
+            ),
+            (
+                isinstance(self.recipe, Recipe),
+                f"recipe = {shown(self.recipe)}: give a recipe, such as lb.Recipe(epochs=10)",
+            ),
+            (isinstance(self.description, Mapping), f"description = {shown(self.description)}: give a mapping"),
+            (
+                isinstance(self.task, str) and self.task in ALL_TASKS,
+                f"task = {shown(self.task)}: known: {', '.join(ALL_TASKS)}",
+            ),
+        )
         if not self.description:
             kind = type(self.network) if isinstance(self.network, nn.Module) else self.network
             text = _plain_name(self.network) or " ".join(repr(self.network).split())
@@ -115,6 +131,7 @@ class TorchModel:
         start: bytes | None = None,
         device: Device = CPU,
         correction: bytes | None = None,
+        weight: Array | None = None,
     ) -> Fitted:
         """Train a network on rows.
 
@@ -136,6 +153,8 @@ class TorchModel:
             Device and precision.
         correction : bytes or None
             Added to every gradient, by the names of the weights (safetensors).
+        weight : array of shape (rows,) or None
+            Sample weights above 0 with mean 1, which multiply the loss of each row.
 
         Returns
         -------
@@ -155,7 +174,7 @@ class TorchModel:
             network = self.tried(x.shape[1:], classes, start)
             trained = copy.deepcopy(network).to(device.type, device.dtype)
             with device.numerics():
-                train(trained, *on(device, x, y), recipe, seed, device, moments, added)
+                train(trained, *on(device, x, weighted_targets(y, weight)), recipe, seed, device, moments, added)
         return self.fitted(network, trained.state_dict(), x.shape[1:], classes, moments)
 
     def checked(self, y: Array, recipe: Recipe | None) -> Recipe:
@@ -165,6 +184,8 @@ class TorchModel:
             return replace(recipe, loss=LOSS_OF[self.task]) if recipe.loss == "cross-entropy" else recipe
         if y.ndim == 1 and recipe.loss != "cross-entropy":
             raise LimbeckError(f"the loss {recipe.loss!r} needs a target for each class, not class numbers")
+        if y.ndim == 2 and recipe.loss == "cross-entropy":
+            raise LimbeckError("the loss 'cross-entropy' needs class numbers, not a target for each class")
         return recipe
 
     def started(self, row: tuple[int, ...], classes: int, start: bytes | None = None) -> nn.Module:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from limbeck.errors import LimbeckError
 from limbeck.models.pool import PoolTrainer, Watch, unwatched
 from limbeck.protocol.learning import Model, Trainer
+from limbeck.tables import check_fields
 
 Precision = Literal["float32", "tf32", "bfloat16", "float64"]
 
@@ -54,6 +55,7 @@ class Training:
     checkpoint: str | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.trainer == "pool" and self.device == "cuda":
             raise LimbeckError('trainer = "pool" trains on the CPU: use device = "cpu" or trainer = "stacked"')
         if self.checkpoint is not None and self.trainer in ("sequential", "pool"):

@@ -72,7 +72,7 @@ class Secure:
 
     def gumbel_max(self, votes: Array, scale: float) -> Array:
         """Class with the largest count after continuous Gumbel noise, for each query, by exact comparison."""
-        dp = _opendp()
+        dp = load_opendp()
         space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int)
         choose = dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale)
         return np.array([choose(counts) for counts in _whole(votes).tolist()], np.int64)
@@ -173,7 +173,7 @@ def _whole(votes: Array) -> Array:
 
 
 def _discrete(kind: str, values: Array, scale: float) -> Array:
-    dp = _opendp()
+    dp = load_opendp()
     domain = dp.vector_domain(dp.atom_domain(T=dp.i64))
     if kind == "laplace":
         add = dp.m.make_laplace(domain, dp.l1_distance(T=dp.i64), scale=scale)
@@ -182,7 +182,8 @@ def _discrete(kind: str, values: Array, scale: float) -> Array:
     return np.array(add(values.ravel().tolist()), np.int64).reshape(values.shape)
 
 
-def _opendp() -> Any:
+def load_opendp() -> Any:
+    """Import OpenDP, or raise LimbeckError that says how to install it."""
     try:
         import opendp.prelude as dp
     except ImportError as error:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.disclosures import Disclosure, Facts
@@ -61,8 +61,13 @@ class Algorithm(ABC):
         Whether parties learn from a secret random subset of their rows, which is a mechanism of its own.
     applies_features : bool
         Whether the algorithm has a field `features` and maps rows itself. For other algorithms, rows are mapped first.
+    uses_test_rows : bool
+        Whether parties use their own test rows in place of their private rows. In one process they are the same.
     tasks : tuple of str
         Kinds of labels that the algorithm learns.
+    uses_weights : {"parties", "server", "sums"} or None
+        Who gives sample weights of private rows to its model: the parties or the server. `"sums"` means that no model
+        is trained on private rows. None means that the algorithm ignores weights: a run with weights is then refused.
     former_keys : mapping of str to str
         What to do about keys of earlier versions, by key, or by key and value.
 
@@ -98,7 +103,9 @@ class Algorithm(ABC):
     is_one_shot: ClassVar[bool] = False
     subsamples: ClassVar[bool] = False
     applies_features: ClassVar[bool] = False
+    uses_test_rows: ClassVar[bool] = False
     tasks: ClassVar[tuple[Kind, ...]] = ("multiclass",)
+    uses_weights: ClassVar[Literal["parties", "server", "sums"] | None] = None
     former_keys: ClassVar[dict[str, str]] = {key: f"{key} was removed; see CHANGELOG.md" for key in REMOVED}
 
     def __post_init__(self) -> None:
@@ -190,6 +197,11 @@ class Algorithm(ABC):
     @property
     def needs_population(self) -> bool:
         """Whether a real run must state a lower bound of the parties' row counts, which are private."""
+        return False
+
+    @property
+    def server_weights_rows(self) -> bool:
+        """Whether the server's model is fitted to weighted public rows, which not every kind of model takes."""
         return False
 
     @property

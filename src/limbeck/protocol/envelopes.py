@@ -47,6 +47,8 @@ class Terms:
         Hash of the map from rows to features; None if the rows stay as they are.
     task : Task
         Kind of the labels, and the public range of a numeric target.
+    class_weights : sequence of float or None
+        Weight of each class, at most 1, by which each party weights its rows; None if all rows count the same.
     """
 
     algorithm: str
@@ -59,6 +61,7 @@ class Terms:
     labelled: bool = False
     features: str | None = None
     task: Task = MULTICLASS
+    class_weights: Sequence[float] | None = None
 
 
 class _Envelope:
@@ -157,6 +160,8 @@ class RequestEnvelope(_Envelope):
                 raise LimbeckError(f"an envelope names the run {name[:40]!r}, which is not a valid run name")
         if not 0 <= self.turn <= LAST_TURN or not 0 < self.terms.parties <= MAX_PARTIES:
             raise LimbeckError(f"an envelope names turn {self.turn} or {self.terms.parties} parties: out of range")
+        if self.terms.class_weights is not None:
+            check_class_weights(self.terms.class_weights, self.terms.classes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +205,12 @@ class ReplyEnvelope(_Envelope):
         ):
             if received != expected:
                 raise LimbeckError(f"an answer for {what} {str(received)[:40]!r}, not {str(expected)[:40]!r}")
+
+
+def check_class_weights(weights: Sequence[float], classes: Sequence[str]) -> None:
+    """Raise LimbeckError unless there is one weight from 0 to 1 for each class, and one of them is above 0."""
+    if len(weights) != len(classes) or not all(0 <= weight <= 1 for weight in weights) or not any(weights):
+        raise LimbeckError("class_weights must have a number from 0 to 1 for each class, at least one above 0")
 
 
 def hash_of(data: bytes) -> str:

@@ -87,6 +87,36 @@ class Model(Protocol):
         """
 
 
+class WeightedModel(Model, Protocol):
+    """A kind of model that can be fitted to weighted rows."""
+
+    def fit(
+        self, x: Array, y: Array, classes: int, seed: int, recipe: Recipe | None = None, *, weight: Array | None = None
+    ) -> Fitted:
+        """Fit the model.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...)
+            Rows.
+        y : array of shape (rows,)
+            Class numbers.
+        classes : int
+            Number of classes of the run; some may be missing in `y`.
+        seed : int
+            Seed of all randomness.
+        recipe : Recipe, optional
+            Replaces the model's own recipe; only for models that are trained in epochs.
+        weight : array of shape (rows,), optional
+            Sample weights above 0 with mean 1.
+
+        Returns
+        -------
+        Fitted
+            The fitted model.
+        """
+
+
 class Job(Protocol[T]):
     """A training job that can run in any process: its result depends on its fields and the seed alone."""
 

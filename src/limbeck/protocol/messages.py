@@ -99,6 +99,8 @@ class Request(Message, Generic[R]):
     ----------
     public : bool
         Whether all fields are public facts.
+    extended_replies : tuple of type
+        Subclasses of the reply's class that are replies too, for example one with more fields.
 
     Examples
     --------
@@ -110,6 +112,7 @@ class Request(Message, Generic[R]):
 
     __slots__ = ()
     public: ClassVar[bool] = False
+    extended_replies: ClassVar[tuple[type[Reply], ...]] = ()
 
     @classmethod
     def reply(cls) -> type[Reply]:
@@ -132,6 +135,10 @@ class Request(Message, Generic[R]):
             The algorithm that the party agreed to.
         """
 
+    def models_within(self) -> tuple[bytes, ...]:
+        """Return the packed models (ONNX) in this request; another organisation examines them before it answers."""
+        return ()
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -144,6 +151,9 @@ class InstallModel(Request[Acknowledgement]):
     """Keep this final model (ONNX)."""
 
     model: bytes
+
+    def models_within(self) -> tuple[bytes, ...]:
+        return (self.model,)
 
 
 def check_array(

@@ -22,6 +22,8 @@ class Rows:
         Values, in float32.
     y : array of shape (rows,)
         Class numbers from 0.
+    weight : array of shape (rows,) or None
+        Sample weights, finite and at least 0; at private levels at most 1. None means that all rows count the same.
 
     Examples
     --------
@@ -32,12 +34,13 @@ class Rows:
 
     x: Array
     y: Array
+    weight: Array | None = None
 
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, rows: Array) -> "Rows":
-        return Rows(self.x[rows], self.y[rows])
+    def __getitem__(self, rows: Array | slice) -> "Rows":
+        return Rows(self.x[rows], self.y[rows], None if self.weight is None else self.weight[rows])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from rich.console import Group
 from rich.text import Text
 
 from limbeck.experiments.compare import COSTS, METRICS, Spread, Summary
-from limbeck.experiments.metrics import HEADLINES
 from limbeck.experiments.plan import ComparisonPlan
-from limbeck.report.tables import framed, short_title, weight
+from limbeck.experiments.usefulness import ADVICE
+from limbeck.report.tables import SHARES, framed, short_title, weight
 
-SHARES = ("accuracy", "balanced_accuracy")
 CSV_FIGURES = (*METRICS, *COSTS)
+SHORT_NAME = 14  # characters: longer names of methods are folded where the table is too wide
 COSTS_SHOWN = ("rounds", "up", "down", "seconds", "epsilon")
 
 
@@ -40,24 +40,37 @@ def comparison(plan: ComparisonPlan, summaries: Sequence[Summary]) -> Group:
     table = framed(_title(plan))
     for heading in headings:
         method = heading == "method"
-        table.add_column(heading, justify="left" if method else "right", overflow="fold")
-    notes = dict.fromkeys(summary.note for summary in summaries if summary.note)
+        whole = method and max(len(line[0]) for line in lines) <= SHORT_NAME
+        table.add_column(heading, justify="left" if method else "right", overflow="fold", no_wrap=whole)
+    notes = dict.fromkeys(note for summary in summaries for note in _notes(summary))
     marks = {note: f" [{number}]" for number, note in enumerate(notes, 1)}
     for line, summary in zip_longest(lines, summaries):
         accuracy = 1 + len(plan.swept)
-        line[accuracy] += marks.get(summary.note, "") if summary else ""
+        line[accuracy] += "".join(marks[note] for note in _notes(summary)) if summary else ""
         table.add_row(*(Text(cached) for cached in line))
-    return Group(table, *(Text(f"{mark.strip()} {note}") for note, mark in marks.items()))
+    advice = {
+        s.task: Text(f"What to do about a model that is no better: {ADVICE[s.task]}") for s in summaries if s.no_better
+    }
+    return Group(table, *(Text(f"{mark.strip()} {note}") for note, mark in marks.items()), *advice.values())
 
 
 def as_markdown(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
     """Return a comparison as a Markdown table. A line without result has the reason in the column of its accuracy."""
     headings, lines = _lines(plan, summaries)
     for line, summary in zip(lines, summaries, strict=False):
-        if summary.note:
-            line[1 + len(plan.swept)] += f" ({summary.note})"
+        line[1 + len(plan.swept)] += "".join(f" ({note})" for note in _notes(summary))
     rows = [headings, ["---"] + ["---:"] * (len(headings) - 1), *lines]
     return f"{_title(plan)}\n\n" + "\n".join(f"| {' | '.join(_safe(c) for c in row)} |" for row in rows) + "\n"
+
+
+def _notes(summary: Summary) -> list[str]:
+    """Remarks on a line: why runs failed, and at which seeds the model is no better than the constant predictor."""
+    if not summary.no_better:
+        return [summary.note] if summary.note else []
+    every = len(summary.no_better) == len(summary.seeds)
+    where = "" if every else f" at seed {', '.join(map(str, summary.no_better))}"
+    line = f"no better than the constant predictor{where}"
+    return [*([summary.note] if summary.note else []), line]
 
 
 def as_csv(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
@@ -65,12 +78,12 @@ def as_csv(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:
     spread = [f"{name}{end}" for name in CSV_FIGURES for end in ("", "_deviation")]
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
-    out.writerow(["method", *plan.swept, "seeds", *spread, "epsilon", "epsilon_public", "why_not"])
+    out.writerow(["method", *plan.swept, "seeds", *spread, "epsilon", "epsilon_public", "no_better", "why_not"])
     for s in summaries:
         figures = [s.figures.get(name) for name in CSV_FIGURES]
         epsilons = [_worst(s, "inf"), _public(s, "inf")] if s.seeds else [None, None]
         numbers = [number for f in figures for number in ((f.mean, f.deviation) if f else (None, None))]
-        out.writerow([s.method, *s.swept.values(), len(s.seeds), *numbers, *epsilons, s.note])
+        out.writerow([s.method, *s.swept.values(), len(s.seeds), *numbers, *epsilons, len(s.no_better), s.note])
     return text.getvalue()
 
 
@@ -88,9 +101,10 @@ def _plain(summary: Summary) -> dict[str, Any]:
 def _lines(plan: ComparisonPlan, summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
     """Return the headings, and the lines as lists of text: one per summary, then the constant predictor."""
     task: Any = next((s.task for s in summaries if s.seeds), "multiclass")
-    titles = [f"{short_title(name)}{' %' * (name in SHARES)}" for name in HEADLINES[task]]
+    shown = max((s.shown for s in summaries), key=len)
+    titles = [f"{short_title(name, task)}{' %' * (name in SHARES)}" for name in shown]
     headings = ["method", *(key.split(".")[-1] for key in plan.swept), *titles, *COSTS_SHOWN]
-    lines = [[s.method, *map(_value, s.swept.values()), *_cells(s, HEADLINES[task])] for s in summaries]
+    lines = [[s.method, *map(_value, s.swept.values()), *_cells(s, shown)] for s in summaries]
     return headings, lines + [line + [""] * (len(headings) - len(line)) for line in _constants(plan, summaries)]
 
 
@@ -120,7 +134,7 @@ def _metric(name: str, figure: Spread | None) -> str:
     """Return mean and standard deviation of a metric, shares in percent."""
     if figure is None:
         return "–"
-    factor, form = (100, ".1f") if name in SHARES else (1, ".3f" if name in ("roc_auc", "r2") else ".4g")
+    factor, form = (100, ".1f") if name in SHARES else (1, ".4g" if name in ("rmse", "mae") else ".3f")
     spread = "" if figure.deviation is None else f" ± {factor * figure.deviation:{form}}"
     return f"{factor * figure.mean:{form}}{spread}"
 

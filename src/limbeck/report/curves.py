@@ -17,6 +17,7 @@ from limbeck.report.pictures import new_figure, save_figure
 from limbeck.report.tables import TITLES
 
 SIZE = (7, 4.2)
+DPI = 110
 LONG = 40  # characters; with longer names the legend is below the plot
 DECADE = 10  # ratio of the largest to the smallest number of bytes from which the axis is logarithmic
 MAX_TICKS = 12
@@ -54,7 +55,7 @@ def save_pictures(plan: ComparisonPlan, summaries: Sequence[Summary], stem: Path
     }
     paths = {stem.with_name(f"{stem.name}-{name}.png"): draw for name, draw in pictures.items()}
     for path, draw in paths.items():
-        _save(draw, path, shown[0].task)
+        save_figure(drawn(draw, shown[0].task), path, dpi=DPI)
     return list(paths)
 
 
@@ -184,8 +185,13 @@ def learning_curves(record: RunRecord) -> bytes | None:
     """
     if len(record.curve) < MIN_POINTS:
         return None
-    _save(lambda axes: _curves(axes, record), file := BytesIO(), record.task)
+    save_figure(figure_of_curves(record), file := BytesIO(), dpi=DPI)
     return file.getvalue()
+
+
+def figure_of_curves(record: RunRecord) -> Any:
+    """Draw the learning curves of a record that has any, as a figure of matplotlib."""
+    return drawn(lambda axes: _curves(axes, record), record.task)
 
 
 def _curves(axes: Any, record: RunRecord) -> None:
@@ -214,7 +220,21 @@ def _curves(axes: Any, record: RunRecord) -> None:
     axes.set_xticks(range(0, last + 1, math.ceil((last + 1) / MAX_TICKS)))
 
 
-def _save(draw: Callable[[Any], None], file: Path | BytesIO, task: Kind) -> None:
+def drawn(draw: Callable[[Any], None], task: Kind) -> Any:
+    """Make a figure of accuracies.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws on the axes that it gets.
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, with a legend.
+    """
     figure, axes = new_figure(*SIZE)
     axes.set_prop_cycle(color=_colors())
     draw(axes)
@@ -222,7 +242,7 @@ def _save(draw: Callable[[Any], None], file: Path | BytesIO, task: Kind) -> None
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     _explain(figure, *axes.get_legend_handles_labels())
-    save_figure(figure, file, dpi=110)
+    return figure
 
 
 def _colors() -> list[Any]:

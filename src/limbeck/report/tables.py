@@ -10,6 +10,7 @@ from rich.table import Column, Table
 
 from limbeck.experiments.metrics import HEADLINES
 from limbeck.experiments.record import RunRecord
+from limbeck.protocol.task import Kind
 
 BYTE_UNITS = ("B", "kB", "MB", "GB")
 WITHHELD = "withheld"  # from the record of a real run; owner.json contains it
@@ -19,10 +20,19 @@ TITLES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "roc_auc": "mean ROC AUC",
+    "pr_auc": "mean PR AUC",
+    "f1": "mean F1",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "brier": "Brier score",
+    "calibration_error": "calibration error",
     "r2": "R2",
     "rmse": "RMSE",
     "mae": "MAE",
 }
+SHARES = ("accuracy", "balanced_accuracy", "sensitivity", "specificity")  # printed in percent
+OF_TWO = ("roc_auc", "pr_auc", "sensitivity", "specificity")  # what the table of a run adds for two classes
+MAX_CLASSES = 10  # of a confusion matrix that is printed
 SMALL = 1e-3  # an epsilon below is printed in full: rounded to decimals it would be 0
 
 
@@ -33,11 +43,10 @@ def run_table(record: RunRecord) -> Table:
     if record.metrics:
         own = any(party.metrics for party in record.parties)
         first, *others = HEADLINES[record.task]
-        others += ["roc_auc"] if record.task == "multiclass" else []
+        others += OF_TWO if record.metrics.are_of_two_classes else ["roc_auc"] if record.task == "multiclass" else []
         for name in (first, *others):
-            title = "ROC AUC" if record.task == "multiclass" and name == "roc_auc" else TITLES[name]
             mean = " (mean over parties)" if own and name == first else ""
-            table.add_row(title + mean, figure(name, getattr(record.metrics, name)))
+            table.add_row(title_of(name, record.task) + mean, figure(name, getattr(record.metrics, name)))
         for name, auc in zip(record.data["classes"], record.metrics.class_auc or (), strict=False):
             table.add_row(f"ROC AUC of {name}", figure("roc_auc", auc))
         table.add_row(
@@ -60,6 +69,28 @@ def run_table(record: RunRecord) -> Table:
     return table
 
 
+def confusion_table(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Table:
+    """Table of the test rows of each class, by the class that is predicted."""
+    columns = (Column(name, justify="right") for name in classes)
+    table = framed("confusion matrix", "true \\ predicted", *columns)
+    for name, line in zip(classes, counts, strict=True):
+        table.add_row(name, *map(str, line))
+    return table
+
+
+def confusion_of(record: RunRecord) -> list[Table]:
+    """Confusion matrix of the final model of a run, if the record has one of few classes."""
+    counts = record.metrics.confusion if record.metrics else None
+    if counts is None or len(counts) > MAX_CLASSES or any(party.metrics for party in record.parties):
+        return []
+    return [confusion_table(counts, record.data["classes"])]
+
+
+def title_of(name: str, task: Kind) -> str:
+    """Return the title of a metric; with one class a row, areas under curves and F1 need no "mean"."""
+    return TITLES[name].removeprefix("mean ") if task == "multiclass" else TITLES[name]
+
+
 def party_table(record: RunRecord) -> Table:
     """Table of the parties of a run: model, rows, classes, and the accuracy of their own models if they have any."""
     learned = len(record.curve) > 1 and "accuracy" in record.curve[0]
@@ -76,6 +107,22 @@ def party_table(record: RunRecord) -> Table:
         alone = (*started, reached, *bounds) if own else ()
         table.add_row(party.name or str(party.index), str(party.model["name"]), *counts, *alone)
     return table
+
+
+def own_test_table(record: RunRecord) -> list[Table]:
+    """Table of the metrics on each party's own test rows, if the record has any."""
+    tested = [party for party in record.parties if party.own_test]
+    if not tested:
+        return []
+    names = max((party.own_test.shown(record.task) for party in tested if party.own_test), key=len)
+    numbers = (Column(name, justify="right") for name in ("rows", *(short_title(name, record.task) for name in names)))
+    own = any(party.metrics for party in record.parties)
+    title = "each party's model on its test rows" if own else "the final model on each party's test rows"
+    table = framed(title, Column("party", justify="right"), *numbers)
+    for party in tested:
+        figures = [figure(name, getattr(party.own_test, name)) for name in names]
+        table.add_row(party.name or str(party.index), str(party.tested), *figures)
+    return [table]
 
 
 def _held(classes: Sequence[int]) -> str:
@@ -102,8 +149,10 @@ def comparison_table(records: Sequence[RunRecord], title: str = "on the same tes
 
     At a private level, the method is followed by the level, and epsilon is that towards the public.
     """
-    shown = HEADLINES[records[0].task]
-    numbers = (*map(short_title, shown), "rounds", "up", "down", "epsilon", "seconds")
+    assert records[0].metrics
+    task = records[0].task
+    shown = records[0].metrics.shown(task)
+    numbers = (*(short_title(name, task) for name in shown), "rounds", "up", "down", "epsilon", "seconds")
     columns = (Column(name, justify="right", no_wrap=True) for name in numbers)
     table = framed(title, Column("method", no_wrap=True), *columns)
     for record in records:
@@ -122,9 +171,9 @@ def comparison_table(records: Sequence[RunRecord], title: str = "on the same tes
     return table
 
 
-def short_title(name: str) -> str:
+def short_title(name: str, task: Kind) -> str:
     """Return the title of a metric in a table of many columns."""
-    return "balanced" if name == "balanced_accuracy" else TITLES[name]
+    return "balanced" if name == "balanced_accuracy" else title_of(name, task)
 
 
 def figure(name: str, value: float | None) -> str:
@@ -135,9 +184,9 @@ def figure(name: str, value: float | None) -> str:
     >>> figure("accuracy", 0.8341), figure("roc_auc", 0.8341), figure("rmse", 54.321), figure("r2", None)
     ('83.4 %', '0.834', '54.32', '–')
     """
-    if value is None or name in ("accuracy", "balanced_accuracy"):
+    if value is None or name in SHARES:
         return percent(value)
-    return f"{value:.3f}" if name in ("roc_auc", "r2") else f"{value:.4g}"
+    return f"{value:.4g}" if name in ("rmse", "mae") else f"{value:.3f}"
 
 
 def percent(fraction: float | None) -> str:

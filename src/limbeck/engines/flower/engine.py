@@ -172,7 +172,8 @@ class Flower(Engine):
             return
         raise LimbeckError(
             f"{len(found)} of {len(pending.to)} parties answered {type(pending.request).__name__}, at least {needed} "
-            f"must ({self._why(pending)}); the answers are stored: --resume asks the other parties again"
+            f"must ({self._why(pending)}); the answers are stored: the same command (`server run` with --resume) asks "
+            "the other parties again"
         )
 
     def agree(self, request: Request[Acknowledgement], of: Sequence[int]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from limbeck.models.caching import address
+from limbeck.models.descent import weighted_targets
 from limbeck.models.device import Device
 from limbeck.models.jobs import FitJob
 from limbeck.models.torch import on
@@ -37,7 +38,7 @@ class DeduplicatedRows:
 def deduplicated(jobs: Sequence[FitJob[Any]], device: Device) -> DeduplicatedRows:
     """Put the rows and targets of jobs on a device; an array that several jobs share is stored once."""
     rows, rows_at = _joined([job.rows for job in jobs])
-    targets, targets_at = _joined([job.targets for job in jobs])
+    targets, targets_at = _joined([weighted_targets(job.targets, job.weight) for job in jobs])
     return DeduplicatedRows(*on(device, rows, targets), list(zip(rows_at, targets_at, strict=True)))
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from limbeck.models.descent import LOSSES, loss_on
+from limbeck.models.descent import loss_on, losses_of_rows
 from limbeck.models.device import Device
 from limbeck.models.heads import scores_of
 from limbeck.models.randomness import Dropout, augmented
@@ -280,9 +280,7 @@ class Stack:
         present = of_rows != ABSENT
         x, y = rows[of_rows.clamp(min=0)], targets[of_targets.clamp(min=0)]
         outputs = vmap(self._outputs)(weights, buffers, x, present, keys)
-        losses = LOSSES[self.recipe.loss](
-            outputs.flatten(0, 1).to(self.device.dtype), y.flatten(0, 1), self.recipe.temperature
-        )
+        losses = losses_of_rows(outputs.flatten(0, 1).to(self.device.dtype), y.flatten(0, 1), self.recipe)
         there = present.to(losses.dtype)
         return (losses.view_as(there) * there / there.sum(1, keepdim=True).clamp(min=1)).sum()
 

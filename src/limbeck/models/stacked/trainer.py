@@ -393,7 +393,7 @@ def _groups(jobs: Sequence[Any], classes: int, seeds: Sequence[int]) -> list[Sta
             continue
         if fit.start is not None or fit.model.task != "multiclass" or only_class(fit.targets) is None:
             recipe = fit.recipe or fit.model.recipe
-            shapes = (fit.rows.shape[1:], fit.targets.shape[1:])
+            shapes = (fit.rows.shape[1:], fit.targets.shape[1:], fit.weight is not None)
             kind = (fit.model.architecture, fit.model.task, recipe, shapes, fit.correction is not None)
             inner = job.job if isinstance(job, Timed) else job
             member = StackMember(index, fit, seed, isinstance(job, Timed), isinstance(inner, Guarded))

@@ -13,11 +13,13 @@ MESSAGES = {
     "class counts": "how many rows of each class a party has",
     "consensus": "the average of all parties' scores for public rows",
     "encoded votes": "votes for public rows, compressed and with noise",
+    "evaluated model": "a model that an earlier run released to the same parties",
     "initial weights": "the starting values of a network, before any training",
     "initialization": "the starting values of a network, before any private row was used",
     "labels": "the class with the most votes, for each public row that was voted on",
     "model": "the model that the run ends with",
     "noisy sums": "for each class (or weighted by the number), the sum of the features of all its rows, with noise",
+    "noisy test counts": "how many of a party's test rows have each class, predicted class and probability, with noise",
     "noisy scores": "the scores that a model gives to public rows, with noise",
     "predictions": "the scores that a party's model gives to public rows",
     "prior": "the share of each class, estimated from all parties",
@@ -27,6 +29,8 @@ MESSAGES = {
     "students": "models that a party trained on public rows, labelled by models of its private rows",
     "sums": "for each class (or weighted by the number), the sum of the features of all its rows; with noise, if a "
     "party adds it",
+    "test counts": "how many of a party's test rows have each class, predicted class and probability; with noise, if "
+    "a party adds it",
     "update": "the weights of a network that was trained on a party's private rows",
     "votes": "what a party's models predict for public rows",
     "weights": "the average of all parties' network weights",

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from limbeck.algorithms.evaluation import COUNTS
 from limbeck.experiments.record import RunRecord
 from limbeck.report.statement.words import NETWORK, count, listed, table
 
@@ -21,13 +22,15 @@ def facts(record: RunRecord) -> str:
         ["Parties", _parties(record)],
         ["Private rows", f"{_private_source(record.config)}. No hash is given: it would itself reveal something"],
         ["Public rows", _public_rows(record)],
-        ["Test rows", _test_rows(data["test"])],
+        ["Test rows", _own_test_rows(record) or _test_rows(data["test"])],
         _labels(data),
         ["Software", f"Limbeck {record.versions['limbeck']}, Python {record.versions['python']}"],
     ]
     if record.missing:
         silent = listed([_name(record, party) for party in record.missing])
         lines.insert(5, ["Did not answer at least once", silent])
+    if evaluated := record.config.get("evaluates"):
+        lines.insert(1, ["Evaluates", f"the model of `{evaluated}`. What that run revealed comes in addition"])
     if amends := record.amends:
         change = f"without {amends['removed']}" if "removed" in amends else f"with {amends['added']}"
         lines.insert(2, ["Repeats", f"the run `{amends['run']}`, {change}; the replies of the others are copies"])
@@ -81,6 +84,12 @@ def _public_source(config: Mapping[str, Any]) -> str:
             return f" of the data set `{name}`"
         return " of the official test rows of the same data set"
     return "" if public is None else " drawn from the same data set as the private rows"
+
+
+def _own_test_rows(record: RunRecord) -> str:
+    """Return whose they are if parties counted test rows of their own; these take the place of their private rows."""
+    counted = any(row["what"] == COUNTS for row in record.ledger)
+    return "the parties' own. In this run the private rows are these" if counted else ""
 
 
 def _test_rows(rows: int | None) -> str:

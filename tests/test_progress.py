@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from limbeck.report.progress import Watcher
+from limbeck.progress import Watcher
 
 
 def test_a_line_when_piped_and_a_bar_on_a_terminal() -> None:
