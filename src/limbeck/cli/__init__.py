@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from limbeck._version import __version__
-from limbeck.cli import comparisons, consortium, data, evaluation, fitted, privacy, runs
+from limbeck.cli import comparisons, consortium, data, evaluation, fitted, privacy, runs, starting
 from limbeck.cli.shared import INTERRUPTED, stop
 from limbeck.errors import LimbeckError, LimbeckWarning, missing_extra
 
@@ -24,7 +24,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (runs.demo, runs.run, fitted.predict, fitted.evaluate, comparisons.compare, comparisons.sweep):
+for verb in (
+    runs.demo,
+    starting.init,
+    starting.check,
+    runs.run,
+    fitted.predict,
+    fitted.evaluate,
+    comparisons.compare,
+    comparisons.sweep,
+):
     app.command()(verb)
 consortium.server.command()(evaluation.evaluate)
 for group in (comparisons.results, privacy.app, data.app, consortium.server, consortium.party):
@@ -50,6 +59,8 @@ def main() -> None:
         if not error.name or error.name.split(".")[0] not in FLOWER:
             raise
         stop(f"limbeck: {missing_extra('this command', 'flower')}", 1)
+    except typer.Abort:  # at a question
+        stop("limbeck: interrupted; nothing was written", INTERRUPTED)
     except Exception as error:
         if not hasattr(error, "format_message"):  # click's errors about the command line
             raise

@@ -86,6 +86,22 @@ def remove(
     typer.echo(f"{party} is removed")
 
 
+@server.command("check")
+def server_check(
+    folder: Folder,
+    experiment: Annotated[
+        Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="An experiment; default: experiment.toml there.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run would do, before anything is sent."""
+    from limbeck.consortium.preview import check_server
+    from limbeck.consortium.server import ServerFolder
+    from limbeck.report.preview import server_report
+
+    _show(check_server(ServerFolder(folder), experiment), server_report, as_json, folder)
+
+
 @server.command("start")
 def server_start(folder: Folder) -> None:
     """Run the server until it is interrupted. It restarts Flower's SuperLink after a crash."""
@@ -195,6 +211,16 @@ def party_rejoin(
     typer.echo(f"Check [[agree]] in {folder}/party.toml before you start again.")
 
 
+@party.command("check")
+def party_check(folder: Folder, as_json: AsJson = False) -> None:
+    """Check rows, model and settings as `start` does, and show what this party may be asked. Nothing is sent."""
+    from limbeck.consortium.party import PartyFolder
+    from limbeck.consortium.preview import check_party
+    from limbeck.report.preview import party_report
+
+    _show(check_party(PartyFolder(folder)), party_report, as_json, folder)
+
+
 @party.command("start")
 def party_start(folder: Folder) -> None:
     """Answer requests that this party agreed to, until it is interrupted. Reconnects when the connection is lost."""
@@ -265,6 +291,16 @@ def approve(
         raise LimbeckError(f"request {number} does not wait; waiting: {', '.join(map(str, sorted(waiting))) or 'none'}")
     answer_store.decide(number, "denied" if deny else "approved")
     typer.echo("denied" if deny else "approved")
+
+
+def _show(found: Any, report: Callable[[Any], Any], as_json: bool, folder: Path) -> None:
+    """Print a check; a missing extra is an error."""
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), allow_nan=False))
+    else:
+        console().print(report(found))
+    if found.missing_extras:
+        raise LimbeckError(f"{folder}: {found.missing_extras[0]}")
 
 
 def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:

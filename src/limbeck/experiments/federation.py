@@ -43,7 +43,7 @@ from limbeck.privacy.ledger import LedgerStore, check_site_names
 from limbeck.protocol.algorithm import Algorithm, Outcome
 from limbeck.protocol.disclosures import Facts, planned_releases
 from limbeck.protocol.learning import Model, Trainer
-from limbeck.protocol.release import Noise
+from limbeck.protocol.release import Noise, Release
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
 from limbeck.protocol.task import MULTICLASS, Task
@@ -212,16 +212,21 @@ class Federation:
         ]
         return run.server(self.server_model, trainer, self.ledger_store.of(SERVER), secret), silos
 
-    def check_plan(self) -> None:
-        """Raise before any training if the noise cannot be calibrated or the run would exceed its budget."""
+    def planned(self) -> list[Release]:
+        """List what the run will release, by the parties' names in the ledger."""
         public = len(self.public) if self.public else 0
         facts = Facts(public, len(self.classes), len(self.private), self.noise, task=self.task)
         rows = None if self.noise == "secure" else [len(rows) for rows in self.private]
+        known = dict(zip(self._numbered, self.titles, strict=True))
         releases = planned_releases(self.algorithm.disclosures, facts, rows)
+        return [replace(row, site=known.get(row.site, row.site)) for row in releases]
+
+    def check_plan(self) -> None:
+        """Raise before any training if the noise cannot be calibrated or the run would exceed its budget."""
+        releases = self.planned()
         check_can_draw(releases)
         guarantees(releases, delta_of(self.algorithm, releases), self.algorithm.rows_per_person)
-        known = dict(zip(self._numbered, self.titles, strict=True))
-        self.ledger_store.check_plan([replace(row, site=known.get(row.site, row.site)) for row in releases])
+        self.ledger_store.check_plan(releases)
         self._warn_of_few_rows()
         if self.ledger_store.budgets and not self.algorithm.is_private:
             warnings.warn("there is a budget, but nothing gets noise: see privacy.md", LimbeckWarning, stacklevel=2)

@@ -172,7 +172,7 @@ def run_experiment(
 def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, shares: bool) -> FinishedRun:
     """Run a federation under its identifier in the ledger; `shares` marks the end, so that other runs may follow."""
     known = federation.names is not None or "data" in federation.config  # which organisation party 0 is
-    if federation.ledger_store.begin(_facts(federation), resumes=known):
+    if federation.ledger_store.begin(facts_of(federation), resumes=known):
         warnings.warn(
             f"{federation.ledger_store.path} holds a run with the same settings that did not end: it is resumed, and "
             "its releases are used again; for a new run use another seed or another ledger",
@@ -187,8 +187,8 @@ def _recorded(federation: Federation, trainer: Trainer, clock: Clock | None, sha
     return replace(result, ledger=path.absolute()) if path else result
 
 
-def _facts(federation: Federation) -> dict[str, Any]:
-    """The public facts that distinguish runs; nothing here is computed from private rows."""
+def facts_of(federation: Federation) -> dict[str, Any]:
+    """Return the public facts that distinguish runs; nothing here is computed from private rows."""
     algorithm, public = federation.algorithm, federation.public
     network = network_digest(algorithm, None, federation.folder)
     return {

@@ -19,9 +19,10 @@ from limbeck.privacy.chain import Entry, Head
 from limbeck.privacy.mechanisms import MECHANISMS
 from limbeck.privacy.over_runs import check_site_names as check_site_names
 from limbeck.privacy.over_runs import over_runs as over_runs
-from limbeck.privacy.store import LedgerFile
+from limbeck.privacy.store import UNFINISHED, LedgerFile, text_of
 from limbeck.privacy.store import files_of as files_of
 from limbeck.privacy.store import read_contents as read_contents
+from limbeck.privacy.store import unfinished_run as unfinished_run
 from limbeck.protocol.release import Release
 from limbeck.protocol.rows import Array
 
@@ -109,10 +110,9 @@ class LedgerStore:
         bool
             Whether a run is resumed that has released something.
         """
-        facts = json.dumps(about, sort_keys=True, default=repr)
-        same = "SELECT run FROM runs WHERE about = ? AND run NOT IN (SELECT run FROM ended) ORDER BY rowid DESC LIMIT 1"
+        facts = text_of(about)
         with self._lock, self._store.alone():
-            found = self._store.execute(same, facts) if resumes else []
+            found = self._store.execute(UNFINISHED, facts) if resumes else []
             self.run = found[0][0] if found else secrets.token_hex(IDENTIFIER)
             if not found:
                 self._store.execute("INSERT INTO runs VALUES (?, ?)", self.run, facts)
@@ -152,9 +152,7 @@ class LedgerStore:
             return
         with self._lock:
             spent = [each for each in self._store.catch_up().releases if each[0] != without]
-        before, after = over_runs(spent), over_runs([*spent, *((self.run, row) for row in more)])
-        for budget in budgets:
-            budget.check(before, after, what)
+        check_within(budgets, spent, [(self.run, row) for row in more], what)
 
     def record(self, row: Release, noisy: Callable[[], Array] | None) -> tuple[bool, Array | None]:
         """Record a release and what its mechanism draws. A recorded value is not drawn again.
@@ -253,6 +251,27 @@ class SiteLedger:
         _, drawn = self.store.record(row, noisy)
         assert drawn is not None
         return drawn
+
+
+def check_within(
+    budgets: Sequence[Budget], spent: Sequence[tuple[str, Release]], more: Sequence[tuple[str, Release]], what: str
+) -> None:
+    """Raise `LimbeckError` if releases exceed a budget.
+
+    Parameters
+    ----------
+    budgets : sequence of Budget
+        The budgets.
+    spent : sequence of (str, Release)
+        Releases so far, each with the identifier of its run.
+    more : sequence of (str, Release)
+        New releases.
+    what : str
+        Name of the new ones in the message.
+    """
+    before, after = over_runs(spent), over_runs([*spent, *more])
+    for budget in budgets:
+        budget.check(before, after, what)
 
 
 def read_ledger(path: Path) -> list[tuple[str, str, Release]]:

@@ -1,8 +1,9 @@
 """The file of a ledger: an SQLite database to which one program at a time appends entries."""
 
+import json
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ SAME = {
     "runs": "run = NEW.run",
     "ended": "run = NEW.run",
 }
+UNFINISHED = "SELECT run FROM runs WHERE about = ? AND run NOT IN (SELECT run FROM ended) ORDER BY rowid DESC LIMIT 1"
 SCHEMA = "SELECT name, sql FROM sqlite_master"
 NEVER = "BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
 LOCK_TIMEOUT = 60.0  # seconds to wait for another program that writes to the same ledger
@@ -242,6 +244,31 @@ def read_contents(path: Path) -> tuple[Contents, bool]:
     except sqlite3.Error as error:
         raise LimbeckError(f"{path} is not a ledger: {error}") from error
     return contents, stored is not None
+
+
+def unfinished_run(path: Path, about: Mapping[str, Any]) -> str | None:
+    """Find the run that the next one with the same public facts would resume, without writing anything.
+
+    Parameters
+    ----------
+    path : Path
+        The file of a ledger.
+    about : mapping
+        Public facts of the run.
+
+    Returns
+    -------
+    str or None
+        Identifier of the run that did not end; None if there is none.
+    """
+    with closing(_connect(f"{path.absolute().as_uri()}?mode=rw")) as connection:
+        found = connection.execute(UNFINISHED, (text_of(about),)).fetchone()
+    return found[0] if found else None
+
+
+def text_of(about: Mapping[str, Any]) -> str:
+    """Public facts of a run as a ledger stores them."""
+    return json.dumps(about, sort_keys=True, default=repr)
 
 
 def _connect(target: str | Path) -> sqlite3.Connection:
