@@ -190,3 +190,15 @@ def test_stated_marks_are_missing_in_every_file(tmp_path: Path) -> None:
 def test_quoted_decimal_commas_between_commas(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('age,crp\n20,"1,5"\n30,"2,25"\n')
     assert read_table(tmp_path / "a.csv").numbers("crp")[0].tolist() == [1.5, 2.25]
+
+
+def test_a_late_text_among_numbers_of_an_excel_file_is_not_lost(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    pytest.importorskip("fastexcel")
+    workbook = openpyxl.Workbook()
+    for value in ("x", *[1.5] * 1500, "n.d."):
+        workbook.active.append([value])
+    workbook.save(tmp_path / "a.xlsx")
+    numbers, others = read_table(tmp_path / "a.xlsx").numbers("x")
+    assert (numbers[:1500] == 1.5).all()
+    assert others == {"n.d.": 1500}

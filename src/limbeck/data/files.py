@@ -140,7 +140,8 @@ def _read_excel(path: Path, how: Reading) -> tuple[Any, Reading]:
             raise LimbeckError(
                 f"{path} has no sheet {how.sheet!r}; it has {', '.join(map(repr, workbook.sheet_names))}"
             )
-        return pa.table(workbook.load_sheet(how.sheet if how.sheet is not None else 0).to_arrow()), how
+        sheet = workbook.load_sheet(how.sheet if how.sheet is not None else 0, dtypes="string")  # each value by itself
+        return pa.table(sheet.to_arrow()), how
     except fastexcel.FastExcelError as error:
         raise LimbeckError(f"{path} is not readable: {str(error).splitlines()[0]}") from error
 
