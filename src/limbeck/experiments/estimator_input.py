@@ -52,7 +52,10 @@ def fitted_rows(estimator: Any, X: Any, y: Any, public: Any, **checks: Any) -> t
         The labels.
     """
     if not needs_schema(X, public):
-        rows, labels = validate_data(estimator, X, y, accept_sparse="csr", allow_nd=True, **checks)
+        try:
+            rows, labels = validate_data(estimator, X, y, accept_sparse="csr", allow_nd=True, **checks)
+        except RuntimeError as error:  # objects among the labels may raise anything when they are compared
+            raise LimbeckError(f"X or y: {' '.join(str(error).split())}") from error
         return _dense(rows), labels
     labels = validate_data(estimator, "no_validation", y, **checks)
     _check_feature_names(estimator, X, reset=True)

@@ -115,7 +115,6 @@ def score(model: PackedModel, test: Rows, task: Task = MULTICLASS) -> Metrics:
         Metrics on these rows.
     """
     labels, scores = model.run(test.x)
-    scores = shares(scores) if task.is_multiclass else scores
     if task.kind == "regression":
         return metrics_of_numbers(task.unscaled(labels), task.unscaled(test.y))
     if task.kind == "multilabel":
@@ -294,26 +293,3 @@ def constant_metric(private: list[Rows], test: Rows, classes: int, task: Task = 
     if task.kind == "regression":
         return metrics_of_numbers(np.full(len(test.y), labels.mean()), test.y).r2
     return float((test.y == np.bincount(labels, minlength=classes).argmax()).mean())
-
-
-def shares(scores: Array) -> Array:
-    """Turn the scores of a model, which are probabilities up to rounding, into numbers that sum to 1.
-
-    Parameters
-    ----------
-    scores : array of shape (rows, classes)
-        float32 probabilities.
-
-    Returns
-    -------
-    float64 array of shape (rows, classes)
-        Probabilities in [0, 1].
-
-    Examples
-    --------
-    >>> shares(np.array([[1.00000012, 0.0]], np.float32)).tolist()
-    [[1.0, 0.0]]
-    """
-    limited = np.clip(scores, 0.0, 1.0, dtype=np.float64)
-    total = limited.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(limited, total, out=limited, where=total > 0))

@@ -19,7 +19,7 @@ from limbeck.data.table import Table
 from limbeck.data.tokens import as_texts
 from limbeck.errors import LimbeckError, reading
 from limbeck.experiments.brief import facts_of, html_of, line_of, listed
-from limbeck.experiments.metrics import Metrics, shares
+from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import OwnerRecord, RunRecord
 from limbeck.experiments.thresholds import check_threshold, labels_above, threshold_of
 from limbeck.models.onnx import TASK, PackedModel, in_range, with_metadata
@@ -134,12 +134,12 @@ class Predictor:
         has_scores = self.packed.has_probabilities if self.task.is_multiclass else self.task.kind == "multilabel"
         if threshold is not None:
             labels = labels_above(scores, threshold, self.task.kind)
-        if not has_scores:
-            return labels, None
-        return labels, shares(scores) if self.task.is_multiclass else np.clip(scores, 0.0, 1.0, dtype=np.float64)
+        return labels, scores if has_scores else None
 
     def _named(self, labels: Array, scores: Array | None) -> tuple[Array, Array | None]:
-        return self.classes_[labels] if self.task.is_multiclass else labels, scores
+        if not self.task.is_multiclass:
+            return labels, None if scores is None else np.clip(scores, 0.0, 1.0, dtype=np.float64)
+        return self.classes_[labels], None if scores is None else shares(scores)
 
     def predict(self, x: Any, threshold: float | None = None) -> Array:
         """Predict class names, several labels a row, or numbers.
@@ -348,6 +348,29 @@ def labelled(
         metadata[RANGE] = json.dumps([task.low, task.high])
         onnx = in_range(onnx, task.low, task.high)
     return with_metadata(onnx, metadata | ({SCHEMA: schema.to_json()} if schema else {}))
+
+
+def shares(scores: Array) -> Array:
+    """Turn the scores of a model, which are probabilities up to rounding, into numbers that sum to 1.
+
+    Parameters
+    ----------
+    scores : array of shape (rows, classes)
+        float32 probabilities.
+
+    Returns
+    -------
+    float64 array of shape (rows, classes)
+        Probabilities in [0, 1].
+
+    Examples
+    --------
+    >>> shares(np.array([[1.00000012, 0.0]], np.float32)).tolist()
+    [[1.0, 0.0]]
+    """
+    limited = np.clip(scores, 0.0, 1.0, dtype=np.float64)
+    total = limited.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(limited, total, out=limited, where=total > 0))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
