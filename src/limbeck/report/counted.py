@@ -1,25 +1,12 @@
 """An evaluation on the parties' own test rows as tables for a terminal."""
 
-from collections.abc import Sequence
-
 from rich.table import Column, Table
 
 from limbeck.consortium.evaluation import EvaluationResult
-from limbeck.experiments.counted import FIGURES, Uncertainty
+from limbeck.experiments.counted import FIGURES
 from limbeck.experiments.metrics import Metrics
-from limbeck.report.tables import framed, number
+from limbeck.report.tables import confusion_table, figure, framed, number, title_of
 
-TITLES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "roc_auc": "ROC AUC",
-    "pr_auc": "precision-recall AUC",
-    "sensitivity": "sensitivity",
-    "specificity": "specificity",
-    "f1": "F1",
-    "brier": "Brier score",
-    "calibration_error": "calibration error",
-}
 SHORT = ("accuracy", "balanced_accuracy", "roc_auc")
 
 
@@ -43,10 +30,10 @@ def evaluation_tables(result: EvaluationResult) -> list[Table]:
     table = framed(title, "", *right)
     for name in FIGURES:
         if (value := getattr(result.metrics, name)) is not None:
-            table.add_row(TITLES[name], f"{value:.3f}", *_shown(result.uncertainty[name], bool(result.sigma)))
+            table.add_row(_title(result, name), figure(name, value), *_shown(name, result))
     for observer, epsilon in record.epsilon.items():
         table.add_row(f"epsilon of the counts to {observer}", number(epsilon))
-    tables = [table, _confusion_table(result.metrics.confusion or [], result.classes, bool(result.sigma))]
+    tables = [table, confusion_table(result.metrics.confusion or [], result.classes, is_noisy=bool(result.sigma))]
     return [*tables, _party_table(result)] if result.by_party else tables
 
 
@@ -54,26 +41,22 @@ def _noise_column(result: EvaluationResult) -> list[str]:
     return ["noise alone"] if result.sigma else []
 
 
-def _shown(uncertainty: Uncertainty, noisy: bool) -> list[str]:
-    interval = f"{uncertainty.low:.3f} to {uncertainty.high:.3f}"
-    return [interval, f"± {uncertainty.noise:.3f}"] if noisy else [interval]
+def _shown(name: str, result: EvaluationResult) -> list[str]:
+    uncertainty = result.uncertainty[name]
+    interval = f"{figure(name, uncertainty.low)} to {figure(name, uncertainty.high)}"
+    return [interval, f"± {figure(name, uncertainty.noise)}"] if result.sigma else [interval]
 
 
-def _confusion_table(confusion: Sequence[Sequence[int]], classes: Sequence[str], noisy: bool) -> Table:
-    predicted = [Column(f"predicted {name}", justify="right") for name in classes]
-    table = framed(f"test rows{', about' if noisy else ''}", "class", *predicted)
-    for name, row in zip(classes, confusion, strict=True):
-        table.add_row(name, *map(str, row))
-    return table
+def _title(result: EvaluationResult, name: str) -> str:
+    return title_of(name, "multiclass" if result.metrics.are_of_two_classes else "multilabel")
 
 
 def _party_table(result: EvaluationResult) -> Table:
-    table = framed(
-        "parties", "party", *(Column(title, justify="right") for title in ("rows", *(TITLES[name] for name in SHORT)))
-    )
-    for name, metrics in result.by_party.items():
-        values = [getattr(metrics, figure) for figure in SHORT]
-        table.add_row(name, str(_rows(metrics)), *("–" if value is None else f"{value:.3f}" for value in values))
+    titles = ("rows", *(_title(result, name) for name in SHORT))
+    table = framed("parties", "party", *(Column(title, justify="right") for title in titles))
+    for party, metrics in result.by_party.items():
+        values = (figure(name, getattr(metrics, name)) for name in SHORT)
+        table.add_row(party, str(_rows(metrics)), *values)
     return table
 
 

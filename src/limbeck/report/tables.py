@@ -69,10 +69,10 @@ def run_table(record: RunRecord) -> Table:
     return table
 
 
-def confusion_table(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> Table:
+def confusion_table(counts: Sequence[Sequence[int]], classes: Sequence[str], is_noisy: bool = False) -> Table:
     """Table of the test rows of each class, by the class that is predicted."""
     columns = (Column(name, justify="right") for name in classes)
-    table = framed("confusion matrix", "true \\ predicted", *columns)
+    table = framed(f"confusion matrix{', with noise' if is_noisy else ''}", "true \\ predicted", *columns)
     for name, line in zip(classes, counts, strict=True):
         table.add_row(name, *map(str, line))
     return table
