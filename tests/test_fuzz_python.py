@@ -42,7 +42,7 @@ MODEL = ("model", "classifier", "recipe")
 NAMES = {"parties": ("party",), "models": MODEL, "server_model": MODEL, "estimator": MODEL, "algorithm": ("fedkt",)}
 NAMES |= {"server_estimator": MODEL, "split": ("kind",), "limits": ("task",)}
 NAMES |= {"reading": ("separator", "missing"), "label": ("column",), "row_id": ("ID",), "class_weights": ("class",)}
-QUICK = settings(max_examples=8, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=5, suppress_health_check=list(HealthCheck))
 LONG = settings(max_examples=400, suppress_health_check=list(HealthCheck))
 
 
@@ -198,7 +198,7 @@ def test_run_for_long(name: str, value: Any, tmp_path_factory: pytest.TempPathFa
         check_run(name, value)
 
 
-@settings(QUICK, max_examples=20)
+@settings(QUICK, max_examples=10)
 @given(x=wrong_rows, y=wrong_rows)
 @example(x=X, y=np.array([np.nan, np.inf] * 10))
 @example(x=np.where(X[3] == X, 1e42, X), y=Y)
@@ -221,7 +221,7 @@ def test_run_with_tables(name: str, value: Any, tmp_path_factory: pytest.TempPat
         check(lambda: lb.run(**{**good, name: value}), *hints(name), *keys)
 
 
-@settings(QUICK, max_examples=20)
+@settings(QUICK, max_examples=10)
 @given(party=st.one_of(tables, values), weight=st.one_of(values, wrong_rows))
 def test_rows_of_tables_and_weights(party: Any, weight: Any) -> None:
     frame = pd.DataFrame(X, columns=list("abc"))
@@ -237,14 +237,14 @@ def model() -> lb.Predictor:
     return found
 
 
-@settings(QUICK, max_examples=20)
+@settings(QUICK, max_examples=10)
 @given(x=st.one_of(wrong_rows, tables))
 def test_predict(x: Any, model: lb.Predictor) -> None:
     for predict in (model.predict, model.predict_proba, model.predict_both):
         check(lambda predict=predict: predict(x), "predict", "X", str(x))
 
 
-@settings(QUICK, max_examples=20)
+@settings(QUICK, max_examples=10)
 @given(path=values)
 def test_load(path: Any) -> None:
     check(lambda: lb.load(path), "path", "read", str(path))
@@ -259,7 +259,7 @@ def check_estimator(kind: Any, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", [FederatedClassifier, FederatedRegressor])
-@settings(QUICK, max_examples=20)
+@settings(QUICK, max_examples=10)
 @given(data=st.data())
 def test_estimators(kind: Any, data: st.DataObject) -> None:
     check_estimator(kind, data)
@@ -274,7 +274,7 @@ def test_estimators_for_long(kind: Any, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", [FederatedClassifier, FederatedRegressor])
-@settings(QUICK, max_examples=5)
+@settings(QUICK, max_examples=3)
 @given(x=st.one_of(wrong_rows, tables), y=wrong_rows, groups=values, weight=st.one_of(values, wrong_rows))
 def test_fit_and_predict(kind: Any, x: Any, y: Any, groups: Any, weight: Any) -> None:
     made = kind(estimator="decision-tree", parties=2, random_state=0, n_jobs=1)

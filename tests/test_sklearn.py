@@ -51,7 +51,7 @@ def impossible(estimator: Any) -> dict[str, str]:
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [FederatedClassifier(algorithm=FedKT(), estimator=DecisionTreeClassifier())], expected_failed_checks=impossible
+    [FederatedClassifier(estimator=DecisionTreeClassifier())], expected_failed_checks=impossible
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -223,7 +223,7 @@ SEVERAL = np.stack([Y == 0, Y > 0, X[:, 0] > 5.8], axis=1).astype(int)
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [FederatedRegressor()], expected_failed_checks=impossible
+    [FederatedRegressor(estimator=DecisionTreeRegressor())], expected_failed_checks=impossible
 )
 def test_scikit_learns_own_checks_of_regressors(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -11,7 +11,7 @@ from limbeck.algorithms.evaluation import CountRequest, EvaluationCounts, Federa
 from limbeck.checks import small_federation
 from limbeck.engines.in_process import InProcess
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.counts import PredictionCounts, sensitivity_of_counts
+from limbeck.knowledge.counts import Bins, PredictionCounts, sensitivity_of_counts
 from limbeck.models.onnx import PackedModel
 from limbeck.models.pool import PoolTrainer
 from limbeck.privacy.calibration import Privacy
@@ -25,6 +25,8 @@ from private_levels import LEVELS, Evaluated, federation, ordinary, run_party
 TREE = {"name": "decision-tree"}
 ODD = {"NaN": np.nan, "1e30": 1e30, "-1e30": -1e30, "ordinary": 0.4}
 
+EDGES = Bins.equal(3, 20).edges
+
 
 def counted(monkeypatch: pytest.MonkeyPatch, algorithm: Any, rows: Rows) -> np.ndarray:
     [reply] = run_party(monkeypatch, algorithm, rows, TREE).replies
@@ -35,7 +37,9 @@ def counted(monkeypatch: pytest.MonkeyPatch, algorithm: Any, rows: Rows) -> np.n
 def test_without_noise_a_party_sends_its_exact_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = ordinary(60)
     labels, scores = PackedModel(linear()).run(rows.x)
-    expected = PredictionCounts.of(rows.y, labels, scores, 3, 20)
+    public = federation(Evaluated(), [rows, rows], TREE).public
+    assert public is not None
+    expected = PredictionCounts.of(rows.y, labels, scores, Evaluated().bins_of(linear(), public.x, 3).edges)
     assert np.array_equal(counted(monkeypatch, Evaluated(), rows), expected.vector)
     assert expected.confusion.trace() == (labels == rows.y).sum()
 
@@ -101,10 +105,10 @@ def test_counts_that_nobody_can_have_are_rejected(change: Any, complaint: str) -
     made = federation(Evaluated(), [ordinary(30)], TREE)
     server, _ = made.sites(PoolTrainer(1))
     rows = ordinary(30)
-    counts = PredictionCounts.of(rows.y, *PackedModel(linear()).run(rows.x), 3, 20).vector
-    EvaluationCounts(counts).check(CountRequest(b""), server, Evaluated())
+    counts = PredictionCounts.of(rows.y, *PackedModel(linear()).run(rows.x), Bins.equal(3, 20).edges).vector
+    EvaluationCounts(counts).check(CountRequest(b"", EDGES), server, Evaluated())
     with pytest.raises(LimbeckError, match=complaint):
-        EvaluationCounts(change(counts)).check(CountRequest(b""), server, Evaluated())
+        EvaluationCounts(change(counts)).check(CountRequest(b"", EDGES), server, Evaluated())
 
 
 @pytest.mark.parametrize(
@@ -131,9 +135,14 @@ def _run(model: str) -> None:
 
 def test_a_model_that_cannot_predict_any_row_predicts_the_first_class(tmp_path: Path) -> None:
     """It is for rows of two values; these have four. With noise nobody sees more than that."""
+
+    class WithoutPublicRows(FederatedEvaluation):
+        def bins_of(self, model: bytes, public: Any, classes: int) -> Bins:
+            return Bins.equal(classes, self.bins)
+
     (tmp_path / "model.onnx").write_bytes(linear())
-    made = small_federation(FederatedEvaluation(str(tmp_path / "model.onnx")))
+    made = small_federation(WithoutPublicRows(str(tmp_path / "model.onnx")))
     labels = np.concatenate([rows.y for rows in made.private])
     assert _engine(made).run().figures["accuracy"] == pytest.approx((labels == 0).mean())
-    noisy = replace(FederatedEvaluation(str(tmp_path / "model.onnx")), privacy=LEVELS["evaluation-L2"].privacy)
+    noisy = replace(WithoutPublicRows(str(tmp_path / "model.onnx")), privacy=LEVELS["evaluation-L2"].privacy)
     assert _engine(small_federation(noisy)).run().figures["test_rows"] > 0

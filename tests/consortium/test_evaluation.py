@@ -122,7 +122,13 @@ def test_the_command_prints_the_metrics_and_writes_the_statement(
     words = ["server", "evaluate", str(consortium.folder.path), "experiment-1", "--epsilon", "4"]
     app(words, standalone_mode=False)
     shown = capfd.readouterr().out
-    for part in ("test rows of 3 of 3 parties", "balanced accuracy", "noise alone", "predicted 2", "evaluation.json"):
+    for part in (
+        "test rows of 3 of 3 parties",
+        "balanced accuracy",
+        "noise alone",
+        "confusion matrix, with noise",
+        "evaluation.json",
+    ):
         assert part in shown, part
     assert (consortium.folder.path / "runs" / "experiment-1-evaluation-1" / "privacy.md").exists()
     app([*words, "--json"], standalone_mode=False)

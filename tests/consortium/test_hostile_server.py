@@ -29,6 +29,7 @@ from limbeck.consortium.party import PartyFolder
 from limbeck.errors import LimbeckError
 from limbeck.features.map import unpack
 from limbeck.features.settings import Features
+from limbeck.knowledge.counts import Bins
 from limbeck.models.alone import PredictAlone
 from limbeck.models.jobs import constant_model
 from limbeck.models.named import model_from
@@ -72,6 +73,7 @@ METHODS: dict[str, Any] = {
     "nfdp": FedMDNFDP(**STUDY, sampled=4, population=6),
 }
 EVALUATION = FederatedEvaluation(privacy=L2)
+EDGES = Bins.equal(3, EVALUATION.bins).edges
 AGREE = ("fedkt", "fedridge", "fedkd", "fedmd-ldp", "fedmd-nfdp", "evaluation")
 ALIGNED = np.arange(5, dtype=np.uint8)
 
@@ -362,11 +364,11 @@ def attack_a_final_model_that_is_none(both: Pair) -> None:
 
 
 def attack_a_model_that_computes_with_all_rows_together(both: Pair) -> None:
-    assert both.ask(EVALUATION, CountRequest(of_all_rows()), 0)[0].refusal is None
+    assert both.ask(EVALUATION, CountRequest(of_all_rows(), EDGES), 0)[0].refusal is None
 
 
 def attack_an_evaluated_model_that_is_none(both: Pair) -> None:
-    replies = both.ask(EVALUATION, CountRequest(b"no model"), 0)
+    replies = both.ask(EVALUATION, CountRequest(b"no model", EDGES), 0)
     assert "the final model is not accepted" in str(replies[0].refusal)
 
 

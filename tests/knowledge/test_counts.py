@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from limbeck.knowledge.counts import PredictionCounts, nearest_counts, number_of_counts, sensitivity_of_counts
+from limbeck.knowledge.counts import Bins, PredictionCounts, nearest_counts, number_of_counts, sensitivity_of_counts
 
 
 def every_row(classes: int, bins: int) -> list[tuple[int, int, list[float]]]:
@@ -21,7 +21,7 @@ def every_row(classes: int, bins: int) -> list[tuple[int, int, list[float]]]:
 
 def vector(rows: list[tuple[int, int, list[float]]], classes: int, bins: int) -> np.ndarray:
     y, labels, scores = zip(*rows, strict=True)
-    return PredictionCounts.of(np.array(y), np.array(labels), np.array(scores), classes, bins).vector
+    return PredictionCounts.of(np.array(y), np.array(labels), np.array(scores), Bins.equal(classes, bins).edges).vector
 
 
 @pytest.mark.parametrize(("classes", "bins"), [(2, 3), (3, 2), (4, 2)])
@@ -44,7 +44,9 @@ def test_the_vector_of_rows_is_the_sum_of_their_vectors(classes: int) -> None:
 def test_counts_of_rows_are_consistent_and_their_own_nearest_counts(classes: int) -> None:
     rng = np.random.default_rng(0)
     scores = rng.dirichlet(np.ones(classes), 200)
-    counts = PredictionCounts.of(rng.integers(classes, size=200), scores.argmax(axis=1), scores, classes, 20)
+    counts = PredictionCounts.of(
+        rng.integers(classes, size=200), scores.argmax(axis=1), scores, Bins.equal(classes, 20).edges
+    )
     assert counts.are_consistent
     assert np.array_equal(counts.without_noise().vector, counts.vector)
     again = PredictionCounts.from_vector(counts.vector, classes, 20)
@@ -56,7 +58,7 @@ def test_counts_of_rows_are_consistent_and_their_own_nearest_counts(classes: int
 
 def test_odd_probabilities_count_in_the_outer_bins() -> None:
     scores = np.array([[0.0, 1.0], [2.0, -1.0], [0.0, 7.0]])
-    assert PredictionCounts.of(np.zeros(3), np.zeros(3), scores, 2, 4).histograms[0].tolist() == [
+    assert PredictionCounts.of(np.zeros(3), np.zeros(3), scores, Bins.equal(2, 4).edges).histograms[0].tolist() == [
         [1, 0, 0, 2],
         [0, 0, 0, 0],
     ]

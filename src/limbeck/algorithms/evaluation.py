@@ -15,8 +15,15 @@ from pydantic import Field
 
 from limbeck.algorithms.subsets import LevelledAlgorithm
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.counts import PredictionCounts, number_of_counts, sensitivity_of_counts
+from limbeck.knowledge.counts import (
+    Bins,
+    PredictionCounts,
+    number_of_counts,
+    number_of_histograms,
+    sensitivity_of_counts,
+)
 from limbeck.models.alone import PredictAlone
+from limbeck.models.onnx import PackedModel
 from limbeck.privacy.calibration import L0, Privacy, gaussian_sum
 from limbeck.privacy.mechanisms import GaussianSum, PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Outcome, check_rules
@@ -48,9 +55,10 @@ class EvaluationCounts(Reply):
 
 @dataclass(frozen=True, slots=True)
 class CountRequest(Request[EvaluationCounts]):
-    """Count how this model (ONNX) predicts your test rows."""
+    """Count how this model (ONNX) predicts your test rows, in bins with these edges."""
 
     model: bytes
+    edges: Array
 
     def models_within(self) -> tuple[bytes, ...]:
         return (self.model,)
@@ -119,12 +127,37 @@ class FederatedEvaluation(LevelledAlgorithm):
 
     def lead(self, parties: Parties, site: Site) -> Outcome:
         model = self._read(site)
-        replies = parties.ask(site.disclose(MODEL, CountRequest(model))).at_least(1)
+        edges = self.bins_of(model, site.public.x, site.classes).edges
+        replies = parties.ask(site.disclose(MODEL, CountRequest(model, edges))).at_least(1)
         total = np.sum([reply.counts for reply in replies], axis=0)
         confusion = PredictionCounts.from_vector(total, site.classes, self.bins).without_noise().confusion
         rows = float(confusion.sum())
         figures = {"test_rows": rows, "accuracy": float(np.trace(confusion)) / max(rows, 1.0)}
         return Outcome(model, figures=figures)
+
+    def bins_of(self, model: bytes, public: Array, classes: int) -> Bins:
+        """Bins of the probabilities: they suit the public rows; without rows or probabilities, of equal width.
+
+        Parameters
+        ----------
+        model : bytes
+            The model (ONNX).
+        public : array of shape (rows, ...)
+            Public rows, as the model takes them.
+        classes : int
+            Number of classes.
+        """
+        packed = PackedModel(model)
+        scores = packed.run(public)[1] if len(public) and packed.has_probabilities else None
+        if scores is None or scores.shape[1] != classes or not np.isfinite(scores).all():
+            return Bins.equal(classes, self.bins)
+        return Bins.of_public(scores, self.bins)
+
+    def _check_edges(self, edges: Array, classes: int) -> None:
+        """Raise LimbeckError unless a request has rising edges for all histograms."""
+        wanted = (number_of_histograms(classes), self.bins - 1)
+        if edges.shape != wanted or not np.isfinite(edges).all() or (np.diff(edges, axis=1) < 0).any():
+            raise LimbeckError(f"the edges of the bins must be rising numbers of the shape {wanted}")
 
     def _read(self, site: Site) -> bytes:
         if not self.model:
@@ -136,10 +169,11 @@ class FederatedEvaluation(LevelledAlgorithm):
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
-            case CountRequest(model):
+            case CountRequest(model, edges):
+                self._check_edges(edges, silo.classes)
                 rows = silo.private
                 [(labels, scores)] = silo.train([PredictAlone(model, rows.x, limited=silo.noise == "secure")])
-                counts = PredictionCounts.of(rows.y, labels, scores, silo.classes, self.bins).vector
+                counts = PredictionCounts.of(rows.y, labels, scores, edges).vector
                 counts = silo.disclose(NOISY, counts) if self.level == "L2" else counts
                 return silo.disclose(COUNTS, EvaluationCounts(counts))
         return LevelledAlgorithm.answer(self, request, silo)

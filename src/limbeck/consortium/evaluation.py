@@ -212,8 +212,9 @@ def _result(
     )
     facts = Facts(len(plan.public), len(classes), len(names), plan.configuration.noise)
     sigma = float(getattr(algorithm.mechanism(facts), "sigma", 0.0)) * len(counts) ** 0.5
-    shares = PackedModel((completed.folder / MODEL).read_bytes()).has_probabilities
-    nearest = total.without_noise()
+    model = (completed.folder / MODEL).read_bytes()
+    bins = algorithm.bins_of(model, plan.public.x, len(classes))
+    shares = PackedModel(model).has_probabilities
     return EvaluationResult(
         run=run,
         completed=completed,
@@ -221,9 +222,9 @@ def _result(
         classes=classes,
         counts=total,
         sigma=sigma,
-        metrics=metrics_of_counts(nearest, shares),
-        uncertainty=uncertainty_of(nearest, sigma, shares),
-        by_party={} if sigma else {name: metrics_of_counts(each, shares) for name, each in counts.items()},
+        metrics=metrics_of_counts(total, bins, shares),
+        uncertainty=uncertainty_of(total, sigma, bins, shares),
+        by_party={} if sigma else {name: metrics_of_counts(each, bins, shares) for name, each in counts.items()},
     )
 
 

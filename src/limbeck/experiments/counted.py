@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from limbeck.experiments.metrics import Metrics
-from limbeck.knowledge.counts import PredictionCounts, scored_classes
+from limbeck.knowledge.counts import Bins, PredictionCounts, scored_classes
 from limbeck.protocol.rows import Array
 
 FIGURES = (
@@ -21,6 +21,7 @@ FIGURES = (
     "calibration_error",
 )
 INTERVALS = 10  # of the calibration error
+ROUNDING = 1e-9  # a centre on the edge of an interval belongs to the upper one
 DRAWS = 200
 NORMAL = 1.96  # standard deviations in half of an interval of 95 %
 
@@ -42,20 +43,22 @@ class Uncertainty:
     noise: float
 
 
-def metrics_of_counts(counts: PredictionCounts, has_probabilities: bool = True) -> Metrics:
-    """Compute metrics from counts that are not negative.
+def metrics_of_counts(counts: PredictionCounts, bins: Bins | None = None, has_probabilities: bool = True) -> Metrics:
+    """Compute metrics from counts, with or without noise.
 
     Parameters
     ----------
     counts : PredictionCounts
-        Counts of all test rows, for example of `PredictionCounts.without_noise`.
+        Counts of all test rows.
+    bins : Bins, optional
+        The bins of the probabilities; by default of equal width.
     has_probabilities : bool
         Whether the model has probabilities; if not, the metrics of probabilities are None.
 
     Returns
     -------
     Metrics
-        Metrics of the confusions are those of the rows themselves. In a bin, all probabilities count as its middle: the
+        Metrics of the confusions are those of the rows themselves. The rows of a bin are spread over its points: the
         areas differ from those of the rows by at most the share of pairs in one bin. A metric is None without rows of
         all classes that it needs. Metrics of one class against the rest are of class 1 of two classes; of more classes
         they are means over the classes, except for the Brier score, which is a sum. The calibration error, over ten
@@ -64,12 +67,12 @@ def metrics_of_counts(counts: PredictionCounts, has_probabilities: bool = True) 
     Examples
     --------
     >>> rows = np.array([0, 0, 1, 1])
-    >>> counts = PredictionCounts.of(rows, rows, np.eye(2)[rows], classes=2, bins=10)
+    >>> counts = PredictionCounts.of(rows, rows, np.eye(2)[rows], Bins.equal(2, 10).edges)
     >>> found = metrics_of_counts(counts)
     >>> found.accuracy, found.roc_auc, found.confusion
     (1.0, 1.0, [[2, 0], [0, 2]])
     """
-    confusion = np.asarray(counts.confusion, np.float64)
+    confusion = np.asarray(counts.without_noise().confusion, np.float64)
     classes, rows, hits = len(confusion), confusion.sum(axis=1), np.diag(confusion)
     total = float(rows.sum())
     if total <= 0:
@@ -77,7 +80,8 @@ def metrics_of_counts(counts: PredictionCounts, has_probabilities: bool = True) 
     recalls = [float(hit / of) for hit, of in zip(hits, rows, strict=True) if of > 0]
     present = [k for k in scored_classes(classes) if rows[k] > 0]
     f1 = [_share(2 * confusion[k, k], rows[k] + confusion[:, k].sum()) for k in present]
-    of_shares = _metrics_of_probabilities(counts, total) if has_probabilities else dict[str, float | None]()
+    bins = Bins.equal(classes, counts.histograms.shape[2]) if bins is None else bins
+    of_shares = _metrics_of_probabilities(counts, bins, total) if has_probabilities else dict[str, float | None]()
     return Metrics(
         accuracy=float(hits.sum()) / total,
         balanced_accuracy=float(np.mean(recalls)),
@@ -92,17 +96,18 @@ def metrics_of_counts(counts: PredictionCounts, has_probabilities: bool = True) 
     )
 
 
-def _metrics_of_probabilities(counts: PredictionCounts, total: float) -> dict[str, float | None]:
-    histograms = np.asarray(counts.histograms, np.float64)
-    bins = histograms.shape[2]
-    middles, sides = (np.arange(bins) + 0.5) / bins, histograms[: len(scored_classes(len(counts.confusion)))]
-    errors = [float(others @ middles**2 + own @ (1 - middles) ** 2) / total for others, own in sides]
-    wrong, right = histograms[-1]
-    gaps = (right - (wrong + right) * middles).reshape(INTERVALS if bins % INTERVALS == 0 else bins, -1).sum(axis=1)
+def _metrics_of_probabilities(counts: PredictionCounts, bins: Bins, total: float) -> dict[str, float | None]:
+    scored = range(len(scored_classes(len(counts.confusion))))
+    level, near = counts.levelled().histograms, counts.without_noise().histograms
+    own = [(bins.points[k], *bins.spread(k, near[k])) for k in scored]
+    last = len(near) - 1
+    at, (wrong, right) = bins.points[last], bins.spread(last, near[last])
+    intervals = np.clip(np.floor(at * INTERVALS + ROUNDING), 0, INTERVALS - 1).astype(np.int64)
+    gaps = np.bincount(intervals, right - (wrong + right) * at, INTERVALS)
     return {
-        "roc_auc": _mean([_roc_auc(*each) for each in sides]),
-        "pr_auc": _mean([_average_precision(*each) for each in sides]),
-        "brier": sum(errors),
+        "roc_auc": _mean([_roc_auc(*bins.spread(k, level[k])) for k in scored]),
+        "pr_auc": _mean([_average_precision(others, these) for _, others, these in own]),
+        "brier": sum(float(others @ at**2 + these @ (1 - at) ** 2) / total for at, others, these in own),
         "calibration_error": float(np.abs(gaps).sum()) / total,
     }
 
@@ -110,7 +115,8 @@ def _metrics_of_probabilities(counts: PredictionCounts, total: float) -> dict[st
 def _roc_auc(others: Array, own: Array) -> float | None:
     """Share of pairs in which the row of the class has the higher probability; pairs in one bin count half."""
     below = np.cumsum(others) - others
-    return _share(float(own @ (below + others / 2)), float(own.sum() * others.sum()))
+    area = _share(float(own @ (below + others / 2)), float(own.sum() * others.sum()))
+    return None if area is None else float(np.clip(area, 0, 1))
 
 
 def _average_precision(others: Array, own: Array) -> float | None:
@@ -135,16 +141,22 @@ def _whole(confusion: Array) -> list[list[int]]:
 
 
 def uncertainty_of(
-    counts: PredictionCounts, sigma: float, has_probabilities: bool = True, seed: int = 0
+    counts: PredictionCounts,
+    sigma: float,
+    bins: Bins | None = None,
+    has_probabilities: bool = True,
+    seed: int = 0,
 ) -> dict[str, Uncertainty]:
     """Estimate how uncertain the metrics of counts are, by a parametric bootstrap.
 
     Parameters
     ----------
     counts : PredictionCounts
-        The nearest counts without noise.
+        The counts.
     sigma : float
         Standard deviation of the noise on each count; 0 without noise.
+    bins : Bins, optional
+        The bins of the probabilities; by default of equal width.
     has_probabilities : bool
         Whether the model has probabilities.
     seed : int
@@ -157,19 +169,19 @@ def uncertainty_of(
 
     Notes
     -----
-    The counts are taken for the true ones. They are drawn anew `DRAWS` times, with new noise, and once more with new
-    noise only. The intervals are the metric plus and minus 1.96 standard deviations of these draws. They do not include
-    the bias of a metric: much noise makes the calibration error larger, and the areas closer to those of chance.
+    The nearest counts without noise are taken for the true ones. They are drawn anew `DRAWS` times, with new noise, and
+    once more with new noise only. The intervals are the metric plus and minus 1.96 standard deviations of these draws.
+    They do not include the bias of a metric: much noise makes the calibration error larger, and the area under the
+    precision-recall curve smaller.
     """
-    rng = np.random.default_rng(seed)
-    known = metrics_of_counts(counts, has_probabilities)
+    rng, near = np.random.default_rng(seed), counts.without_noise()
+    known = metrics_of_counts(counts, bins, has_probabilities)
 
     def redrawn(drawn: Callable[[Array], Array]) -> dict[str, float]:
         def once() -> Metrics:
-            histograms = np.stack([drawn(each) for each in counts.histograms])
-            return metrics_of_counts(
-                _with_noise(PredictionCounts(drawn(counts.confusion), histograms), sigma, rng), has_probabilities
-            )
+            histograms = np.stack([drawn(each) for each in near.histograms])
+            found = _with_noise(PredictionCounts(drawn(near.confusion), histograms), sigma, rng)
+            return metrics_of_counts(found, bins, has_probabilities)
 
         return _deviations([once() for _ in range(DRAWS)])
 
@@ -192,7 +204,7 @@ def _with_noise(counts: PredictionCounts, sigma: float, rng: np.random.Generator
     if not sigma:
         return counts
     noisy = counts.vector + rng.normal(scale=sigma, size=counts.vector.size)
-    return PredictionCounts.from_vector(noisy, len(counts.confusion), counts.histograms.shape[2]).without_noise()
+    return PredictionCounts.from_vector(noisy, len(counts.confusion), counts.histograms.shape[2])
 
 
 def _deviations(found: list[Metrics]) -> dict[str, float]:

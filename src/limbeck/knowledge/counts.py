@@ -17,6 +17,8 @@ import numpy as np
 
 from limbeck.protocol.rows import Array
 
+TINY = 1e-12
+
 
 def scored_classes(classes: int) -> list[int]:
     """Classes with a histogram of their own: the second of two, else all.
@@ -90,6 +92,97 @@ def sensitivity_of_counts(classes: int, replaced: bool) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Bins:
+    """Bins of probabilities, and where the rows of a bin are taken to be.
+
+    Parameters
+    ----------
+    edges : array of shape (histograms, bins - 1)
+        Rising inner edges of each histogram's bins; an edge belongs to the bin above it.
+    points : tuple of array
+        Rising probabilities of each histogram, at least one in each bin. The rows of a bin are spread over them, as if
+        the probabilities were calibrated within the bin.
+    """
+
+    edges: Array
+    points: tuple[Array, ...]
+
+    @classmethod
+    def equal(cls, classes: int, bins: int) -> Self:
+        """Bins of equal width, with their middles as points.
+
+        Examples
+        --------
+        >>> Bins.equal(2, 4).edges.tolist(), Bins.equal(2, 4).points[0].tolist()
+        ([[0.25, 0.5, 0.75]], [0.125, 0.375, 0.625, 0.875])
+        """
+        count = number_of_histograms(classes)
+        return cls(np.tile(np.arange(1, bins) / bins, (count, 1)), ((np.arange(bins) + 0.5) / bins,) * count)
+
+    @classmethod
+    def of_public(cls, scores: Array, bins: int) -> Self:
+        """Bins that suit the probabilities of public rows, which are their points.
+
+        A third of the edges divides these rows into parts of equal weight, if a row's weight is the probability s of
+        the class; a third, if it is 1 - s; and a third, if it is s^3. A rare class then has narrow bins, too, and above
+        all where its probability is high.
+
+        Parameters
+        ----------
+        scores : array of shape (rows, classes)
+            Probabilities of at least one public row.
+        bins : int
+            Number of bins.
+        """
+        found = [_suited(np.sort(np.clip(shares, 0, 1)), bins) for shares in _events(np.asarray(scores, np.float64))]
+        return cls(np.stack([edges for edges, _ in found]), tuple(points for _, points in found))
+
+    def spread(self, histogram: int, sides: Array) -> tuple[Array, Array]:
+        """Spread the rows of a histogram's two sides over its points.
+
+        Parameters
+        ----------
+        histogram : int
+            Number of the histogram.
+        sides : array of shape (2, bins)
+            Rows of other classes, and of the class itself.
+
+        Returns
+        -------
+        tuple of array of shape (points,)
+            The rows of both sides at each point.
+        """
+        points, bins = self.points[histogram], sides.shape[1]
+        places = np.searchsorted(self.edges[histogram], points, side="right")
+        parts = []
+        for counts, weights in zip(sides, (1 - points + TINY, points + TINY), strict=True):
+            parts.append(counts[places] * weights / np.bincount(places, weights, bins)[places])
+        return parts[0], parts[1]
+
+
+def _events(scores: Array) -> list[Array]:
+    """The probabilities of each histogram."""
+    own = [scores[:, k] for k in scored_classes(scores.shape[1])]
+    return [*own, scores.max(axis=1)] if scores.shape[1] > 2 else own
+
+
+def _suited(ranked: Array, bins: int) -> tuple[Array, Array]:
+    """Edges that suit ranked probabilities, and points: these, and the middle of each bin that has none."""
+    third = (bins - 1) // 3
+    parts = ((ranked, third), (1 - ranked, third), (ranked**3, bins - 1 - 2 * third))
+    edges = np.sort(np.concatenate([_quantiles(ranked, weights, count) for weights, count in parts]))
+    outer = np.r_[0.0, edges, 1.0]
+    empty = np.bincount(np.searchsorted(edges, ranked, side="right"), minlength=bins) == 0
+    return edges, np.sort(np.r_[ranked, ((outer[1:] + outer[:-1]) / 2)[empty]])
+
+
+def _quantiles(ranked: Array, weights: Array, count: int) -> Array:
+    """Values that divide ranked values into parts of equal weight."""
+    whole = np.cumsum(weights + TINY)
+    return np.asarray(ranked[np.searchsorted(whole, whole[-1] * np.arange(1, count + 1) / (count + 1))])
+
+
+@dataclass(frozen=True, slots=True)
 class PredictionCounts:
     """Counts of test rows.
 
@@ -104,7 +197,7 @@ class PredictionCounts:
     Examples
     --------
     >>> scores = np.array([[0.9, 0.1], [0.2, 0.8]])
-    >>> counts = PredictionCounts.of(np.array([0, 1]), np.array([0, 1]), scores, classes=2, bins=4)
+    >>> counts = PredictionCounts.of(np.array([0, 1]), np.array([0, 1]), scores, Bins.equal(2, 4).edges)
     >>> counts.confusion.tolist(), counts.histograms.tolist()
     ([[1, 0], [0, 1]], [[[1, 0, 0, 0], [0, 0, 0, 1]]])
     """
@@ -113,7 +206,7 @@ class PredictionCounts:
     histograms: Array
 
     @classmethod
-    def of(cls, y: Array, labels: Array, scores: Array, classes: int, bins: int) -> Self:
+    def of(cls, y: Array, labels: Array, scores: Array, edges: Array) -> Self:
         """Count rows.
 
         Parameters
@@ -124,8 +217,8 @@ class PredictionCounts:
             Predicted class numbers.
         scores : array of shape (rows, classes)
             Finite probabilities. Those outside of [0, 1] count in the first or last bin.
-        classes, bins : int
-            Number of classes, and of bins.
+        edges : array of shape (histograms, bins - 1)
+            Edges of `Bins`.
 
         Returns
         -------
@@ -133,10 +226,9 @@ class PredictionCounts:
             Whole numbers.
         """
         y, labels = np.asarray(y, np.int64), np.asarray(labels, np.int64)
-        events = [(scores[:, k], y == k) for k in scored_classes(classes)]
-        if classes > 2:
-            events.append((scores.max(axis=1), scores.argmax(axis=1) == y))
-        sides = [_histogram(shares, truth, bins) for shares, truth in events]
+        classes = scores.shape[1]
+        truths = [y == k for k in scored_classes(classes)] + ([scores.argmax(axis=1) == y] if classes > 2 else [])
+        sides = [_histogram(*each) for each in zip(_events(scores), truths, edges, strict=True)]
         confusion = np.bincount(y * classes + labels, minlength=classes**2).reshape(classes, classes)
         return cls(confusion, np.stack(sides))
 
@@ -158,6 +250,17 @@ class PredictionCounts:
         own = totals[known := scored_classes(len(self.confusion))]
         return bool((sides.sum(axis=1) == totals.sum()).all() and (sides[: len(known), 1] == own).all())
 
+    def levelled(self) -> "PredictionCounts":
+        """Return counts whose sums agree with each other, as `without_noise`, but which may be negative.
+
+        Sums of products of such counts have no bias: the noise of the counts is independent.
+        """
+        totals = self.without_noise().confusion.sum(axis=1)
+        histograms = np.array(self.histograms, np.float64)
+        for k, sides in zip(scored_classes(len(totals)), histograms, strict=False):
+            sides += ((np.array([totals.sum() - totals[k], totals[k]]) - sides.sum(axis=1)) / sides.shape[1])[:, None]
+        return PredictionCounts(self.confusion, histograms)
+
     def without_noise(self) -> "PredictionCounts":
         """Return the nearest counts that are not negative and agree with each other; exact counts do not change.
 
@@ -172,8 +275,8 @@ class PredictionCounts:
         return PredictionCounts(confusion, np.stack(found))
 
 
-def _histogram(shares: Array, truth: Array, bins: int) -> Array:
-    places = np.clip(np.floor(np.asarray(shares, np.float64) * bins), 0, bins - 1).astype(np.int64)
+def _histogram(shares: Array, truth: Array, edges: Array) -> Array:
+    bins, places = len(edges) + 1, np.searchsorted(edges, np.asarray(shares, np.float64), side="right")
     return np.bincount(truth * bins + places, minlength=2 * bins).reshape(2, bins)
 
 
