@@ -316,7 +316,7 @@ def test_a_run_that_ended_is_never_replayed(tmp_path: Path) -> None:
     found = drawn(ledger)
     places = [key[2:] for key in found if key[:2] == ("drawn", one)]
     assert places
-    assert all(found["drawn", one, *place] != found["drawn", two, *place] for place in places)
+    assert [found["drawn", one, *place] for place in places] != [found["drawn", two, *place] for place in places]
 
 
 def test_an_interrupted_run_is_resumed_and_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
