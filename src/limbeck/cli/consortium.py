@@ -306,6 +306,7 @@ def _show(found: Any, report: Callable[[Any], Any], as_json: bool, folder: Path)
 def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
     """Show the result of a run; `again` is the command that resumes it after an interruption."""
     from limbeck.experiments.record import finite
+    from limbeck.experiments.usefulness import warn_if_no_better
     from limbeck.report.consortium import amendment_lines
     from limbeck.report.tables import run_table
 
@@ -314,6 +315,7 @@ def _lead(lead: Callable[[], Any], as_json: bool, again: str) -> None:
         result = lead()
     write_statement(result)
     record = result.record
+    warn_if_no_better(record)
     if as_json:
         summary = record.summary(str(result.folder)) | ({"amends": finite(record.amends)} if record.amends else {})
         typer.echo(json.dumps(summary, allow_nan=False), file=answer)
