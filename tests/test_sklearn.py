@@ -384,3 +384,17 @@ def test_a_used_estimator_survives_a_search_in_several_processes() -> None:
     fitted.predict(X)
     search = GridSearchCV(fitted, {"estimator__max_depth": [1, 4]}, cv=2, n_jobs=2).fit(X, Y)
     assert search.best_params_["estimator__max_depth"] == 4
+
+
+def test_at_a_private_level_no_value_decides_whether_a_schema_is_used() -> None:
+    """A table goes through the schema of the public rows, with and without a missing private value."""
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X, columns=list("abcd"))
+    private = FedRidge(privacy=Privacy(level="L2", epsilon=8.0))
+    schemas = []
+    for value in (table.iloc[5, 0], np.nan):
+        table.iloc[5, 0] = value
+        fitted = classifier(algorithm=private, classes=[0, 1, 2], public=table.iloc[50:100]).fit(table, Y)
+        schemas.append(fitted.result_.model.schema)
+    assert schemas[0] is not None
+    assert schemas[0] == schemas[1]

@@ -79,6 +79,9 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         weight, names = weights_in(sample_weight, y), None if groups is None else groups_given(groups, len(X))
         return (X, y, weight, names) if self._algorithm().is_private else without_zero_weights(X, y, weight, names)
 
+    def _is_private(self) -> bool:
+        return self._algorithm().is_private and getattr(self, "noise", None) != "simulated"
+
     def _algorithm(self) -> Algorithm:
         return self.default() if self.algorithm is None else algorithm_given(self.algorithm, self.default.__name__)
 

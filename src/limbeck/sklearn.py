@@ -157,7 +157,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         LimbeckError
             If a parameter is wrong, or the run is not possible.
         """
-        X, y = fitted_rows(self, X, y, self.public, multi_output=True)
+        X, y = fitted_rows(self, X, y, self.public, self._is_private(), multi_output=True)
         y = column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
         kind: Kind = "multilabel" if y.ndim == 2 else "multiclass"
         if kind == "multiclass":
@@ -349,7 +349,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         LimbeckError
             If a parameter is wrong, or the run is not possible.
         """
-        X, y = fitted_rows(self, X, y, self.public, y_numeric=True)
+        X, y = fitted_rows(self, X, y, self.public, self._is_private(), y_numeric=True)
         if hasattr(self, "result_"):
             del self.result_
         X, y, weight, names = self._per_row(X, y, sample_weight, groups)

@@ -1,5 +1,6 @@
 """Files such as users have are read right, or refused in one line that names the file, the column and the row."""
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 from data.awkward_files import PLAIN, write_all
 from limbeck.data.columns import Category, Number
 from limbeck.data.dates import Date
-from limbeck.data.files import read_table
-from limbeck.data.label_columns import classes_of
+from limbeck.data.files import read_table, table_of
+from limbeck.data.label_columns import class_numbers, classes_of
 from limbeck.data.reading import Reading
 from limbeck.data.schema import Schema, schema_of
 from limbeck.data.table import Table
@@ -202,3 +203,78 @@ def test_a_late_text_among_numbers_of_an_excel_file_is_not_lost(tmp_path: Path) 
     numbers, others = read_table(tmp_path / "a.xlsx").numbers("x")
     assert (numbers[:1500] == 1.5).all()
     assert others == {"n.d.": 1500}
+
+
+@pytest.mark.parametrize(
+    ("rows", "row"),
+    [
+        ('a,"fine\nb,x\nc,"ok"\n', 1),
+        ('a,x\nb,"never closed\nc,y\n', 2),
+        ('a,x\nb,5" pipe\n', 2),
+        ('"two\nlines",x\nb,"y"z\n', 2),
+    ],
+)
+def test_a_quotation_mark_never_swallows_rows(tmp_path: Path, rows: str, row: int) -> None:
+    (tmp_path / "a.csv").write_text("name,remark\n" + rows)
+    with pytest.raises(
+        LimbeckError, match=rf"a\.csv: row {row} has a quotation mark within a value, or none at its end"
+    ):
+        read_table(tmp_path / "a.csv")
+
+
+def test_quotation_marks_may_be_doubled_and_lines_may_end_as_on_any_system(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'name;remark\r"a ""b""; c";x\rd;""\r')
+    table = read_table(tmp_path / "a.csv")
+    assert table.columns["name"].tolist() == ['a "b"; c', "d"]
+    assert table.columns["remark"].tolist() == ["x", None]
+
+
+@pytest.mark.parametrize("odd", ["2021-02-30", "unknown", "0001-01-01T00:00:00+14:00"])
+def test_one_odd_date_makes_no_category(tmp_path: Path, odd: str) -> None:
+    (tmp_path / "a.csv").write_text(
+        "seen,age\n" + "".join(f"2021-0{1 + i % 9}-11,{i}\n" for i in range(60)) + f"{odd},3\n"
+    )
+    with pytest.warns(LimbeckWarning, match=f"holds dates and '{re.escape(odd)}', which counts as missing"):
+        schema = schema_of(table := read_table(tmp_path / "a.csv"), "y", ("a", "b"))
+    assert isinstance(schema.columns[0], Date)
+    assert np.isfinite(schema.encode(table)).all()
+    assert Schema.from_json(schema.to_json(), "here") == schema
+
+
+def test_a_site_may_write_dates_in_another_clear_form(folder: Path, tmp_path: Path) -> None:
+    """With points, or as stated for the experiment: the public rows stay dates."""
+    schema = schema_of(read_table(folder / "plain.csv", Reading(dates="%d.%m.%Y")), "outcome", ("no", "yes"))
+    assert isinstance(schema.columns[-1], Date)
+    (tmp_path / "b.csv").write_text(
+        "patient,age,crp,sex,seen,outcome\nP1,30,1.5,f,11.01.2024,no\nP2,30,1.5,f,2024-01-11,no\n"
+    )
+    first, second = schema.encode(read_table(tmp_path / "b.csv").without("patient"))
+    assert first.tolist() == second.tolist()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("dates", "%d/%d/%Y"), ("encoding", "rot13"), ("encoding", "hex"), ("separator", "§"), ("separator", "ab")],
+)
+def test_a_wrong_key_of_reading_is_named(key: str, value: str) -> None:
+    with pytest.raises(LimbeckError, match=f"{key} = '{re.escape(value)}'"):
+        Reading(**{key: value})  # type: ignore[arg-type]
+
+
+def test_labels_are_compared_each_by_itself() -> None:
+    def numbered(classes: list[str], labels: list[str]) -> list[int]:
+        return list(class_numbers(classes, Table("a", {"y": np.array(labels, object)}), "y"))
+
+    assert numbered(["01", "1", "2"], ["01", "1", "2"]) == [0, 1, 2]
+    assert numbered(["01", "1", "2"], ["01", "1", "0 1"]) == [0, 1, 0]
+    assert numbered(["10", "20"], ["10.0", "1 0"]) == [0, 0]
+    assert numbered(["no", "yes"], ["YES", " no"]) == [1, 0]
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_numbers_of_other_files_than_csv_may_have_either_mark(decimal: str) -> None:
+    """Excel's own numbers have a point, and its texts may have a comma, whatever the public rows have."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"crp": pd.Series([1.5, "2,25", "<5", None, 3], dtype=object)})
+    table = table_of(frame, "X", Reading(";", decimal))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(table.numbers("crp")[0], [1.5, 2.25, 5.0, np.nan, 3.0])

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -188,3 +189,15 @@ def test_private_rows_decide_nothing_about_columns(folder: Path) -> None:
         assert after.schema == before.schema
         np.testing.assert_array_equal(after.private[0].x[1:], before.private[0].x[1:])
         np.testing.assert_array_equal(after.private[0].y[1:], before.private[0].y[1:])
+
+
+def test_a_party_states_how_its_own_file_is_read(folder: Path) -> None:
+    """Site a writes day and month with slashes, which nobody can know."""
+    lines = (folder / "a.csv").read_bytes().decode("cp1252").split("\n")
+    slashed = [re.sub(r"(\d{4})-(\d\d)-(\d\d)", r"\3/\2/\1", line) for line in lines]
+    before, _ = trained(folder)
+    (folder / "a.csv").write_bytes("\n".join(slashed).encode("cp1252"))
+    with pytest.raises(LimbeckError, match=r"a\.csv: the column 'seen' holds '.*' in row \d+, not a date such as"):
+        trained(folder)
+    after, _ = trained(folder, 'party.0.reading={dates="%d/%m/%Y"}')
+    assert after.accuracy == before.accuracy

@@ -140,7 +140,7 @@ def learned_column(public: Table, name: str) -> Number | Category | Date | None:
         warnings.warn(f"{where} is empty in the public rows and is left out", LimbeckWarning, stacklevel=5)
         return None
     if (form := form_of(texts, public.reading.dates, where)) is not None:
-        return Date.learned(name, texts, form)
+        return _date(where, name, texts, form)
     return _category(where, name, given, numbers, others)
 
 
@@ -153,6 +153,21 @@ def _are_marks(numbers: Array, texts: Array, others: dict[str, int]) -> bool:
         and len(known) >= MIN_NUMBERS * (wrong + len(known))
         and len(np.unique(known)) > MAX_MARKS
     )
+
+
+def _date(where: str, name: str, texts: Array, form: str) -> Date:
+    """A column of dates; up to three other texts stand for a missing one."""
+    found = Date.learned(name, texts, form)
+    if len(found.marks) > MAX_MARKS:
+        text = found.marks[0]
+        raise LimbeckError(
+            f"{where} holds dates, but {text!r} in row {texts.tolist().index(text) + 1} and {len(found.marks) - 1} "
+            f"other texts; mend them, list them in data.reading.missing, or set data.ignore = [{name!r}]"
+        )
+    if found.marks:
+        marks = ", ".join(map(repr, found.marks))
+        warnings.warn(f"{where} holds dates and {marks}, which counts as missing", LimbeckWarning, stacklevel=6)
+    return found
 
 
 def _category(where: str, name: str, given: list[str], numbers: Array, others: dict[str, int]) -> Category | None:

@@ -1,5 +1,6 @@
 """Dates in tables: the forms in which they are written, and the column kind `date` of a schema."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -11,8 +12,10 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
 ISO = "%Y-%m-%d"
+CLEAR = ("%d.%m.%Y", "%Y/%m/%d", "%d %b %Y", "%d-%b-%Y")  # forms that cannot mean another day
 FORMS = (ISO, "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y", "%d.%m.%y")
 TIMES = ("", " %H:%M", " %H:%M:%S")
+SAMPLE = 100  # texts that are tried with every form
 SECONDS_OF_A_DAY = 86400.0
 EPOCH = datetime(1970, 1, 1)
 
@@ -28,9 +31,9 @@ def day_of(text: str, form: str) -> float | None:
     if form == ISO:
         try:
             day = datetime.fromisoformat(text)
-        except ValueError:
+            day = day.astimezone(UTC).replace(tzinfo=None) if day.tzinfo else day
+        except (ValueError, OverflowError):
             return None
-        day = day.astimezone(UTC).replace(tzinfo=None) if day.tzinfo else day
         return (day - EPOCH).total_seconds() / SECONDS_OF_A_DAY if len(text) >= len("2000-01-01") else None
     for time in TIMES:
         try:
@@ -47,8 +50,7 @@ def days_of(values: Array, form: str) -> tuple[Array, dict[str, int]]:
     days = np.empty(len(values))
     for row, text in enumerate(values):
         if text not in known:
-            day = day_of(text, form)
-            day = day_of(text, ISO) if day is None else day  # a table's own dates
+            day = next((found for each in (form, ISO, *CLEAR) if (found := day_of(text, each)) is not None), None)
             known[text] = np.nan if day is None else day
             if day is None:
                 others[text] = row
@@ -56,8 +58,12 @@ def days_of(values: Array, form: str) -> tuple[Array, dict[str, int]]:
     return days, others
 
 
+def _hits(texts: Sequence[str], form: str) -> int:
+    return sum(day_of(text, form) is not None for text in texts)
+
+
 def form_of(values: Array, stated: str | None, where: str) -> str | None:
-    """Find the form of a column of public dates.
+    """Find the form of a column of public dates: most of its texts are dates in this form.
 
     Parameters
     ----------
@@ -78,12 +84,13 @@ def form_of(values: Array, stated: str | None, where: str) -> str | None:
     >>> form_of(np.array(["31.1.2020", None, "1.2.2020"], object), None, "a.csv")
     '%d.%m.%Y'
     """
-    texts = {text for text in values if text is not None}
-    forms = (stated,) if stated else FORMS
-    if not texts or not any(character.isdigit() for character in next(iter(texts))):
-        return None
-    possible = [form for form in forms if all(day_of(text, form) is not None for text in texts)]
-    if len(possible) > 1 and {possible[0], possible[1]} == {"%d/%m/%Y", "%m/%d/%Y"}:
+    texts = sorted({text for text in values if text is not None})
+    forms = (*([stated] if stated else []), *FORMS)
+    some = texts[:: max(1, len(texts) // SAMPLE)]
+    hits = {form: _hits(texts, form) for form in forms if _hits(some, form) > len(some) / 3}
+    most = max(hits.values(), default=0)
+    possible = [form for form, count in hits.items() if count == most and count > len(texts) / 2]
+    if not stated and possible[:2] == ["%d/%m/%Y", "%m/%d/%Y"]:
         raise LimbeckError(
             f"{where} holds dates such as {min(texts)!r}, whose day and month cannot be distinguished: "
             'set dates = "%d/%m/%Y" or "%m/%d/%Y" in [data.reading]'
@@ -107,6 +114,8 @@ class Date:
         How dates are written in tables that do not state another form.
     kind : "date"
         Kind of the column in a schema file.
+    marks : tuple of str
+        Texts that stand for a missing date.
     """
 
     name: str
@@ -114,6 +123,7 @@ class Date:
     missing: str
     form: str = ISO
     kind: Literal["date"] = "date"
+    marks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for key in ("origin", "missing"):
@@ -133,9 +143,12 @@ class Date:
     def encode(self, table: Table) -> Array:
         """Numbers of the column, of shape (rows, 3)."""
         values = table.column(self.name)
-        days, others = days_of(values, table.reading.dates or self.form) if values.dtype == object else (values, {})
-        if others or values.dtype != object:
-            text, row = next(iter(others.items())) if others else (values[0], 0)
+        if values.dtype != object:
+            values = np.array([None if value != value else f"{value:.15g}" for value in values], object)
+        days, others = days_of(values, table.reading.dates or self.form)
+        for text, row in others.items():
+            if text in self.marks:
+                continue
             raise LimbeckError(
                 f"{table.where}: the column {self.name!r} holds {text!r} in row {row + 1}, not a date such as "
                 f"{datetime.fromisoformat(self.origin).strftime(table.reading.dates or self.form)}; "
@@ -147,9 +160,9 @@ class Date:
     @staticmethod
     def learned(name: str, values: Array, form: str) -> "Date":
         """The column of public dates: the first one is the origin, the median replaces missing ones."""
-        days, _ = days_of(values, form)
+        days, others = days_of(values, form)
         middle = np.floor(np.nanmedian(days))
-        return Date(name, _text(np.floor(np.nanmin(days))), _text(middle), form)
+        return Date(name, _text(np.floor(np.nanmin(days))), _text(middle), form, marks=tuple(others))
 
 
 def _day(text: str) -> float:

@@ -6,12 +6,13 @@ Values of a CSV file stay text. The schema, which all parties share, turns them 
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from limbeck.data.reading import MISSING, Reading, check_names, decoded, separator_of
+from limbeck.data.reading import MISSING, Reading, check_names, check_quotes, decoded, separator_of
 from limbeck.data.table import Table
 from limbeck.errors import LimbeckError, LimbeckWarning, missing_extra, reading
 from limbeck.protocol.rows import Array
@@ -104,9 +105,27 @@ def is_frame(rows: Any) -> bool:
 def _from_memory(frame: Any) -> Any:
     import pyarrow as pa
 
-    if hasattr(frame, "iloc"):  # of pandas; its index is no column
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    return pa.table(frame)
+    if not hasattr(frame, "iloc"):
+        return pa.table(frame)
+    objects = [index for index, kind in enumerate(frame.dtypes) if kind.kind == "O" and kind.name == "object"]
+    if objects:  # of pandas: each value becomes text by itself
+        frame = frame.copy()
+        for index in objects:
+            frame.isetitem(index, [_text_of(value) for value in frame.iloc[:, index]])
+    return pa.Table.from_pandas(frame, preserve_index=False)  # its index is no column
+
+
+def _text_of(value: Any) -> str | None:
+    """A value of a pandas column of any objects as text; None if it is missing."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, int | float | np.number):
+        return f"{value:.15g}"
+    if isinstance(value, str | date):
+        return value if isinstance(value, str) else value.isoformat()
+    raise TypeError(f"{type(value).__name__} values are neither numbers nor text nor dates")
 
 
 def _arrow(where: str, read: Callable[[], Any]) -> Any:
@@ -118,7 +137,7 @@ def _arrow(where: str, read: Callable[[], Any]) -> Any:
     try:
         with reading(Path(where)):
             return read()
-    except (pyarrow.ArrowException, TypeError) as error:
+    except (pyarrow.ArrowException, TypeError, OverflowError) as error:
         raise LimbeckError(f"{where} is not readable: {str(error).splitlines()[0]}") from error
 
 
@@ -151,7 +170,8 @@ def _read_text(path: Path, how: Reading) -> tuple[Any, Reading]:
     from pyarrow import csv
 
     text, encoding = decoded(path.read_bytes(), path, how.encoding)
-    text, separator = separator_of(text, how.separator)
+    text, separator = separator_of(text.replace("\r\n", "\n").replace("\r", "\n"), how.separator)
+    check_quotes(text, separator, path)
     data = text.encode()
     wrong: list[Any] = []
     parse = csv.ParseOptions(

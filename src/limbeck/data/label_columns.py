@@ -1,5 +1,6 @@
 """Label columns of tables: classes, several labels a row, and numbers."""
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,6 +13,7 @@ from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.protocol.rows import Array
 from limbeck.protocol.task import UNKNOWN, Kind
 
+CODE = re.compile(r"[+-]?0[0-9]")
 TRUTH = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0, "-1": -1, "-1.0": -1}
 
 
@@ -162,10 +164,10 @@ def class_numbers(classes: Sequence[str], table: Table, label: str) -> Array:
     folded = Counter(map(alike, classes))
     alone = {alike(name): i for i, name in enumerate(classes) if folded[alike(name)] == 1}
     names = sorted(set(labels))
-    numbers, known = _values(table, names), _values(Table("", {}), classes)
-    if known is not None and numbers is not None:
+    known = _values(Table("", {}), classes)
+    if known is not None and len(set(known)) == len(known):  # each label is compared by itself
         value = dict(zip(known, number.values(), strict=True))
-        number |= {name: value[each] for name, each in zip(names, numbers, strict=True) if each in value}
+        number |= {name: value[each] for name in names if (each := _value(table, name)) in value and name not in number}
     for name in names:
         number.setdefault(name, alone.get(alike(name), -1))
     unknown = [name for name in labels if number[name] < 0]
@@ -239,8 +241,14 @@ def _check_text(table: Table, label: str) -> None:
 
 def _values(table: Table, names: Iterable[str]) -> list[float] | None:
     """Labels as plain numbers, without signs such as < and %; None if one is not."""
-    comma = table.reading.decimal == ","
+    found = [_value(table, name) for name in names]
+    return None if None in found else [value for value in found if value is not None]
+
+
+def _value(table: Table, name: str) -> float | None:
+    """A label as a number; None for text, and for a number with a leading zero, such as a code."""
+    plain = name.replace(",", ".") if table.reading.decimal == "," else name
     try:
-        return [float(name.replace(",", ".") if comma else name) for name in names]
+        return None if CODE.match(plain.strip()) else float(plain)
     except ValueError:
         return None

@@ -62,7 +62,9 @@ def _pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     )
 
 
-def numbers_in(values: Array, decimal: str = ".", thousands: str | None = None) -> tuple[Array, dict[str, int]]:
+def numbers_in(
+    values: Array, decimal: str = ".", thousands: str | None = None, either: bool = False
+) -> tuple[Array, dict[str, int]]:
     """Read a column of texts.
 
     Parameters
@@ -73,6 +75,8 @@ def numbers_in(values: Array, decimal: str = ".", thousands: str | None = None) 
         The decimal mark.
     thousands : str, optional
         The mark between groups of three digits.
+    either : bool
+        Whether numbers may also have the other decimal mark, as in an Excel file, whose own numbers have a point.
 
     Returns
     -------
@@ -87,11 +91,18 @@ def numbers_in(values: Array, decimal: str = ".", thousands: str | None = None) 
     for row, text in enumerate(values):
         value = known.get(text)
         if value is None:
-            value = known[text] = _read(text, decimal, thousands)
+            value = known[text] = _read_either(text, decimal, thousands) if either else _read(text, decimal, thousands)
             if value != value:
                 others[text] = row
         numbers[row] = value
     return numbers, others
+
+
+def _read_either(text: str, decimal: str, thousands: str | None) -> float:
+    """Read a number with the decimal mark, if the text has it; else with a point, and then with a comma."""
+    first = "," if decimal == "," and "," in text else "."
+    value = _read(text, first, thousands)
+    return value if value == value else _read(text, "." if first == "," else ",", thousands)
 
 
 def _read(text: str, decimal: str, thousands: str | None) -> float:

@@ -57,6 +57,8 @@ class Files:
         Rule of the texts.
     reading : Reading
         What is stated about tables.
+    readings : sequence of Reading
+        What is stated about each file of private rows; by default the same.
     row_id : str, optional
         Column of tables that names the rows.
     ignore : sequence of str
@@ -76,6 +78,7 @@ class Files:
     text: str | None = None
     tokens: Tokens | None = None
     reading: Reading = UNSTATED
+    readings: Sequence[Reading] = ()
     row_id: str | None = None
     ignore: Sequence[str] = ()
     positive: str | None = None
@@ -190,7 +193,8 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     label = files.label or (schema.labels if schema else ())
     if not label:
         raise LimbeckError("data.label is missing: name the column that has the classes or the numeric target")
-    private = [read_undecided(path, files.reading) for path in files.private]
+    readings = files.readings or [files.reading] * len(files.private)
+    private = [read_undecided(path, how) for path, how in zip(files.private, readings, strict=True)]
     test = read_undecided(files.test, files.reading) if files.test else None
     whole = test if public and public.part == "test" else private[0]
     open_rows = (

@@ -8,6 +8,7 @@ import codecs
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,14 +62,17 @@ class Reading:
     def __post_init__(self) -> None:
         check_fields(self)
         for key in ("separator", "thousands"):
-            if (mark := getattr(self, key)) is not None and len(mark) != 1:
+            mark = getattr(self, key)
+            if mark is not None and (
+                len(mark) != 1 or (key == "separator" and (not mark.isascii() or mark in '"\r\n'))
+            ):
                 raise LimbeckError(f"{key} = {mark!r}: give one character")
         if self.decimal is not None and self.decimal == self.thousands:
             raise LimbeckError(f"decimal = {self.decimal!r}: thousands must be another character")
-        if self.dates is not None and "%" not in self.dates:
+        if self.dates is not None and not _is_form(self.dates):
             raise LimbeckError(f'dates = {self.dates!r}: give a form such as "%d/%m/%Y"')
         try:
-            codecs.lookup(self.encoding or "utf-8")
+            "".encode(self.encoding or "utf-8")
         except LookupError as error:
             raise LimbeckError(f"encoding = {self.encoding!r} is not known; try utf-8 or cp1252") from error
 
@@ -93,8 +97,11 @@ class Reading:
             return self
         usual: Literal[".", ","] = "," if self.separator == ";" else "."
         if like is not None:
-            return replace(self, decimal=like.decimal if like.separator == self.separator and like.decimal else usual)
+            same = self.separator in (None, like.separator)
+            return replace(self, decimal=like.decimal if same and like.decimal else usual)
         found = decimals_of(column for column in columns.values() if column.dtype == object)
+        if len(found) > 1 and self.separator is None:  # values of other files than CSV may be either
+            return replace(self, decimal=",")
         if len(found) > 1:
             names = [name for name, column in columns.items() if column.dtype == object]
             raise LimbeckError(
@@ -124,6 +131,14 @@ class Reading:
         )
 
 
+def _is_form(text: str) -> bool:
+    """Whether a form of dates has a day, a month and a year, each once."""
+    try:
+        return datetime.strptime(datetime(1999, 12, 31).strftime(text), text) == datetime(1999, 12, 31)
+    except (ValueError, re.error):
+        return False
+
+
 UNSTATED = Reading()
 
 
@@ -132,7 +147,7 @@ def reading_in(value: Any) -> Reading:
     if not isinstance(value, Mapping):
         raise LimbeckError('write reading = { separator = ";", decimal = "," }')
     missing = value.get("missing", ())
-    if isinstance(missing, str) or not all(isinstance(mark, str) for mark in missing):
+    if not isinstance(missing, list | tuple) or not all(isinstance(mark, str) for mark in missing):
         raise LimbeckError('missing: give a list of strings, such as ["k.A.", "-999"]')
     return from_table(Reading, {**value, **({"missing": tuple(missing)} if missing else {})})
 
@@ -211,6 +226,32 @@ def separator_of(text: str, stated: str | None) -> tuple[str, str]:
         return text, stated
     unquoted = re.sub(r'"[^"]*"', "", first)
     return text, max(SEPARATORS, key=unquoted.count)
+
+
+def check_quotes(text: str, separator: str, path: Path) -> None:
+    """Raise LimbeckError if a quotation mark neither begins nor ends a value, or is doubled within one.
+
+    A value whose end mark is missing would swallow the rows that follow.
+
+    Parameters
+    ----------
+    text : str
+        A CSV file.
+    separator : str
+        Its separator.
+    path : Path
+        The file, for the error message.
+    """
+    if '"' not in text:
+        return
+    mark = re.escape(separator)
+    rest = re.sub(rf'(?<![^{mark}\n])"(?:[^"]|"")*"(?=[{mark}\n]|\Z)', "", text)
+    if (place := rest.find('"')) >= 0:
+        row = rest.count("\n", 0, place)
+        raise LimbeckError(
+            f"{path}: row {row} has a quotation mark within a value, or none at its end; put the value in quotation "
+            "marks, and double those within it"
+        )
 
 
 def _named(separator: str) -> str:

@@ -60,7 +60,7 @@ class Table:
         values = self.column(name)
         if values.dtype != object:
             return values, {}
-        return numbers_in(values, self.reading.decimal or ".", self.reading.thousands)
+        return numbers_in(values, self.reading.decimal or ".", self.reading.thousands, self.reading.separator is None)
 
     def texts(self, name: str) -> Array:
         """Column as text: whole numbers without a decimal point, None where one is missing."""

@@ -12,6 +12,7 @@ from pydantic import Field, PlainValidator, StrictBool, StrictInt, ValidationErr
 
 from limbeck.algorithms import algorithm_named
 from limbeck.data.draw import Draw, FromFile
+from limbeck.data.reading import Reading, reading_in
 from limbeck.errors import LimbeckError, reading
 from limbeck.experiments.data_table import Data, Table, name_and_parameters
 from limbeck.features.settings import NO_PUBLIC, Features, applied
@@ -91,6 +92,8 @@ class Party(Table):
         File of its private rows.
     test : str, optional
         File of its own test rows, on which the final model is measured for this party.
+    reading : Reading, optional
+        How its files are read, in place of `data.reading`.
     """
 
     index: StrictInt = Field(ge=0)
@@ -98,6 +101,7 @@ class Party(Table):
     model: Annotated[Model | None, PlainValidator(model_in)] = None
     data: str | None = None
     test: str | None = None
+    reading: Annotated[Reading | None, PlainValidator(reading_in)] = None
 
 
 class Server(Table):
@@ -178,6 +182,11 @@ class Source(Table):
     def files(self) -> list[str]:
         """Files of the parties in party order; empty if rows are split among the parties."""
         return [party.data for party in sorted(self.party, key=lambda party: party.index) if party.data]
+
+    @property
+    def readings(self) -> list[Reading]:
+        """How the files of each party are read, in party order."""
+        return [party.reading or self.data.reading for party in sorted(self.party, key=lambda party: party.index)]
 
     @property
     def test_files(self) -> list[str | None]:

@@ -12,8 +12,8 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Array
 
 
-def needs_schema(X: Any, public: Any = None) -> bool:
-    """Whether rows are a table that is not all numbers, so that a schema has to turn it into numbers.
+def needs_schema(X: Any, public: Any = None, is_private: bool = False) -> bool:
+    """Whether a schema has to turn rows into numbers: they are a table that is not all numbers.
 
     Parameters
     ----------
@@ -21,14 +21,16 @@ def needs_schema(X: Any, public: Any = None) -> bool:
         The rows.
     public : array, table or (X, y)
         The public rows; if they are a table, both are read by a schema.
+    is_private : bool
+        Whether the algorithm is private: then every table is read by a schema, whatever its values are.
     """
     open_rows = public[0] if isinstance(public, tuple) and public else public
     if not is_frame(X):
         return False
-    return is_frame(open_rows) or not _are_numbers(X)
+    return is_private or is_frame(open_rows) or not _are_numbers(X)
 
 
-def fitted_rows(estimator: Any, X: Any, y: Any, public: Any, **checks: Any) -> tuple[Any, Array]:
+def fitted_rows(estimator: Any, X: Any, y: Any, public: Any, is_private: bool, **checks: Any) -> tuple[Any, Array]:
     """Check rows and labels for `fit`, and remember the names and the number of columns, as scikit-learn does.
 
     Parameters
@@ -41,6 +43,8 @@ def fitted_rows(estimator: Any, X: Any, y: Any, public: Any, **checks: Any) -> t
         The labels.
     public : array, table or (X, y)
         The public rows of the estimator.
+    is_private : bool
+        Whether the algorithm is private.
     **checks : object
         What scikit-learn's `validate_data` is to check of the labels.
 
@@ -51,7 +55,7 @@ def fitted_rows(estimator: Any, X: Any, y: Any, public: Any, **checks: Any) -> t
     array
         The labels.
     """
-    if not needs_schema(X, public):
+    if not needs_schema(X, public, is_private):
         try:
             rows, labels = validate_data(estimator, X, y, accept_sparse="csr", allow_nd=True, **checks)
         except RuntimeError as error:  # objects among the labels may raise anything when they are compared

@@ -11,6 +11,7 @@ from limbeck.data.draw import Draw, FromFile, draw_parts
 from limbeck.data.label_columns import with_positive_last
 from limbeck.data.labels import classes_for_split
 from limbeck.data.own import UNNAMED, Files, SplitRows, private_rows, read_files
+from limbeck.data.reading import Reading
 from limbeck.data.schema import schema_of_texts
 from limbeck.data.sets import DataSet, joined, load, load_file
 from limbeck.errors import LimbeckError
@@ -69,6 +70,7 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
         text=config.text.column if config.text else None,
         tokens=rule,
         reading=config.reading,
+        readings=experiment.readings if experiment.files else (),
         row_id=config.row_id,
         ignore=config.ignore,
         positive=config.positive,
@@ -84,7 +86,7 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
                     f'data.{key}: if each party has a file, it must be a file too: {{ path = "{key}.csv" }}'
                 )
         files_of_tests = [base / path if path else None for path in experiment.test_files]
-        return _with_own_tests(own.clipped(), files_of_tests, config)
+        return _with_own_tests(own.clipped(), files_of_tests, experiment.readings)
     [rows] = own.private
     test_x, test_y = (own.test.x, own.test.y) if own.test else (None, None)
     data = DataSet(files.private[0].name, rows.x, rows.y, own.classes, test_x, test_y, task=own.task.kind)
@@ -94,9 +96,10 @@ def split_rows(experiment: Source, base: Path = Path()) -> SplitRows:
     return replace(split, schema=own.schema).clipped()
 
 
-def _with_own_tests(rows: SplitRows, files: Sequence[Path | None], config: Data) -> SplitRows:
+def _with_own_tests(rows: SplitRows, files: Sequence[Path | None], readings: Sequence[Reading]) -> SplitRows:
     """Read the parties' own test rows; without common test rows, all of them together are the test rows."""
-    own = tuple(None if path is None else _own_test(path, rows, config) for path in files)
+    pairs = zip(files, readings, strict=False)  # no files if no party has test rows
+    own = tuple(None if path is None else _own_test(path, rows, how) for path, how in pairs)
     there = [each for each in own if each is not None]
     if rows.test is None and there:
         pooled = Rows(np.concatenate([each.x for each in there]), np.concatenate([each.y for each in there]))
@@ -104,8 +107,8 @@ def _with_own_tests(rows: SplitRows, files: Sequence[Path | None], config: Data)
     return replace(rows, own_tests=own)
 
 
-def _own_test(path: Path, rows: SplitRows, config: Data) -> Rows:
-    own = private_rows(path, rows.classes, rows.schema, None, rows.task, False, config.reading)
+def _own_test(path: Path, rows: SplitRows, how: Reading) -> Rows:
+    own = private_rows(path, rows.classes, rows.schema, None, rows.task, False, how)
     if own.x.shape[1:] != (shape := rows.private[0].x.shape[1:]):
         raise LimbeckError(f"{path} has rows of shape {own.x.shape[1:]}, the private rows have shape {shape}")
     return own
