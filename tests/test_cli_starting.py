@@ -72,6 +72,7 @@ def test_how_files_are_read_can_be_stated(here: Path) -> None:
     assert 'reading = { dates = "%d/%m/%Y", missing = ["-9", "k.A."] }' in (here / "experiment.toml").read_text()
 
 
+@pytest.mark.slow
 def test_a_check_needs_no_extra_of_networks() -> None:
     program = "import sys, limbeck.report.check; print([name for name in sys.modules if name in ('flwr', 'torch')])"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -93,6 +94,7 @@ def test_a_person_is_asked(here: Path) -> None:
     assert 'name = "knn"' in (here / "experiment.toml").read_text()
 
 
+@pytest.mark.slow
 def test_an_interrupted_question_writes_nothing(here: Path) -> None:
     keyboard, screen = terminal()
     command = [sys.executable, "-m", "limbeck", "init", *ARGUMENTS]

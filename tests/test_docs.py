@@ -24,8 +24,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SLOW = {
     "README.md: Your first experiment",
     "docs/choosing.md: If the file names no algorithm",
+    "docs/data.md: Your own files",  # those of the README run among the fast ones
     "docs/deploy.md: Step by step",
     "docs/experiments.md: Compare and sweep",
+    "docs/experiments.md: The file",
+    "docs/experiments.md: What a run writes",
     "docs/fedkd.md: FedKD: one shot of logits, across domains",
     "docs/fedkt.md: Run it",
     "docs/fedmd.md: FedMD: every party has a model of its own design",

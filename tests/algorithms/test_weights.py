@@ -155,6 +155,7 @@ def test_models_that_learn_no_private_row_need_no_weights() -> None:
         predictions(lb.Centralized(), TREE, with_weights(WEIGHTS), server_model="knn")
 
 
+@pytest.mark.slow
 def test_the_record_names_the_weights() -> None:
     parts = with_weights(WEIGHTS)
     run = lb.run(lb.FedRidge(), parts, public=X[PUBLIC], seed=1, class_weights={1: 0.5})

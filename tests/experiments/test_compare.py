@@ -72,6 +72,7 @@ def test_runs_side_by_side_give_the_same(file: Path, tmp_path: Path) -> None:
     assert timeless[0] == timeless[1]
 
 
+@pytest.mark.slow
 def test_only_what_is_missing_runs(file: Path, tmp_path: Path) -> None:
     counted, results = Counted(), Results(tmp_path / "r")
     compare(plan(file, ["solo"], seeds=1), results, 1, counted)

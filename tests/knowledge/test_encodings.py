@@ -140,6 +140,7 @@ class ProjectedVote(FedVote):
     encoding = RandomProjection
 
 
+@pytest.mark.slow
 def test_a_new_encoding_is_one_class() -> None:
     algorithm = ProjectedVote(1, 2, privacy=Privacy("L1", epsilon=60.0))
     record = two_classes(algorithm).run(PoolTrainer(1)).record

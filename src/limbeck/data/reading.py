@@ -245,7 +245,7 @@ def check_quotes(text: str, separator: str, path: Path) -> None:
     if '"' not in text:
         return
     mark = re.escape(separator)
-    rest = re.sub(rf'(?<![^{mark}\n])"(?:[^"]|"")*"(?=[{mark}\n]|\Z)', "", text)
+    rest = re.sub(rf'(?<![^{mark}\n])"[^"]*(?:""[^"]*)*"(?=[{mark}\n]|\Z)', "", text)
     if (place := rest.find('"')) >= 0:
         row = rest.count("\n", 0, place)
         raise LimbeckError(
