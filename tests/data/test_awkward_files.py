@@ -276,5 +276,5 @@ def test_numbers_of_other_files_than_csv_may_have_either_mark(decimal: str) -> N
     """Excel's own numbers have a point, and its texts may have a comma, whatever the public rows have."""
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"crp": pd.Series([1.5, "2,25", "<5", None, 3], dtype=object)})
-    table = table_of(frame, "X", Reading(";", decimal))  # type: ignore[arg-type]
+    table = table_of(frame, "X").decided(Reading(";", decimal))  # type: ignore[arg-type]
     np.testing.assert_array_equal(table.numbers("crp")[0], [1.5, 2.25, 5.0, np.nan, 3.0])

@@ -201,3 +201,16 @@ def test_a_party_states_how_its_own_file_is_read(folder: Path) -> None:
         trained(folder)
     after, _ = trained(folder, 'party.0.reading={dates="%d/%m/%Y"}')
     assert after.accuracy == before.accuracy
+
+
+@pytest.mark.parametrize("odd", ["1,5", "1.5", "<5"])
+def test_a_private_row_of_a_frame_never_changes_how_another_is_read(odd: str) -> None:
+    pd = pytest.importorskip("pandas")
+    from limbeck.experiments.tables_given import TableArguments, numbers_given
+
+    public = pd.DataFrame({"crp": [1.5, 2.5, 3.0], "age": [20, 30, 40]})
+    private = pd.DataFrame({"crp": ["1,234", odd, "7"], "age": [1, 2, 3]})
+    [(_, (x, _))], *_ = numbers_given(
+        [("north", (private, [0, 1, 0]))], public, None, TableArguments(), [0, 1], is_private=True, needs_labels=False
+    )
+    assert x[[0, 2], 0].tolist() == [1234.0, 7.0]

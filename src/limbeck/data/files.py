@@ -75,7 +75,7 @@ def read_undecided(path: Path, how: Reading | None = None) -> Table:
     return _table(str(path), arrow, found)
 
 
-def table_of(frame: Any, where: str, like: Reading | None = None) -> Table:
+def table_of(frame: Any, where: str) -> Table:
     """Read a table of pandas, polars or pyarrow.
 
     Parameters
@@ -84,17 +84,15 @@ def table_of(frame: Any, where: str, like: Reading | None = None) -> Table:
         A table that gives its columns to Arrow.
     where : str
         The argument, for error messages.
-    like : Reading, optional
-        The reading of the public rows, for other rows.
 
     Returns
     -------
     Table
-        All columns.
+        All columns; the decimal mark of texts is not chosen.
     """
     names = [str(name) for name in getattr(frame, "columns", getattr(frame, "column_names", ()))]
     check_names(names, where)
-    return _table(where, _arrow(where, lambda: _from_memory(frame)), Reading()).decided(like)
+    return _table(where, _arrow(where, lambda: _from_memory(frame)), Reading())
 
 
 def is_frame(rows: Any) -> bool:

@@ -44,7 +44,7 @@ def labelled_rows(model: Predictor, given: Any, label: str | None = None) -> tup
         If the rows do not fit the model, or have no labels or other ones.
     """
     if is_frame(given):
-        return _of_table(model, table_of(given, "rows"), label)
+        return _of_table(model, table_of(given, "rows").decided(), label)
     if not isinstance(given, str | Path):
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise LimbeckError("evaluate: give a file, a table with labels, or a pair (X, y)")

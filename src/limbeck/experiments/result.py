@@ -226,7 +226,7 @@ class Predictor:
         if isinstance(x, Table):
             return x
         if is_frame(x):
-            return table_of(x, "X")
+            return table_of(x, "X").decided()
         is_path = isinstance(x, Path) or (isinstance(x, str) and (self.schema is None or Path(x).suffix != ""))
         return read_table(Path(x)) if is_path and Path(x).suffix.lower() not in ARRAYS else None
 
