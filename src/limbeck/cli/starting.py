@@ -2,13 +2,14 @@
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from limbeck.cli.shared import AsJson, Settings, console, experiment_in
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 
 
 def init(
@@ -54,9 +55,15 @@ def init(
         parties=parties,
     )
     asks = sys.stdin.isatty() and not yes
-    answers = completed(seen, given, (lambda question, proposed: typer.prompt(question, proposed)) if asks else None)
-    write_experiment(seen, answers, out)
-    for line in _chosen(seen, answers, left_out(seen, answers)):
+    ask = (lambda question, proposed: typer.prompt(question, proposed)) if asks else None
+    with warnings.catch_warnings(record=True) as noted:  # each is shown once
+        warnings.simplefilter("always", LimbeckWarning)
+        answers = completed(seen, given, ask)
+        write_experiment(seen, answers, out)
+        lines = _chosen(seen, answers, left_out(seen, answers))
+    for note in dict.fromkeys(str(each.message) for each in noted if issubclass(each.category, LimbeckWarning)):
+        typer.echo(f"limbeck: warning: {note}", err=True)
+    for line in lines:
         typer.echo(line)
     typer.echo(f"written: {out}\nNext: limbeck check {out}, then: limbeck run {out}")
 
@@ -88,6 +95,7 @@ def _chosen(files: Any, answers: Any, ignored: dict[str, str]) -> list[str]:
     protection = f"epsilon {answers.epsilon:g} for each private row" if answers.epsilon else "no noise"
     return [
         f"label: {answers.label} ({label})",
+        *([f"positive class: {answers.positive} (another: --positive)"] if answers.positive is not None else []),
         *([f"id: {answers.row_id}"] if answers.row_id else []),
         *([f"left out: {', '.join(f'{name} ({why})' for name, why in ignored.items())}"] if ignored else []),
         f"privacy: {protection}",
