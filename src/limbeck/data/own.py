@@ -21,6 +21,7 @@ from limbeck.data.sets import DataSet, load_file
 from limbeck.data.table import Table
 from limbeck.data.texts import column_of
 from limbeck.data.tokens import Tokens
+from limbeck.data.unknown_values import warn_of_unknown_values
 from limbeck.errors import LimbeckError
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.task import MULTICLASS, Kind, Task
@@ -213,6 +214,8 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
         schema = replace(schema, classes=with_positive_last(schema.classes, files.positive))
     named = files.classes or files.schema or schema.task == "multilabel"  # whose classes are the columns that are named
     known = (files.limits or files.schema) if schema.task == "regression" else named
+    for table in private:
+        warn_of_unknown_values(table, schema)
     return SplitRows(
         private=[rows_of(table, schema, clipped=False) for table in private],
         public=_unlabelled(open_rows, schema) if open_rows and files.public else None,
@@ -322,6 +325,8 @@ def private_rows(
     """
     if schema is not None and not _is_npz_of(path, schema):
         table = read_table(path, how, schema.reading).without(*ignore)
+        if clipped:  # rows of a party, not the coordinator's test rows
+            warn_of_unknown_values(table, schema)
         return rows_of(table.renamed(label, schema.labels[0]) if label else table, schema, clipped)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium uses arrays: give an NPZ file with x_train and y_train")

@@ -12,6 +12,7 @@ from limbeck.data.label_columns import class_numbers, classes_of, labels_of
 from limbeck.data.reading import UNSTATED, Reading, reading_in
 from limbeck.data.schema import Schema, read_schema, schema_of
 from limbeck.data.table import Table, texts_of
+from limbeck.data.unknown_values import warn_of_unknown_values
 from limbeck.errors import LimbeckError, shown
 from limbeck.protocol.rows import Array
 
@@ -154,6 +155,8 @@ def numbers_given(
     def pair(name: str) -> tuple[Any, ...]:
         return _pair(sides[name], schema, given, known)
 
+    for title in titles:
+        warn_of_unknown_values(sides[title].table, schema)
     opened = None
     if (open_rows := sides.get("public")) is not None:
         has_labels = open_rows.y is not None or (needs_labels and set(given.labels) <= set(open_rows.table.columns))
