@@ -88,7 +88,13 @@ def test_a_person_is_asked(here: Path) -> None:
         os.write(keyboard, b"\n\n\n\nknn\n")
         shown, _ = program.communicate(timeout=100)
     assert program.returncode == 0
-    for question in ("Column to predict [income]", "Column that names the rows", "Epsilon", "The positive class (high, low)", "Model"):
+    for question in (
+        "Column to predict [income]",
+        "Column that names the rows",
+        "Epsilon",
+        "The positive class (high, low)",
+        "Model",
+    ):
         assert question in shown
     assert 'name = "knn"' in (here / "experiment.toml").read_text()
 

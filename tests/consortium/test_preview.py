@@ -97,6 +97,9 @@ def test_both_are_printed(server: ServerFolder, tmp_path: Path) -> None:
     home = make(tmp_path / "party")
     shown = CliRunner().invoke(app, ["party", "check", str(home)], catch_exceptions=False)
     assert "no budget: answers may leave without protection" in shown.stdout
+    write_settings(home, "budget = { epsilon = 3.0 }\n", AGREE_SUMS + "epsilon = 3.0\n")
+    shown = CliRunner().invoke(app, ["party", "check", str(home)], catch_exceptions=False)
+    assert "such a run spends the whole budget" in shown.stdout
     shown = CliRunner().invoke(app, ["party", "check", str(home), "--json"], catch_exceptions=False)
     assert json.loads(shown.stdout)["counts"] == [10, 10, 10]
     shutil.rmtree(home)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from limbeck.cli.shared import AsJson, Settings, console, experiment_in
+from limbeck.cli.shared import AsJson, ReadingOption, Settings, console, experiment_in, stated
 from limbeck.errors import LimbeckError, LimbeckWarning
 
 
@@ -27,10 +27,7 @@ def init(
         list[str] | None, typer.Option(help="Model of all parties; or repeated, one for each party.")
     ] = None,
     parties: Annotated[int | None, typer.Option(min=1, help="Number of parties that one file is split among.")] = None,
-    reading: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="How files are read, such as dates=%d/%m/%Y; may be repeated."),
-    ] = None,
+    reading: ReadingOption = None,
     out: Annotated[Path, typer.Option(help="The new file.")] = Path("experiment.toml"),
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; take what the files suggest.")] = False,
 ) -> None:
@@ -39,7 +36,7 @@ def init(
     from limbeck.experiments.starting import Answers, check_new, completed, left_out, limits_in, write_experiment
 
     check_new(out)
-    seen = look_at(files, public, test, _stated(reading or []))
+    seen = look_at(files, public, test, stated(reading or []))
     for table in seen.tables:
         how = table.reading.in_words()
         typer.echo(f"{table.where}: {len(table)} rows, {len(table.columns)} columns{f'; {how}' if how else ''}")
@@ -100,13 +97,3 @@ def _chosen(files: Any, answers: Any, ignored: dict[str, str]) -> list[str]:
         *([f"left out: {', '.join(f'{name} ({why})' for name, why in ignored.items())}"] if ignored else []),
         f"privacy: {protection}",
     ]
-
-
-def _stated(settings: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise LimbeckError(f"--reading {setting}: write --reading KEY=VALUE, such as --reading dates=%d/%m/%Y")
-        found[key] = value.split(",") if key == "missing" else value
-    return found
