@@ -9,6 +9,7 @@ import numpy as np
 
 from limbeck.data.files import SUFFIXES, is_frame, read_undecided, table_of
 from limbeck.data.label_columns import class_numbers, classes_of, labels_of
+from limbeck.data.own import check_id
 from limbeck.data.reading import UNSTATED, Reading, reading_in
 from limbeck.data.schema import Schema, read_schema, schema_of
 from limbeck.data.table import Table, texts_of
@@ -144,6 +145,7 @@ def numbers_given(
         where = next(name for name, kind in kinds.items() if not kind)
         raise LimbeckError(f"{where}: rows have no names of columns, but those of others have; give a table")
     sides = {where: _side(where, side, given.how) for where, side in named}
+    check_id(given.row_id, [side.table for side in sides.values()], "row_id")
     titles, is_tested = [title for title, _ in parties], test is not None
     schema = given.known_schema()
     if schema is not None and schema.classes:
