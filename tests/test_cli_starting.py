@@ -41,7 +41,7 @@ def done(*words: str) -> str:
 def test_a_federation_of_three_files(here: Path) -> None:
     shown = done("init", *ARGUMENTS, *QUICK)
     assert "site-b.csv: 200 rows, 4 columns; commas between columns, decimal point, utf-8" in shown
-    assert "label: income (classes high, low)" in shown
+    assert "label: income (classes high, low)\npositive class: low (another: --positive)\n" in shown
     assert shown.endswith("Next: limbeck check experiment.toml, then: limbeck run experiment.toml\n")
     before = sorted(here.iterdir())
     table = done("check", "experiment.toml")
@@ -86,10 +86,16 @@ def test_a_person_is_asked(here: Path) -> None:
     command = [sys.executable, "-m", "limbeck", "init", *ARGUMENTS]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, stdin=screen, stdout=subprocess.PIPE, env=environment, text=True) as program:
-        os.write(keyboard, b"\n\n\nknn\n")
+        os.write(keyboard, b"\n\n\n\nknn\n")
         shown, _ = program.communicate(timeout=100)
     assert program.returncode == 0
-    for question in ("Column to predict [income]", "Column that names the rows", "Epsilon", "Model of the parties"):
+    for question in (
+        "Column to predict [income]",
+        "Column that names the rows",
+        "Epsilon",
+        "The positive class (high, low)",
+        "Model",
+    ):
         assert question in shown
     assert 'name = "knn"' in (here / "experiment.toml").read_text()
 

@@ -68,3 +68,23 @@ def test_bad_input_gets_one_line(folder: Path, arguments: list[str], words: str)
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert words in done.stderr
+
+
+def test_how_a_table_is_read_can_be_stated(folder: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra tables is not installed")
+    rows = X[300:310]
+    text = "\n".join(",".join(f"{value:.6f}" for value in row) + ",well" for row in rows)
+    header = ",".join([*(f"c{i}" for i in range(30)), "y"])
+    (folder / "plain.csv").write_text(f"{header}\n{text}\n")
+    (folder / "new.csv").write_text(f"{header}\n{text}\n".replace(",", ";").replace(".", ","))
+    how = ["--reading", "decimal=,", "--reading", "separator=;"]
+    plain, comma = (
+        json.loads(limbeck(folder, "evaluate", "m.onnx", name, "--label", "y", "--json", *more).stdout)
+        for name, more in (("plain.csv", []), ("new.csv", how))
+    )
+    assert plain["metrics"] == comma["metrics"]
+    features = [line.rpartition(";")[0] for line in (folder / "new.csv").read_text().splitlines()]
+    (folder / "bare.csv").write_text("\n".join(features) + "\n")
+    assert limbeck(folder, "predict", "m.onnx", "bare.csv", *how).stdout.count("\n") == 11
+    wrong = limbeck(folder, "predict", "m.onnx", "t.npz", *how).stderr
+    assert wrong == "limbeck: t.npz holds arrays: --reading is for tables\n"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ pytest.importorskip("opendp", reason="the extra privacy is not installed")
 pytest.importorskip("flwr", reason="the extra flower is not installed")
 
 from limbeck.cli import app
+from limbeck.consortium.experiment import prepare_run
 from limbeck.consortium.party import PartyFolder
 from limbeck.consortium.preview import check_party, check_server
 from limbeck.consortium.server import Member, ServerFolder, init
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from party_folders import AGREE_SUMS, IRIS, SUMS, make, put_rows, question, rows, write_settings
 
 EXPERIMENT = """
@@ -51,6 +53,19 @@ def test_the_coordinator_sees_what_a_run_would_do(server: ServerFolder) -> None:
     example = [each.epsilon for each in found.method.guarantees if each.unit == "example"]
     assert max(example) == pytest.approx(4.0, abs=0.01)
     assert [each.epsilon for each in found.budgets] == [5.0]
+
+
+def test_a_text_column_is_warned_of_before_the_run_and_not_at_each_command(server: ServerFolder) -> None:
+    remarks = "\n".join(f"{row},said {row}" for row in range(60))
+    (server.path / "public.csv").write_text(f"age,remark\n{remarks}\n")
+    file = server.path / "experiment.toml"
+    table = EXPERIMENT.replace("public.npz", "public.csv").replace('test = "test.npz"', 'label = "y"')
+    file.write_text(table)
+    with pytest.warns(LimbeckWarning, match="'remark' holds 60 different texts"):
+        prepare_run(file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LimbeckWarning)
+        prepare_run(file, is_checked=True)
 
 
 def test_the_coordinator_gets_one_line(server: ServerFolder) -> None:
@@ -93,10 +108,14 @@ def test_wrong_rows_of_a_party_get_one_line(tmp_path: Path) -> None:
 def test_both_are_printed(server: ServerFolder, tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["server", "check", str(server.path)], catch_exceptions=False)
     assert "parties that must reply: 2; admit more before the run" in shown.stdout
+    assert "no model of a party is trained on its rows" in shown.stdout
     (tmp_path / "party").mkdir()
     home = make(tmp_path / "party")
     shown = CliRunner().invoke(app, ["party", "check", str(home)], catch_exceptions=False)
     assert "no budget: answers may leave without protection" in shown.stdout
+    write_settings(home, "budget = { epsilon = 3.0 }\n", AGREE_SUMS + "epsilon = 3.0\n")
+    shown = CliRunner().invoke(app, ["party", "check", str(home)], catch_exceptions=False)
+    assert "such a run spends the whole budget" in shown.stdout
     shown = CliRunner().invoke(app, ["party", "check", str(home), "--json"], catch_exceptions=False)
     assert json.loads(shown.stdout)["counts"] == [10, 10, 10]
     shutil.rmtree(home)

@@ -232,3 +232,8 @@ def test_public_numbers_are_scaled_like_private_ones(tmp_path: Path) -> None:
     found = public_rows(tmp_path / "open.npz", None, Task("regression", 10.0, 20.0))
     assert found.y.tolist() == [0.0, 0.5, 1.0]
     assert public_rows(tmp_path / "open.npz", None).y.tolist() == [0, 1, 2]
+
+
+def test_an_id_that_no_file_has_is_an_error(folder: Path) -> None:
+    with pytest.raises(LimbeckError, match=r"data\.id: no file has a column 'jop'; did you mean 'job'\?"):
+        read_files(files(folder, row_id="jop"))

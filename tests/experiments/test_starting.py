@@ -2,6 +2,7 @@
 
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "data"))
 
 from awkward_files import PLAIN, with_column, with_semicolons  # type: ignore[import-not-found]
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.check import check_experiment
 from limbeck.experiments.config import Experiment, check_table, read_toml
 from limbeck.experiments.looking import UserFiles, look_at
@@ -68,6 +69,7 @@ def test_the_label_and_the_id_are_found(here: Path) -> None:
     assert table["data"] == {
         "label": "outcome",
         "classes": ["no", "yes"],
+        "positive": "yes",
         "id": "patient",
         "public": {"path": "public.csv"},
     }
@@ -128,7 +130,8 @@ def test_remarks_and_unwanted_columns_are_left_out(here: Path) -> None:
         text = with_column((here / name).read_text(), "remark", [f"seen by Dr {first + i}" for i in range(40)])
         (here / name).write_text(text)
     files = seen(here)
-    with pytest.warns(UserWarning, match="'remark' holds 40 different texts"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LimbeckWarning)  # the reason is in the answer
         found = left_out(files, completed(files, Answers(ignore=("sex",))))
     assert found == {"sex": "not wanted", "remark": "empty, or nearly every row has another text"}
 
@@ -161,12 +164,13 @@ def test_only_what_is_missing_is_asked(here: Path) -> None:
         ("Column to predict", "outcome"),
         ("Column that names the rows", "patient"),
         ("Epsilon for each private row", "0"),
+        ("The positive class", "yes"),
     ]
-    assert found == Answers("outcome", "patient", epsilon=0.0, models=("knn",))
+    assert found == Answers("outcome", "patient", positive="yes", epsilon=0.0, models=("knn",))
 
 
 def test_a_person_may_answer_that_no_column_names_the_rows(here: Path) -> None:
-    answers = iter(["none", "0", "svm"])
+    answers = iter(["none", "0", "yes", "svm"])
     found = completed(seen(here), Answers(label="outcome"), lambda *_: next(answers))
     assert (found.row_id, found.models) == ("", ("svm",))
 
@@ -216,3 +220,38 @@ def test_a_file_is_never_overwritten(here: Path) -> None:
     with pytest.raises(LimbeckError, match="exists already"):
         written(here, seen(here))
     assert (here / "experiment.toml").read_text() == "seed = 1\n"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "b.csv"])
+@pytest.mark.parametrize(("yes", "no"), [("YES", "no"), ("yes", "NO"), ("Yes", "No")])
+def test_the_positive_class_does_not_follow_the_spelling(here: Path, name: str, yes: str, no: str) -> None:
+    for each in ("a.csv", "b.csv"):
+        text = (here / each).read_text()
+        (here / each).write_text(text.replace(",yes\n", f",{yes}\n").replace(",no\n", f",{no}\n"))
+    (here / name).write_text((here / name).read_text().replace(f",{no}\n", ",nO\n", 1))
+    with pytest.warns(LimbeckWarning, match="count as one class"):
+        data = written(here, seen(here))["data"]
+    assert (data["classes"], data["positive"]) == ([no, yes], yes)
+
+
+def test_without_a_usual_name_the_rarer_class_is_positive_unless_rows_are_protected(here: Path) -> None:
+    for each in ("a.csv", "b.csv"):
+        text = (here / each).read_text()
+        (here / each).write_text(text.replace(",yes\n", ",slow\n").replace(",no\n", ",fast\n"))
+    files = seen(here)
+    held = [row.split(",")[-1] for each in files.private for row in Path(each.where).read_text().split()[1:]]
+    assert completed(files, Answers()).positive == min(("slow", "fast"), key=held.count)
+    assert completed(files, Answers(epsilon=1.0)).positive == "slow"
+
+
+def test_a_file_with_other_words_for_the_classes_is_named(here: Path) -> None:
+    text = (here / "b.csv").read_text()
+    (here / "b.csv").write_text(text.replace(",yes\n", ",ja\n").replace(",no\n", ",nein\n"))
+    with pytest.warns(LimbeckWarning, match=r"b\.csv: no other file has the outcome 'ja' or 'nein'"):
+        completed(seen(here), Answers())
+
+
+@pytest.mark.parametrize("epsilon", [float("nan"), float("inf"), -1.0])
+def test_epsilon_is_a_finite_number(here: Path, epsilon: float) -> None:
+    with pytest.raises(LimbeckError, match=r"epsilon = .*: give a finite number"):
+        completed(seen(here), Answers(epsilon=epsilon))

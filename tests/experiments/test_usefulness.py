@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer
 import limbeck as lb
 from limbeck.experiments.compare import Summary
 from limbeck.experiments.metrics import Metrics, metrics_of_classes
-from limbeck.experiments.usefulness import no_better_than_constant
+from limbeck.experiments.usefulness import advice, no_better_than_constant
 from limbeck.report.comparison import _notes
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -28,9 +28,26 @@ def line(confusion: list[list[int]], constant: float | None) -> str | None:
 def test_a_constant_model_is_named_in_both_metrics_with_what_to_try() -> None:
     found = line([[90, 0], [10, 0]], 0.9) or ""
     assert "in accuracy (90.0 %, constant 90.0 %) and balanced accuracy (50.0 %, constant 50.0 %); try" in found
-    for advice in ("public rows", "class_weights", "--threshold", "epsilon", "fedvote"):
-        assert advice in found
+    for word in ("public rows", "class_weights", "--threshold", "epsilon", "fedvote"):
+        assert word in found
     assert "\n" not in found
+
+
+@pytest.mark.parametrize(
+    ("classes", "method", "is_protected", "there", "missing"),
+    [
+        (3, "fedvote", False, ["another model"], ["--threshold", "epsilon", "fedvote"]),
+        (3, "fedkd", False, ["or fedvote"], ["--threshold", "epsilon"]),
+        (2, "fedridge", True, ["--threshold", "a larger epsilon,"], ["fedvote", "if the run had one"]),
+        (2, None, None, ["--threshold", "a larger epsilon if the run had one", "or fedvote"], []),
+    ],
+)
+def test_what_to_try_can_be_done(
+    classes: int, method: str | None, is_protected: bool | None, there: list[str], missing: list[str]
+) -> None:
+    found = advice("multiclass", classes == 2, method, is_protected)
+    assert all(each in found for each in there)
+    assert not any(each in found for each in missing)
 
 
 def test_a_good_model_is_not() -> None:
@@ -88,7 +105,9 @@ def test_the_warning_of_a_real_run_needs_its_record_only() -> None:
     texts = [str(each.message) for each in caught if "no better" in str(each.message)]
     record = result.record
     assert record.metrics is not None
-    expected = no_better_than_constant(record.metrics, None, what="the final model is")
+    expected = no_better_than_constant(
+        record.metrics, None, what="the final model is", method="fedvote", is_protected=True
+    )
     assert texts == ([expected] if expected else [])
     assert not any(re.search(r" accuracy \(.*\) and", text) for text in texts)
     assert "no better" not in record.to_json()

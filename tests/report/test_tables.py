@@ -91,6 +91,16 @@ def test_what_a_record_withholds_is_printed_as_withheld() -> None:
     assert any(line.split() == ["accuracy", "withheld"] for line in shown(run_table(own)).splitlines())
 
 
+def test_sensitivity_names_its_class_and_a_run_without_test_rows_says_so() -> None:
+    record = small_federation(FedRidge()).run(PoolTrainer(1)).record
+    two = replace(record, data={**record.data, "classes": ["no", "yes"]})
+    metrics = Metrics(0.5, sensitivity=0.25, confusion=[[1, 1], [1, 1]])
+    assert "sensitivity (yes)" in shown(run_table(replace(two, metrics=metrics)))
+    untested = replace(record, metrics=None, data={**record.data, "test": 0})
+    assert "no test rows: give data.test" in shown(run_table(untested))
+    assert "no test rows" not in shown(run_table(record))
+
+
 def test_named_parties_and_people_with_several_rows() -> None:
     privacy = Privacy("L2", epsilon=8.0, rows_per_person=3)
     federation = small_federation(FedKT(subsets=2, queries=5, privacy=privacy))
@@ -159,7 +169,7 @@ def test_a_run_of_two_classes_shows_sensitivity_and_the_confusion_matrix() -> No
     assert record.metrics is not None
     assert record.metrics.confusion is not None
     rows = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in shown(run_table(record)).splitlines()}
-    assert rows["sensitivity"] == percent(record.metrics.sensitivity)
+    assert rows[f"sensitivity ({record.data['classes'][1]})"] == percent(record.metrics.sensitivity)
     assert rows["specificity"] == percent(record.metrics.specificity)
     assert rows["PR AUC"] == f"{record.metrics.pr_auc:.3f}"
     assert rows["ROC AUC"] == f"{record.metrics.roc_auc:.3f}"

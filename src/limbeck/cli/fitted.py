@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from limbeck.cli.shared import AsJson, console
+from limbeck.cli.shared import AsJson, ReadingOption, console, stated
 from limbeck.errors import LimbeckError
 
 Model = Annotated[Path, typer.Argument(help="A model that a run wrote (ONNX).")]
@@ -31,14 +31,17 @@ def predict(
         str | None,
         typer.Option("--id", metavar="COLUMN", help="The column that names the rows; default: as in training."),
     ] = None,
+    reading: ReadingOption = None,
 ) -> None:
     """Predict the class of each row, with probabilities if the model has them."""
+    from limbeck.data.reading import reading_in
     from limbeck.experiments.result import load
     from limbeck.experiments.thresholds import threshold_of
     from limbeck.report.predictions import write_predictions
 
     chosen = threshold_of(threshold, _costs(cost))
-    write_predictions(load(model), rows, out, chosen, row_id)
+    how = reading_in(stated(reading)) if reading else None
+    write_predictions(load(model), rows, out, chosen, row_id, how)
 
 
 def evaluate(
@@ -49,13 +52,14 @@ def evaluate(
     ] = None,
     threshold: Threshold = None,
     cost: Cost = None,
+    reading: ReadingOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a model on rows with labels: all metrics with 95 % intervals, confusion matrix, and calibration."""
     from limbeck.experiments.evaluation import evaluate
     from limbeck.report.evaluation import evaluation_report
 
-    found = evaluate(model, rows, label, threshold, _costs(cost))
+    found = evaluate(model, rows, label, threshold, _costs(cost), stated(reading) if reading else None)
     if as_json:
         typer.echo(found.to_json())
         return

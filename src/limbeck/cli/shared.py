@@ -7,12 +7,18 @@ from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
+from limbeck.errors import LimbeckError
+
 WIDE = 200  # characters, if the output is not a terminal: nothing is cut off
 INTERRUPTED = 130  # what typer returns after Ctrl-C
 
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be repeated."),
+]
+ReadingOption = Annotated[
+    list[str] | None,
+    typer.Option("--reading", metavar="KEY=VALUE", help="How files are read, such as dates=%d/%m/%Y; may be repeated."),
 ]
 Processes = Annotated[int | None, typer.Option(min=1, help="Training processes; default: one per core.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -53,3 +59,14 @@ def experiment_in(file: Path, settings: list[str]) -> tuple[Any, dict[str, Any]]
     for note in [*notes, *choice]:
         typer.echo(note, err=True)
     return check_table(Experiment, table, str(file)), table
+
+
+def stated(settings: list[str]) -> dict[str, Any]:
+    """What is stated about reading by the options `--reading`."""
+    found: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise LimbeckError(f"--reading {setting}: write --reading KEY=VALUE, such as --reading dates=%d/%m/%Y")
+        found[key] = value.split(",") if key == "missing" else value
+    return found

@@ -2,13 +2,14 @@
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from limbeck.cli.shared import AsJson, Settings, console, experiment_in
-from limbeck.errors import LimbeckError
+from limbeck.cli.shared import AsJson, ReadingOption, Settings, console, experiment_in, stated
+from limbeck.errors import LimbeckError, LimbeckWarning
 
 
 def init(
@@ -26,10 +27,7 @@ def init(
         list[str] | None, typer.Option(help="Model of all parties; or repeated, one for each party.")
     ] = None,
     parties: Annotated[int | None, typer.Option(min=1, help="Number of parties that one file is split among.")] = None,
-    reading: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="How files are read, such as dates=%d/%m/%Y; may be repeated."),
-    ] = None,
+    reading: ReadingOption = None,
     out: Annotated[Path, typer.Option(help="The new file.")] = Path("experiment.toml"),
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; take what the files suggest.")] = False,
 ) -> None:
@@ -38,7 +36,7 @@ def init(
     from limbeck.experiments.starting import Answers, check_new, completed, left_out, limits_in, write_experiment
 
     check_new(out)
-    seen = look_at(files, public, test, _stated(reading or []))
+    seen = look_at(files, public, test, stated(reading or []))
     for table in seen.tables:
         how = table.reading.in_words()
         typer.echo(f"{table.where}: {len(table)} rows, {len(table.columns)} columns{f'; {how}' if how else ''}")
@@ -54,9 +52,15 @@ def init(
         parties=parties,
     )
     asks = sys.stdin.isatty() and not yes
-    answers = completed(seen, given, (lambda question, proposed: typer.prompt(question, proposed)) if asks else None)
-    write_experiment(seen, answers, out)
-    for line in _chosen(seen, answers, left_out(seen, answers)):
+    ask = (lambda question, proposed: typer.prompt(question, proposed)) if asks else None
+    with warnings.catch_warnings(record=True) as noted:  # each is shown once
+        warnings.simplefilter("always", LimbeckWarning)
+        answers = completed(seen, given, ask)
+        write_experiment(seen, answers, out)
+        lines = _chosen(seen, answers, left_out(seen, answers))
+    for note in dict.fromkeys(str(each.message) for each in noted if issubclass(each.category, LimbeckWarning)):
+        typer.echo(f"limbeck: warning: {note}", err=True)
+    for line in lines:
         typer.echo(line)
     typer.echo(f"written: {out}\nNext: limbeck check {out}, then: limbeck run {out}")
 
@@ -88,17 +92,8 @@ def _chosen(files: Any, answers: Any, ignored: dict[str, str]) -> list[str]:
     protection = f"epsilon {answers.epsilon:g} for each private row" if answers.epsilon else "no noise"
     return [
         f"label: {answers.label} ({label})",
+        *([f"positive class: {answers.positive} (another: --positive)"] if answers.positive is not None else []),
         *([f"id: {answers.row_id}"] if answers.row_id else []),
         *([f"left out: {', '.join(f'{name} ({why})' for name, why in ignored.items())}"] if ignored else []),
         f"privacy: {protection}",
     ]
-
-
-def _stated(settings: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise LimbeckError(f"--reading {setting}: write --reading KEY=VALUE, such as --reading dates=%d/%m/%Y")
-        found[key] = value.split(",") if key == "missing" else value
-    return found

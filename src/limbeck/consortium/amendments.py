@@ -161,7 +161,7 @@ def _ended(folder: ServerFolder, run: str, name: str, consequence: str, remedy: 
     about = journal.about()
     if EVALUATES in about:
         raise LimbeckError(f"{run} evaluates {about[EVALUATES]}: use limbeck server evaluate again instead")
-    plan = prepare_run(Path(about["file"]))
+    plan = prepare_run(Path(about["file"]), is_checked=True)
     if not plan.configuration.algorithm.is_one_shot:
         raise LimbeckError(f"{plan.configuration.algorithm.name} is not a one-shot method: {consequence}")
     party = next((int(number) for number, each in about["parties"].items() if each == name), None)

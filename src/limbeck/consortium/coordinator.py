@@ -90,7 +90,7 @@ def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
     RunResult
         Result of the run.
     """
-    plan = prepare_run(file)
+    plan = prepare_run(file, is_checked=True)
     members = folder.admitted
     if not members:
         raise LimbeckError(f"no party is admitted yet: use limbeck server admit {folder.path} PARTY.pub")
@@ -116,7 +116,7 @@ def begin(folder: ServerFolder, file: Path, log: Log) -> RunResult:
 
 def resume(folder: ServerFolder, file: Path, log: Log) -> RunResult:
     """Resume the latest run of an experiment; only parties without a recorded answer are asked again."""
-    plan = prepare_run(file)
+    plan = prepare_run(file, is_checked=True)
     home = _latest(folder, file)
     if home is None or (home / "record.json").exists():
         raise LimbeckError(f"no run of {file} is unfinished" + (f": the latest is {home.name}" if home else ""))

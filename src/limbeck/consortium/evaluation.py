@@ -124,7 +124,7 @@ def evaluate(folder: ServerFolder, run: str, epsilon: float | None, delta: float
         raise LimbeckError(f"{run} is an evaluation itself: evaluate {about[EVALUATES]}")
     if not (home / "record.json").exists():
         raise LimbeckError(f"{run} has not ended: only a final model can be evaluated")
-    plan = prepare_run(Path(about["file"]))
+    plan = prepare_run(Path(about["file"]), is_checked=True)
     journal.begin({"experiment": lasting(plan)})  # an error if the experiment has changed since
     plan = _plan(plan, run, epsilon, delta)
     model, names = _final_model(journal, run), _parties(about)

@@ -1,6 +1,7 @@
 """Experiments of a coordinator: the private rows are in other organisations."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from limbeck.data.sets import is_file_of_texts
 from limbeck.data.texts import column_of
 from limbeck.data.tokens import Tokens
 from limbeck.data.weights import ClassWeights, check_class_weights, factors_of
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.config import (
     MODEL,
     algorithm_in,
@@ -226,14 +227,30 @@ class PreparedRun:
         )
 
 
-def prepare_run(file: Path) -> PreparedRun:
-    """Read an experiment and its public and test rows; paths are relative to the file."""
+def prepare_run(file: Path, is_checked: bool = False) -> PreparedRun:
+    """Read an experiment and its public and test rows; paths are relative to the file.
+
+    Parameters
+    ----------
+    file : Path
+        The experiment.
+    is_checked : bool
+        Whether warnings about columns of the public rows were shown before, when parties were invited.
+
+    Returns
+    -------
+    PreparedRun
+        The experiment with its rows.
+    """
     table = read_toml(file)
     configuration = check_table(RunConfiguration, table, str(file))
     data, base = configuration.data, file.parent
     path = base / data.public
     rule = rule_of_texts(data.text, configuration.algorithm, configuration.features, base)
-    schema = _schema(path, data, file, rule)
+    with warnings.catch_warnings():
+        if is_checked:
+            warnings.simplefilter("ignore", LimbeckWarning)
+        schema = _schema(path, data, file, rule)
     public = public_rows(path, schema, data.whole_task if data.labelled else None, data.reading)
     test = (
         private_rows(base / data.test, data.classes, schema, None, data.whole_task, False, data.reading)

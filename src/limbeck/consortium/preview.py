@@ -70,11 +70,12 @@ class ServerCheck:
 
 @dataclass(frozen=True, slots=True)
 class AgreedFacts:
-    """A method that a party agrees to, and what one run may spend; None without a limit."""
+    """A method that a party agrees to, what one run may spend (None: no limit), and whether that is a whole budget."""
 
     algorithm: str
     levels: tuple[str, ...]
     cap: str | None
+    spends_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,12 @@ def check_party(folder: PartyFolder) -> PartyCheck:
         model=settings.model.name,
         noise=settings.noise,
         agreed=tuple(
-            AgreedFacts(each.algorithm, tuple(each.levels or ()), str(each.cap) if each.cap else None)
+            AgreedFacts(
+                each.algorithm,
+                tuple(each.levels or ()),
+                str(each.cap) if each.cap else None,
+                each.cap is not None and any(budget.epsilon <= each.cap.epsilon for budget in budgets),
+            )
             for each in settings.agree
         ),
         budgets=_of_party(budgets, [row for _, row in contents.releases] if contents else []),

@@ -33,8 +33,9 @@ CHOICE = """\
 # unprotected = true       # no limit: answers may leave without protection
 """
 ACTIVE = """
-# The most that all runs together may spend. This is the epsilon of the invitation: enough for one run. Raise it before
-# the first run if you agree to more runs: the ledger keeps its first budget, which can only be lowered later.
+# The most that all runs together may spend. This is the epsilon of the invitation: enough for one run, and then for no
+# `limbeck server evaluate` on your test rows. If you agree to an evaluation or to more runs, raise it before the first
+# run, for example by 1: the ledger keeps its first budget, which can only be lowered later.
 [budget]
 """
 OPEN = """

@@ -116,8 +116,8 @@ def classes_of(tables: Sequence[Table], label: str) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Classes; numbers are sorted by value, text alphabetically. Texts that differ only in case or blanks are one
-        class, with a warning.
+        Classes; numbers are sorted by value, text alphabetically and without regard to case. Texts that differ only in
+        case or blanks are one class, with a warning.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def with_positive_last(classes: Sequence[str], positive: str | None) -> tuple[st
 
 
 def _merged(counts: Counter[str], label: str) -> tuple[str, ...]:
-    """Names of classes; of those that are alike the most frequent one."""
+    """Names of classes, sorted without regard to case; of those that are alike the most frequent one."""
     groups: dict[str, list[str]] = {}
     for name in sorted(counts, key=lambda name: (-counts[name], name)):
         groups.setdefault(alike(name), []).append(name)
@@ -224,7 +224,7 @@ def _merged(counts: Counter[str], label: str) -> tuple[str, ...]:
                 LimbeckWarning,
                 stacklevel=4,
             )
-    return tuple(sorted(several[0] for several in groups.values()))
+    return tuple(groups[folded][0] for folded in sorted(groups))
 
 
 def _check_text(table: Table, label: str) -> None:

@@ -21,7 +21,8 @@ from limbeck.data.sets import DataSet, load_file
 from limbeck.data.table import Table
 from limbeck.data.texts import column_of
 from limbeck.data.tokens import Tokens
-from limbeck.errors import LimbeckError
+from limbeck.data.unknown_values import warn_of_unknown_values
+from limbeck.errors import LimbeckError, did_you_mean
 from limbeck.protocol.rows import Rows
 from limbeck.protocol.task import MULTICLASS, Kind, Task
 
@@ -204,6 +205,7 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
     private, test = [table.decided(like) for table in private], test and test.decided(like)
     if schema and sorted(schema.labels) != sorted(label):
         raise LimbeckError(f"data.label is {', '.join(label)}, but {files.schema} names {', '.join(schema.labels)}")
+    check_id(files.row_id, [*private, *filter(None, [test, open_rows])], "data.id")
     limits = files.limits and (float(files.limits[0]), float(files.limits[1]))
     if schema and (files.task or schema.task, limits or schema.limits) != (schema.task, schema.limits):
         raise LimbeckError(f"data.task and data.range must be those of {files.schema}; remove them")
@@ -217,6 +219,8 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
         schema = replace(schema, classes=with_positive_last(schema.classes, files.positive))
     named = files.classes or files.schema or schema.task == "multilabel"  # whose classes are the columns that are named
     known = (files.limits or files.schema) if schema.task == "regression" else named
+    for table in private:
+        warn_of_unknown_values(table, schema)
     return SplitRows(
         private=[rows_of(table, schema, clipped=False) for table in private],
         public=_unlabelled(open_rows, schema) if open_rows and files.public else None,
@@ -226,6 +230,13 @@ def _tables(files: Files, public: Draw | None, seed: int) -> SplitRows:
         classes_are_private=not known,
         task=Task(schema.task, *(schema.limits or ())),
     )
+
+
+def check_id(row_id: str | None, tables: Sequence[Table], key: str) -> None:
+    """Raise if no table has the column that names the rows; `key` is its name in the message."""
+    names = dict.fromkeys(name for table in tables for name in table.columns)
+    if row_id is not None and row_id not in names:
+        raise LimbeckError(f"{key}: no file has a column {row_id!r}; {did_you_mean(row_id, list(names))}")
 
 
 def _schema_with_labels(open_rows: Table, files: Files, label: tuple[str, ...], tables: Sequence[Table]) -> Schema:
@@ -326,6 +337,8 @@ def private_rows(
     """
     if schema is not None and not _is_npz_of(path, schema):
         table = read_table(path, how, schema.reading).without(*ignore)
+        if clipped:  # rows of a party, not the coordinator's test rows
+            warn_of_unknown_values(table, schema)
         return rows_of(table.renamed(label, schema.labels[0]) if label else table, schema, clipped)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium uses arrays: give an NPZ file with x_train and y_train")

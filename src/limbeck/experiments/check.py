@@ -60,13 +60,14 @@ class BudgetFacts:
 
 @dataclass(frozen=True, slots=True)
 class MethodFacts:
-    """A method: its level, where noise comes from, and the planned guarantees."""
+    """A method: its level, where noise comes from, the planned guarantees, and whether it trains on private rows."""
 
     algorithm: str
     level: str | None
     noise: str | None
     delta: float
     guarantees: tuple[PrivacyGuarantee, ...]
+    trains_parties: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,8 @@ def method_of(algorithm: Algorithm, releases: list[Release], noise: str) -> Meth
     delta = delta_of(algorithm, releases)
     found = guarantees(releases, delta, algorithm.rows_per_person)
     source = NOISE[noise] if algorithm.is_private else None
-    return MethodFacts(algorithm.name, algorithm.level, source, delta, tuple(found))
+    trains = algorithm.uses_weights != "sums"
+    return MethodFacts(algorithm.name, algorithm.level, source, delta, tuple(found), trains)
 
 
 def budget_facts(

@@ -71,6 +71,7 @@ def evaluate(
     label: str | None = None,
     threshold: float | None = None,
     cost: tuple[float, float] | None = None,
+    reading: Mapping[str, Any] | None = None,
 ) -> Evaluation:
     """Evaluate a model on rows with labels.
 
@@ -86,6 +87,8 @@ def evaluate(
         The probability from which the second of two classes, or one of several labels, is predicted.
     cost : (float, float) or None
         What a missed positive and a false alarm cost, instead of a threshold.
+    reading : mapping or None
+        How a table's file is read, as in `[data.reading]`; what is not stated is found.
 
     Returns
     -------
@@ -113,7 +116,7 @@ def evaluate(
     classes, kind = len(predictor.classes_), predictor.task.kind
     if chosen is not None:
         check_threshold(kind, classes, predictor.packed.has_probabilities)
-    x, y = labelled_rows(predictor, rows, label)
+    x, y = labelled_rows(predictor, rows, label, reading)
     labels, scores = predictor.numbered(x, chosen)
     metrics = _metrics(labels, scores, y, classes, kind, chosen)
     constant = _metrics(*_constant(y, classes, kind), y, classes, kind)

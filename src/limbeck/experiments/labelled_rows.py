@@ -1,5 +1,6 @@
 """Rows with labels, on which a fitted model is evaluated."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from limbeck.data.files import is_frame, read_table, table_of
 from limbeck.data.label_columns import labels_of
 from limbeck.data.labels import check_numbers, check_several
 from limbeck.data.own import ARRAYS, rows_of
+from limbeck.data.reading import reading_in
 from limbeck.data.schema import Schema
 from limbeck.data.table import Table
 from limbeck.data.texts import with_tokens
@@ -19,7 +21,9 @@ from limbeck.experiments.result import Predictor
 from limbeck.protocol.rows import Array
 
 
-def labelled_rows(model: Predictor, given: Any, label: str | None = None) -> tuple[Array, Array]:
+def labelled_rows(
+    model: Predictor, given: Any, label: str | None = None, reading: Mapping[str, Any] | None = None
+) -> tuple[Array, Array]:
     """Read the rows that a model is evaluated on.
 
     Parameters
@@ -30,6 +34,8 @@ def labelled_rows(model: Predictor, given: Any, label: str | None = None) -> tup
         A table with labels, an NPZ file (its test rows, if it has any), or arrays.
     label : str or None
         The column of a table that has the labels; None means that of the model.
+    reading : mapping or None
+        How a table's file is read, as in `[data.reading]`.
 
     Returns
     -------
@@ -52,7 +58,9 @@ def labelled_rows(model: Predictor, given: Any, label: str | None = None) -> tup
         return _pair(model, x, y, "evaluate")
     path = Path(given)
     if path.suffix.lower() not in ARRAYS:
-        return _of_table(model, read_table(path), label)
+        return _of_table(model, read_table(path, None if reading is None else reading_in(reading)), label)
+    if reading:
+        raise LimbeckError(f"{path} holds arrays: reading is for tables")
     if label is not None:
         raise LimbeckError(f"{path}: a label column is only for tables; an NPZ file has its labels in y_test")
     with located(path):

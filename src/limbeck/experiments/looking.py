@@ -1,5 +1,6 @@
 """A first look at the user's files: which column is the label, which names the rows, and what all files share."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 from limbeck.data.columns import ID
 from limbeck.data.dates import form_of
 from limbeck.data.files import SUFFIXES, read_table
-from limbeck.data.label_columns import classes_of, kind_of_tables
+from limbeck.data.label_columns import alike, classes_of, kind_of_tables, labels_of
 from limbeck.data.numbers import decimals_of
 from limbeck.data.own import ARRAYS
 from limbeck.data.reading import reading_in
@@ -17,6 +18,8 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.task import Kind
 
 MIN_CLASSES, MAX_CLASSES = 2, 20  # different values of a column that may be a label
+POSITIVE = {"yes", "y", "ja", "j", "oui", "true", "positive", "pos", "ill", "sick", "case", "event", "dead", "died"}
+NEGATIVE_NUMBERS = ("0", "-1")  # beside them 1 is the positive class
 USUAL = {"separator": ",", "decimal": "."}  # of a plain CSV file
 PUBLIC_ROWS = (
     "public rows are rows without secrets that all parties have, with the same columns but for the label; the parties' "
@@ -105,6 +108,28 @@ class UserFiles:
     def classes(self, label: str) -> tuple[str, ...]:
         """Classes of the labels."""
         return classes_of(self.labelled, label)
+
+    def likely_positive(self, label: str, counted: bool) -> str | None:
+        """The class of interest of two: by its name, else the rarer one if `counted`; None if there are not two."""
+        classes = self.classes(label)
+        if len(classes) != 2:
+            return None
+        named = [name for name in classes if alike(name) in POSITIVE]
+        if len(named) == 1:
+            return named[0]
+        if classes[0] in NEGATIVE_NUMBERS or not counted:
+            return classes[1]
+        held = Counter(alike(name) for table in self.labelled for name in labels_of(table, label))
+        return min(reversed(classes), key=lambda name: held[alike(name)])
+
+    def lonely_classes(self, label: str) -> dict[str, list[str]]:
+        """Classes that only one of several files has, by file: other words for the same class, or an error."""
+        if len(self.labelled) < 2:
+            return {}
+        held = {table.where: {alike(name): name for name in labels_of(table, label)} for table in self.labelled}
+        times = Counter(name for each in held.values() for name in each)
+        lonely = {where: sorted(each[name] for name in each if times[name] == 1) for where, each in held.items()}
+        return {where: names for where, names in lonely.items() if names}
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A first experiment file for the user's own files: the answers to a few questions, and the file that they give."""
 
 import json
+import math
 import os
 import tomllib
 import warnings
@@ -20,6 +21,7 @@ from limbeck.privacy.over_runs import check_site_names
 
 PUBLIC_SHARE, TEST_SHARE = 0.25, 0.2
 NO_ANSWER = "none"
+SHOWN = 5  # classes in a warning
 Prompt = Callable[[str, str], str]  # a question and the proposed answer
 
 
@@ -87,6 +89,7 @@ def completed(files: UserFiles, answers: Answers, ask: Prompt | None = None) -> 
     label = answers.label or _label(seen, ask)
     if label not in seen.common:
         raise LimbeckError(f"label: not all files have a column {label!r}; {did_you_mean(label, seen.common)}")
+    _warn_of_lonely_classes(files, label)
     answers = replace(answers, label=label)
     if answers.row_id is None:
         found = seen.likely_id(label) or ""
@@ -99,6 +102,10 @@ def completed(files: UserFiles, answers: Answers, ask: Prompt | None = None) -> 
     if answers.epsilon is None:
         text = ask("Epsilon for each private row (0: no noise, for a first try)", "0") if ask else "0"
         answers = replace(answers, epsilon=_number(text, "epsilon"))
+    if not math.isfinite(answers.epsilon or 0) or (answers.epsilon or 0) < 0:
+        raise LimbeckError(f"epsilon = {answers.epsilon}: give a finite number above 0, or 0 for no noise")
+    if answers.positive is None:
+        answers = replace(answers, positive=_positive(files, label, answers, ask))
     if ask and not answers.models and not answers.epsilon and files.kind(label) != "regression":
         answers = replace(answers, models=(ask("Model of the parties", "random-forest"),))
     if ask and len(files.private) == 1 and answers.parties is None:
@@ -129,6 +136,29 @@ def _label(files: UserFiles, ask: Prompt | None) -> str:
     if proposed is None:
         raise LimbeckError(f"--label is missing: name the column to predict; columns: {', '.join(columns) or 'none'}")
     return proposed
+
+
+def _positive(files: UserFiles, label: str, answers: Answers, ask: Prompt | None) -> str | None:
+    """Class of interest of two; private rows are counted for it only if nothing protects them."""
+    if files.kind(label) == "regression":
+        return None
+    likely = files.likely_positive(label, counted=not answers.epsilon)
+    if likely is None or ask is None:
+        return likely
+    return ask(f"The positive class ({', '.join(files.classes(label))})", likely)
+
+
+def _warn_of_lonely_classes(files: UserFiles, label: str) -> None:
+    if files.kind(label) == "regression":
+        return
+    for where, names in files.lonely_classes(label).items():
+        more = f" and {len(names) - SHOWN} others" if len(names) > SHOWN else ""
+        warnings.warn(
+            f"{where}: no other file has the {label} {' or '.join(map(repr, names[:SHOWN]))}{more}; if they are "
+            "other words for the classes of the other files, write the same words",
+            LimbeckWarning,
+            stacklevel=3,
+        )
 
 
 def _limits(label: str, ask: Prompt | None) -> tuple[float, float]:
@@ -266,7 +296,7 @@ def _target(files: UserFiles, answers: Answers) -> list[tuple[str, Any, str]]:
         )
     found: list[tuple[str, Any, str]] = [("classes", classes, "found in the labels of these files; they become public")]
     if answers.positive is not None:
-        found.append(("positive", answers.positive, "the class of interest"))
+        found.append(("positive", answers.positive, "the class of interest; metrics such as sensitivity are about it"))
     return found
 
 
@@ -288,7 +318,12 @@ def left_out(files: UserFiles, answers: Answers) -> dict[str, str]:
     label, row_id = str(answers.label), answers.row_id or None
     found = dict.fromkeys(answers.ignore, "not wanted")
     found |= {name: "not in all files" for name in files.not_shared(label) if name not in (row_id, *found)}
-    schema = schema_of(files.public or files.private[0], label, (), None, "multiclass", None, row_id, tuple(found))
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always", LimbeckWarning)
+        schema = schema_of(files.public or files.private[0], label, (), None, "multiclass", None, row_id, tuple(found))
+    for each in noted:  # those about other columns than the ones that are left out
+        if not any(f"the column {name!r}" in str(each.message) for name in schema.ignored):
+            warnings.warn(str(each.message), each.category, stacklevel=2)
     return found | {name: "empty, or nearly every row has another text" for name in schema.ignored if name not in found}
 
 

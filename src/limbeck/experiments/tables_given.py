@@ -9,9 +9,11 @@ import numpy as np
 
 from limbeck.data.files import SUFFIXES, is_frame, read_undecided, table_of
 from limbeck.data.label_columns import class_numbers, classes_of, labels_of
+from limbeck.data.own import check_id
 from limbeck.data.reading import UNSTATED, Reading, reading_in
 from limbeck.data.schema import Schema, read_schema, schema_of
 from limbeck.data.table import Table, texts_of
+from limbeck.data.unknown_values import warn_of_unknown_values
 from limbeck.errors import LimbeckError, shown
 from limbeck.protocol.rows import Array
 
@@ -143,6 +145,7 @@ def numbers_given(
         where = next(name for name, kind in kinds.items() if not kind)
         raise LimbeckError(f"{where}: rows have no names of columns, but those of others have; give a table")
     sides = {where: _side(where, side, given.how) for where, side in named}
+    check_id(given.row_id, [side.table for side in sides.values()], "row_id")
     titles, is_tested = [title for title, _ in parties], test is not None
     schema = given.known_schema()
     if schema is not None and schema.classes:
@@ -154,6 +157,8 @@ def numbers_given(
     def pair(name: str) -> tuple[Any, ...]:
         return _pair(sides[name], schema, given, known)
 
+    for title in titles:
+        warn_of_unknown_values(sides[title].table, schema)
     opened = None
     if (open_rows := sides.get("public")) is not None:
         has_labels = open_rows.y is not None or (needs_labels and set(given.labels) <= set(open_rows.table.columns))

@@ -11,15 +11,15 @@ from limbeck.experiments.record import RunRecord
 from limbeck.protocol.task import Kind
 
 THRESHOLD = "a threshold (limbeck predict --threshold)"
-ADVICE: dict[Kind, str] = {
-    "multiclass": f"try more public rows, class_weights under [data], {THRESHOLD}, a larger epsilon, or fedvote",
-    "multilabel": f"try more public rows, {THRESHOLD}, a larger epsilon, or another model",
-    "regression": "try more public rows, a larger epsilon, or another model",
-}
 
 
 def no_better_than_constant(
-    metrics: Metrics, constant: float | None, task: Kind = "multiclass", what: str = "the model is"
+    metrics: Metrics,
+    constant: float | None,
+    task: Kind = "multiclass",
+    what: str = "the model is",
+    method: str | None = None,
+    is_protected: bool | None = None,
 ) -> str | None:
     """Say in one line that a model is no better than the constant predictor.
 
@@ -33,6 +33,10 @@ def no_better_than_constant(
         Kind of the labels.
     what : str
         Beginning of the sentence.
+    method : str, optional
+        Name of the algorithm, if it is known.
+    is_protected : bool, optional
+        Whether the run had a finite epsilon; None if that is not known.
 
     Returns
     -------
@@ -64,7 +68,43 @@ def no_better_than_constant(
     if not poor:
         return None
     end = f", but better in {better[0]}" if better else ""
-    return f"{what} no better than the constant predictor in {' and '.join(poor)}{end}; {ADVICE[task]}"
+    todo = advice(task, metrics.are_of_two_classes, method, is_protected)
+    return f"{what} no better than the constant predictor in {' and '.join(poor)}{end}; {todo}"
+
+
+def advice(task: Kind, two_classes: bool, method: str | None = None, is_protected: bool | None = None) -> str:
+    """Say what may help, as far as it can be done with these labels, this method and this privacy.
+
+    Parameters
+    ----------
+    task : {"multiclass", "multilabel", "regression"}
+        Kind of the labels.
+    two_classes : bool
+        Whether each row has one of two classes.
+    method : str, optional
+        Name of the algorithm, if it is known.
+    is_protected : bool, optional
+        Whether the run had a finite epsilon; None if that is not known.
+
+    Returns
+    -------
+    str
+        The end of a sentence.
+
+    Examples
+    --------
+    >>> advice("multiclass", two_classes=False, method="fedvote", is_protected=False)
+    'try more public rows, class_weights under [data], or another model'
+    """
+    found = ["more public rows"]
+    if task == "multiclass":
+        found.append("class_weights under [data]")
+    if task == "multilabel" or (task == "multiclass" and two_classes):
+        found.append(THRESHOLD)
+    if is_protected is not False:
+        found.append("a larger epsilon" if is_protected else "a larger epsilon if the run had one")
+    last = "fedvote" if task == "multiclass" and method != "fedvote" and not is_protected else "another model"
+    return f"try {', '.join(found)}, or {last}"
 
 
 def _text(name: str, value: float) -> str:
@@ -93,5 +133,7 @@ def warn_if_no_better(record: RunRecord) -> None:
         return
     own = any(party.metrics for party in record.parties)
     what = "the parties' own models are, on average," if own else "the final model is"
-    if line := no_better_than_constant(record.metrics, record.constant, record.task, what):
+    is_protected = any(each["epsilon"] is not None and math.isfinite(each["epsilon"]) for each in record.privacy)
+    args = record.metrics, record.constant, record.task, what, record.algorithm, is_protected
+    if line := no_better_than_constant(*args):
         warnings.warn(line, LimbeckWarning, stacklevel=4)

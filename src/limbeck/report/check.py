@@ -13,6 +13,7 @@ from limbeck.report.privacy import FORM, guarantees_table
 from limbeck.report.tables import framed, number, weight
 
 MAX_CLASSES = 12  # in a table with a column for each
+UNTRAINED = "this method sends sums: no model of a party is trained on its rows"
 
 
 def check_report(found: Check) -> Group:
@@ -81,6 +82,7 @@ def method_lines(method: MethodFacts, budgets: Iterable[BudgetFacts]) -> list[An
     else:
         protected = [each for each in method.guarantees if math.isfinite(each.epsilon)]
         lines = [f"method: {method.algorithm}{level}; noise: {method.noise}", guarantees_table(protected, method.delta)]
+    lines += [] if method.trains_parties else [UNTRAINED]
     return lines + [budget_line(each) for each in budgets]
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from limbeck.experiments.compare import COSTS, METRICS, Spread, Summary
 from limbeck.experiments.plan import ComparisonPlan
-from limbeck.experiments.usefulness import ADVICE
+from limbeck.experiments.usefulness import advice
 from limbeck.report.tables import SHARES, framed, short_title, weight
 
 CSV_FIGURES = (*METRICS, *COSTS)
@@ -48,10 +48,12 @@ def comparison(plan: ComparisonPlan, summaries: Sequence[Summary]) -> Group:
         accuracy = 1 + len(plan.swept)
         line[accuracy] += "".join(marks[note] for note in _notes(summary)) if summary else ""
         table.add_row(*(Text(cached) for cached in line))
-    advice = {
-        s.task: Text(f"What to do about a model that is no better: {ADVICE[s.task]}") for s in summaries if s.no_better
+    todo = {
+        s.task: Text(f"What to do about a model that is no better: {advice(s.task, 'sensitivity' in s.figures)}")
+        for s in summaries
+        if s.no_better
     }
-    return Group(table, *(Text(f"{mark.strip()} {note}") for note, mark in marks.items()), *advice.values())
+    return Group(table, *(Text(f"{mark.strip()} {note}") for note, mark in marks.items()), *todo.values())
 
 
 def as_markdown(plan: ComparisonPlan, summaries: Sequence[Summary]) -> str:

@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 from limbeck.atomic_files import AtomicFile
+from limbeck.data.files import read_table
+from limbeck.data.own import ARRAYS
+from limbeck.data.reading import Reading
 from limbeck.data.table import Table
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import Predictor
@@ -13,7 +16,12 @@ from limbeck.protocol.rows import Array
 
 
 def write_predictions(
-    model: Predictor, rows: Path, out: Path | None, threshold: float | None = None, row_id: str | None = None
+    model: Predictor,
+    rows: Path,
+    out: Path | None,
+    threshold: float | None = None,
+    row_id: str | None = None,
+    how: Reading | None = None,
 ) -> None:
     """Write predictions as CSV, to a file or to standard output. A file appears completely or not at all.
 
@@ -29,13 +37,15 @@ def write_predictions(
         Probability from which the second of two classes, or one of several labels, is predicted.
     row_id : str or None
         Column of a table that names the rows; None means that of the training rows, if the table has it.
+    how : Reading, optional
+        What is stated about the file of a table.
 
     Raises
     ------
     LimbeckError
         If the rows do not fit the model, or if the file cannot be written.
     """
-    text = predictions(model, rows, threshold, row_id)
+    text = predictions(model, rows, threshold, row_id, how)
     try:
         if out is None:
             sys.stdout.write(text)
@@ -53,13 +63,21 @@ def write_predictions(
         raise LimbeckError(f"cannot write {out or 'the predictions'}: {error.strerror}") from error
 
 
-def predictions(model: Predictor, rows: Path, threshold: float | None = None, row_id: str | None = None) -> str:
+def predictions(
+    model: Predictor,
+    rows: Path,
+    threshold: float | None = None,
+    row_id: str | None = None,
+    how: Reading | None = None,
+) -> str:
     """Predictions as CSV: one line per row with the class or number and, if known, the probability of each class.
 
     With several labels a row, there is a column of 1 and 0 for each class instead of one class. The first column names
     the rows, if a column of the table does.
     """
-    table = model.table(rows)
+    if how is not None and rows.suffix.lower() in ARRAYS:
+        raise LimbeckError(f"{rows} holds arrays: --reading is for tables")
+    table = read_table(rows, how) if how is not None else model.table(rows)
     name, ids = _ids(model, table, rows, row_id)
     labels, scores = model.predict_both(rows if table is None else table.without(*filter(None, [row_id])), threshold)
     shares = [f"p({name})" for name in model.classes_] if scores is not None else []

@@ -41,5 +41,7 @@ def party_report(found: PartyCheck) -> Group:
         levels = f", level {' or '.join(each.levels)}" if each.levels else ""
         cap = f"one run may spend {each.cap}" if each.cap else "no limit for one run"
         parts.append(f"agrees to {each.algorithm}{levels}: {cap}")
+        if each.spends_all:
+            parts.append("  such a run spends the whole budget: nothing is left for another, or for an evaluation")
     parts += [budget_line(each) for each in found.budgets] or ["no budget: answers may leave without protection"]
     return Group(*parts, *trouble_lines(found.missing_extras, ()))

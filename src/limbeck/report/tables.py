@@ -46,7 +46,8 @@ def run_table(record: RunRecord) -> Table:
         others += OF_TWO if record.metrics.are_of_two_classes else ["roc_auc"] if record.task == "multiclass" else []
         for name in (first, *others):
             mean = " (mean over parties)" if own and name == first else ""
-            table.add_row(title_of(name, record.task) + mean, figure(name, getattr(record.metrics, name)))
+            of = f" ({record.data['classes'][1]})" if name == "sensitivity" else ""
+            table.add_row(title_of(name, record.task) + of + mean, figure(name, getattr(record.metrics, name)))
         for name, auc in zip(record.data["classes"], record.metrics.class_auc or (), strict=False):
             table.add_row(f"ROC AUC of {name}", figure("roc_auc", auc))
         table.add_row(
@@ -54,6 +55,8 @@ def run_table(record: RunRecord) -> Table:
         )
     elif record.real and record.data["test"]:
         table.add_row(TITLES[HEADLINES[record.task][0]], WITHHELD)
+    elif not record.data["test"]:
+        table.add_row("metrics", "no test rows: give data.test")
     table.add_row("rounds", str(record.rounds))
     table.add_row("bytes up / down", f"{weight(record.bytes['up'])} / {weight(record.bytes['down'])}")
     table.add_row("epsilon", _epsilons(record))
