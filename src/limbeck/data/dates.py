@@ -132,10 +132,9 @@ class Date:
 
     def encode(self, table: Table) -> Array:
         """Numbers of the column, of shape (rows, 3)."""
-        values = table.column(self.name)
-        days, others = days_of(values, table.reading.dates or self.form) if values.dtype == object else (values, {})
-        if others or values.dtype != object:
-            text, row = next(iter(others.items())) if others else (values[0], 0)
+        days, others = days_of(table.texts(self.name), table.reading.dates or self.form)
+        if others:
+            text, row = next(iter(others.items()))
             raise LimbeckError(
                 f"{table.where}: the column {self.name!r} holds {text!r} in row {row + 1}, not a date such as "
                 f"{datetime.fromisoformat(self.origin).strftime(table.reading.dates or self.form)}; "
