@@ -31,12 +31,14 @@ def predict(
         str | None,
         typer.Option("--id", metavar="COLUMN", help="The column that names the rows; default: as in training."),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of --out if it exists.")] = False,
 ) -> None:
     """Predict the class of each row, with probabilities if the model has them."""
     from limbeck.experiments.result import load
     from limbeck.experiments.thresholds import threshold_of
-    from limbeck.report.predictions import write_predictions
+    from limbeck.report.predictions import check_output, write_predictions
 
+    check_output(out, [model, rows], force)
     chosen = threshold_of(threshold, _costs(cost))
     write_predictions(load(model), rows, out, chosen, row_id)
 
