@@ -36,6 +36,16 @@ def test_a_threshold_changes_the_prediction_column_only(folder: Path) -> None:
     assert strict == costly
 
 
+def test_an_existing_file_is_replaced_only_with_force(folder: Path) -> None:
+    (folder / "out.csv").write_text("notes")
+    refused = limbeck(folder, "predict", "m.onnx", "t.npz", "-o", "out.csv")
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines() == ["limbeck: out.csv exists; name another file, or replace it with --force"]
+    assert (folder / "out.csv").read_text() == "notes"
+    assert limbeck(folder, "predict", "m.onnx", "t.npz", "-o", "out.csv", "--force").returncode == 0
+    assert (folder / "out.csv").read_text().startswith("prediction,")
+
+
 def test_an_evaluation_for_people_and_for_programs(folder: Path) -> None:
     done = limbeck(folder, "evaluate", "m.onnx", "t.npz")
     assert done.returncode == 0, done.stderr
@@ -55,6 +65,8 @@ def test_an_evaluation_for_people_and_for_programs(folder: Path) -> None:
     ("arguments", "words"),
     [
         (["predict", "m.onnx", "t.npz", "--threshold", "2"], "threshold = 2: give a probability from 0 to 1"),
+        (["predict", "m.onnx", "t.npz", "-o", "t.npz", "--force"], "--out t.npz is a file that is read; name another"),
+        (["predict", "m.onnx", "t.npz", "-o", "./m.onnx"], "--out m.onnx is a file that is read; name another one"),
         (["predict", "m.onnx", "t.npz", "--cost", "2"], "--cost: '2' is not two numbers"),
         (["evaluate", "m.onnx", "t.npz", "--threshold", "0.2", "--cost", "1,2"], "give one of them"),
         (["evaluate", "m.onnx", "t.npz", "--label", "y"], "a label column is only for tables"),

@@ -82,6 +82,15 @@ def test_it_works_in_cross_validation_pipelines_and_searches() -> None:
     assert search.best_score_ > 0.85
 
 
+def test_public_rows_are_not_printed() -> None:
+    assert repr(FederatedClassifier(public=(X, Y))) == (
+        "FederatedClassifier(public=(<ndarray of shape (150, 4)>,\n"
+        "                            <ndarray of shape (150,)>))"
+    )
+    assert repr(FederatedRegressor(parties=5)) == "FederatedRegressor(parties=5)"
+    assert "ndarray of shape (150, 4)" in FederatedClassifier(public=X)._repr_html_()
+
+
 def test_groups_are_the_parties_and_travel_through_cross_validation() -> None:
     groups = np.array(["north", "south", "west"])[np.arange(len(Y)) % 3]
     fitted = classifier(public=X).fit(X, Y, groups=groups)

@@ -1,5 +1,6 @@
 """The exception and the warning of Limbeck."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -141,6 +142,37 @@ def shown(value: object, most: int = 100) -> str:
     except Exception:  # a user's object may raise anything
         text = f"<{type(value).__name__}>"
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def path_given(given: object, name: str) -> Path:
+    """Return an argument that is a path.
+
+    Parameters
+    ----------
+    given : object
+        The argument.
+    name : str
+        Its name, for the message.
+
+    Returns
+    -------
+    Path
+        The path.
+
+    Raises
+    ------
+    LimbeckError
+        If it is no path.
+
+    Examples
+    --------
+    >>> path_given(5, "folder")
+    Traceback (most recent call last):
+    limbeck.errors.LimbeckError: folder must be a path, not 5
+    """
+    if not isinstance(given, str | os.PathLike):
+        raise LimbeckError(f"{name} must be a path, not {shown(given)}")
+    return Path(given)
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

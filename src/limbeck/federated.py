@@ -19,6 +19,7 @@ from limbeck.experiments.arguments import (
     seed_given,
     split_given,
 )
+from limbeck.experiments.brief import without_values
 from limbeck.experiments.estimator_input import (
     labelled_like,
     rows_to_predict,
@@ -84,6 +85,11 @@ class Federated(BaseEstimator):  # type: ignore[misc]
 
     def _algorithm(self) -> Algorithm:
         return self.default() if self.algorithm is None else algorithm_given(self.algorithm, self.default.__name__)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        plain: Any = type(type(self).__name__, (type(self),), {"__repr__": BaseEstimator.__repr__})  # it breaks lines
+        shown = plain(**{name: without_values(value) for name, value in self.get_params(deep=False).items()})
+        return str(shown.__repr__(N_CHAR_MAX))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

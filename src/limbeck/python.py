@@ -6,7 +6,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, path_given
 from limbeck.experiments import run as runs
 from limbeck.experiments.folder import RunFolder
 from limbeck.experiments.result import FinishedRun
@@ -85,7 +85,7 @@ class Result(FinishedRun):
         LimbeckError
             If the folder is not empty or cannot be written; nothing is written then.
         """
-        path = Path(folder)
+        path = path_given(folder, "folder")
         if path.is_dir() and not any(path.iterdir()):
             path.rmdir()
         elif path.exists():

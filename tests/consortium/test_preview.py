@@ -5,6 +5,7 @@ import shutil
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -17,6 +18,7 @@ from limbeck.consortium.party import PartyFolder
 from limbeck.consortium.preview import check_party, check_server
 from limbeck.consortium.server import Member, ServerFolder, init
 from limbeck.errors import LimbeckError, LimbeckWarning
+from limbeck.experiments.estimate import Estimate
 from party_folders import AGREE_SUMS, IRIS, SUMS, make, put_rows, question, rows, write_settings
 
 EXPERIMENT = """
@@ -53,6 +55,9 @@ def test_the_coordinator_sees_what_a_run_would_do(server: ServerFolder) -> None:
     example = [each.epsilon for each in found.method.guarantees if each.unit == "example"]
     assert max(example) == pytest.approx(4.0, abs=0.01)
     assert [each.epsilon for each in found.budgets] == [5.0]
+    assert found.parties == 1
+    assert isinstance(found.estimate, Estimate)
+    assert 496 * 4 < found.estimate.up < 496 * 8  # one party's sum: half of a symmetric matrix of 31 columns
 
 
 def test_a_text_column_is_warned_of_before_the_run_and_not_at_each_command(server: ServerFolder) -> None:
@@ -88,6 +93,16 @@ def test_a_party_sees_its_rows_and_what_it_may_be_asked(tmp_path: Path) -> None:
     assert rows(home) == []
 
 
+def test_a_party_sees_its_own_test_rows(tmp_path: Path) -> None:
+    home = make(tmp_path)
+    write_settings(home, 'test = "test.npz"\n')
+    np.savez(home / "test.npz", x_train=IRIS.x[:60:10], y_train=IRIS.y[:60:10])
+    found = check_party(PartyFolder(home))
+    assert (found.test, found.test_counts) == (6, (5, 1, 0))
+    shown = CliRunner().invoke(app, ["party", "check", str(home)], catch_exceptions=False)
+    assert "a: own test rows" in shown.stdout
+
+
 def test_what_a_party_has_spent_is_shown(tmp_path: Path) -> None:
     from limbeck.consortium.answering import answer
 
@@ -109,6 +124,7 @@ def test_both_are_printed(server: ServerFolder, tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["server", "check", str(server.path)], catch_exceptions=False)
     assert "parties that must reply: 2; admit more before the run" in shown.stdout
     assert "no model of a party is trained on its rows" in shown.stdout
+    assert "estimate for one party with 150 rows each (as many as public rows)" in shown.stdout
     (tmp_path / "party").mkdir()
     home = make(tmp_path / "party")
     shown = CliRunner().invoke(app, ["party", "check", str(home)], catch_exceptions=False)

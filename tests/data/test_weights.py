@@ -44,7 +44,7 @@ def test_a_class_weight_is_a_finite_number(wrong: Any) -> None:
         check_class_weights({"no": 1, "yes": wrong})
 
 
-@pytest.mark.parametrize("wrong", [{}, [1, 2], "balance", 0.5])
+@pytest.mark.parametrize("wrong", [{}, [1, 2], "balance", 0.5, np.array([1, 2])])
 def test_class_weights_are_a_table_or_balanced(wrong: Any) -> None:
     with pytest.raises(LimbeckError, match=r'class_weights: write \{ no = 0.2, yes = 1.0 \} or "balanced"'):
         check_class_weights(wrong)
@@ -61,6 +61,7 @@ def test_the_largest_class_weight_becomes_one_and_a_class_without_one_has_one() 
     ("given", "kind", "problem"),
     [
         ({"yess": 1}, "multiclass", "there is no class 'yess'; did you mean 'yes'"),
+        ({"yes": 1, "Yes ": 2}, "multiclass", "'yes' and 'Yes ' are one class"),
         ({"yes": 0, "no": 0, "maybe": 0}, "multiclass", "at least one class needs a weight above 0"),
         ({"yes": 1}, "multilabel", "for one class a row"),
         ("balanced", "regression", "for one class a row"),
@@ -70,6 +71,14 @@ def test_the_largest_class_weight_becomes_one_and_a_class_without_one_has_one() 
 def test_wrong_class_weights_are_refused(given: Any, kind: Any, problem: str) -> None:
     with pytest.raises(LimbeckError, match=problem):
         factors_of(given, NAMES, kind, True, [ROWS.y])
+
+
+def test_names_of_classes_are_folded_as_labels_are() -> None:
+    assert factors_of({" YES": 4}, NAMES, "multiclass", True) == pytest.approx([0.25, 1, 0.25])
+    assert factors_of({"0": 0.5}, [0, 1], "multiclass", True) == pytest.approx([0.5, 1])
+    assert factors_of({"Yes": 0.5}, ["Yes", "yes"], "multiclass", True) == pytest.approx([0.5, 1])
+    with pytest.raises(LimbeckError, match="no class 'YES'"):
+        factors_of({"YES": 0.5}, ["Yes", "yes"], "multiclass", True)
 
 
 def test_class_weights_multiply_sample_weights() -> None:

@@ -14,6 +14,7 @@ from limbeck.checks import small_federation
 from limbeck.experiments.evaluation import evaluate
 from limbeck.experiments.result import Predictor
 from limbeck.models.pool import PoolTrainer
+from limbeck.sklearn import FederatedClassifier
 
 X, Y = load_breast_cancer(return_X_y=True)
 NAMES = np.array(["bad", "good"])[Y]
@@ -71,7 +72,11 @@ def test_a_threshold_changes_predictions_and_not_probabilities(model: Predictor)
     ("given", "line"),
     [
         ({"threshold": 1.5}, "threshold = 1.5: give a probability from 0 to 1"),
+        ({"threshold": "0.5"}, "threshold = '0.5': give a probability"),
+        ({"threshold": [0.5]}, r"threshold = \[0.5\]: give a probability"),
         ({"threshold": 0.5, "cost": (1, 1)}, "give one of them"),
+        ({"cost": 5}, "not 5"),
+        ({"cost": "ab"}, "not 'ab'"),
         ({"cost": (0, 0)}, "not both 0"),
         ({"cost": (-1, 2)}, "at least 0"),
         ({"cost": (float("nan"), 2)}, "at least 0"),
@@ -80,6 +85,21 @@ def test_a_threshold_changes_predictions_and_not_probabilities(model: Predictor)
 def test_impossible_thresholds_are_refused(model: Predictor, given: dict[str, Any], line: str) -> None:
     with pytest.raises(lb.LimbeckError, match=line):
         evaluate(model, (X, NAMES), **given)
+
+
+def test_a_model_is_a_predictor_the_result_of_a_run_or_a_file(model: Predictor) -> None:
+    result = lb.run(lb.Centralized(), [(X[:150], NAMES[:150]), (X[150:300], NAMES[150:300])], models="naive-bayes")
+    assert evaluate(result, (X[300:], NAMES[300:])) == evaluate(model, (X[300:], NAMES[300:]))
+    own = lb.run("solo", [(X[:150], NAMES[:150]), (X[150:300], NAMES[150:300])], models="naive-bayes")
+    with pytest.raises(lb.LimbeckError, match=r"^model: each party of this run has a model of its own"):
+        evaluate(own, (X, NAMES))
+    with pytest.raises(
+        lb.LimbeckError, match=r"^model must be a model, the Result of a run .* not FederatedClassifier"
+    ):
+        evaluate(FederatedClassifier(), (X, NAMES))
+    for call, name in ((model.save, "path"), (lb.load, "path"), (result.save, "folder")):
+        with pytest.raises(lb.LimbeckError, match=f"^{name} must be a path, not 5"):
+            call(5)  # type: ignore[arg-type]
 
 
 def test_models_that_have_no_threshold_refuse_one(model: Predictor) -> None:
@@ -156,9 +176,13 @@ def test_tables_are_read_by_the_schema_of_the_model(tmp_path: Path) -> None:
     assert found.metrics == tested.metrics
     (tmp_path / "other.csv").write_text((tmp_path / "test.csv").read_text().replace("sick", "ill", 1))
     assert evaluate(tested.model, tmp_path / "other.csv", label="ill") == found
+    lines = (tmp_path / "other.csv").read_text().splitlines()
+    (tmp_path / "both.csv").write_text("\n".join([f"{lines[0]},sick", *(f"{line},yes" for line in lines[1:])]) + "\n")
+    assert evaluate(tested.model, tmp_path / "both.csv", label="ill") == found
     for file, label, line in (
         ("other.csv", None, "'ill' that the schema does not have"),
         ("test.csv", "ill", "no column 'ill'"),
+        ("test.csv", "size", "label: models learn from the column 'size'; the labels are in 'sick' by the schema"),
     ):
         with pytest.raises(lb.LimbeckError, match=line):
             evaluate(tested.model, tmp_path / file, label)

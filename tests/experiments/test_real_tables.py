@@ -163,6 +163,22 @@ def test_columns_of_frames_count_by_name(folder: Path, form: str) -> None:
         models[0].predict(frame(new, COLUMNS[:-1]))
 
 
+def test_a_table_without_labels_needs_the_name_of_the_label(folder: Path) -> None:
+    with pytest.raises(LimbeckError, match=r"^party 0: give label=, the name of the label column.* seen, outcome"):
+        run("fedvote", [folder / "a.csv", folder / "b.tsv"], public=folder / "public.csv")
+
+
+def test_a_party_may_lack_all_dates() -> None:
+    pandas = pytest.importorskip("pandas")
+    found = [pandas.DataFrame(rows(seed, 40)).drop(columns=["patient", "ward"]) for seed in (1, 2, 3)]
+    found[0]["seen"] = None
+    result = run("fedvote", found[:2], public=found[2].drop(columns="outcome"), label="outcome", models="decision-tree")
+    assert isinstance(result.model.schema.columns[2], Date)  # type: ignore[union-attr]
+    found[0]["seen"] = 3.0
+    with pytest.raises(LimbeckError, match=r"^party 0: the column 'seen' holds '3' in row 1, not a date"):
+        run("fedvote", found[:2], public=found[2].drop(columns="outcome"), label="outcome", models="decision-tree")
+
+
 def test_arrays_have_no_names_that_a_schema_could_match(folder: Path) -> None:
     result, _ = trained(folder)
     with pytest.raises(LimbeckError, match="trained on tables with the columns age, crp, ward, seen"):

@@ -32,13 +32,15 @@ def predict(
         typer.Option("--id", metavar="COLUMN", help="The column that names the rows; default: as in training."),
     ] = None,
     reading: ReadingOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of --out if it exists.")] = False,
 ) -> None:
     """Predict the class of each row, with probabilities if the model has them."""
     from limbeck.data.reading import reading_in
     from limbeck.experiments.result import load
     from limbeck.experiments.thresholds import threshold_of
-    from limbeck.report.predictions import write_predictions
+    from limbeck.report.predictions import check_output, write_predictions
 
+    check_output(out, [model, rows], force)
     chosen = threshold_of(threshold, _costs(cost))
     how = reading_in(stated(reading)) if reading else None
     write_predictions(load(model), rows, out, chosen, row_id, how)

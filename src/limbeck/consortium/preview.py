@@ -7,11 +7,13 @@ from typing import Any
 
 from limbeck.algorithms import algorithm_named
 from limbeck.consortium.checking import check
+from limbeck.consortium.costs import estimated
 from limbeck.consortium.experiment import PreparedRun, prepare_run
 from limbeck.consortium.party import Agreed, PartyFolder
 from limbeck.consortium.server import ServerFolder
 from limbeck.data.schema import Schema
 from limbeck.experiments.check import BudgetFacts, Columns, MethodFacts, budget_facts, columns_of, method_of
+from limbeck.experiments.estimate import Estimate
 from limbeck.experiments.extras import extras_of
 from limbeck.experiments.record import finite
 from limbeck.models.smoke_test import smoke_test
@@ -48,6 +50,10 @@ class ServerCheck:
         Budgets of the server.
     missing_extras : tuple of str
         Extras that are not installed here.
+    parties : int
+        Number of parties that guarantees and costs are for: those that are admitted, or else invited.
+    estimate : Estimate or str
+        Estimated costs if each party has as many rows as there are public ones, or why there are none.
     """
 
     public: int
@@ -62,6 +68,8 @@ class ServerCheck:
     method: MethodFacts
     budgets: tuple[BudgetFacts, ...]
     missing_extras: tuple[str, ...]
+    parties: int
+    estimate: Estimate | str
 
     def to_json(self) -> dict[str, Any]:
         """Return it as a table for JSON; an infinite epsilon is null."""
@@ -100,6 +108,10 @@ class PartyCheck:
         Classes of the consortium.
     counts : tuple of int
         The party's rows of each class.
+    test : int or None
+        Number of its own test rows; None without any.
+    test_counts : tuple of int
+        Its test rows of each class.
     model : str
         Name of its model.
     noise : str
@@ -121,6 +133,8 @@ class PartyCheck:
     task: str
     classes: tuple[str, ...]
     counts: tuple[int, ...]
+    test: int | None
+    test_counts: tuple[int, ...]
     model: str
     noise: str
     agreed: tuple[AgreedFacts, ...]
@@ -159,7 +173,8 @@ def check_server(folder: ServerFolder, file: Path | None = None) -> ServerCheck:
     missing = extras_of([configuration.model], configuration.algorithm.is_private and configuration.noise == "secure")
     if not missing:
         smoke_test(for_task(configuration.model, data.kind), plan.public.x.shape[1:], len(data.classes))
-    releases = _planned(plan, max(1, len(admitted) or len(invited)))
+    parties = max(1, len(admitted) or len(invited))
+    releases = _planned(plan, parties)
     return ServerCheck(
         public=len(plan.public),
         test=len(plan.test) if plan.test else 0,
@@ -173,6 +188,8 @@ def check_server(folder: ServerFolder, file: Path | None = None) -> ServerCheck:
         method=method_of(configuration.algorithm, releases, configuration.noise),
         budgets=_server_budgets(folder, plan, releases),
         missing_extras=tuple(missing),
+        parties=parties,
+        estimate=estimated(plan, parties) if not missing else "an extra is missing",
     )
 
 
@@ -195,6 +212,7 @@ def check_party(folder: PartyFolder) -> PartyCheck:
     if not missing:
         check(folder)
     rows, public = folder.private(), folder.public(False)
+    test = folder.test() if settings.test is not None else None
     store = folder.path / "ledger.sqlite"
     contents = read_contents(store)[0] if store.exists() and store.stat().st_size else None
     budgets = in_force([*(contents.budgets if contents else ()), *([settings.budget] if settings.budget else ())])
@@ -208,6 +226,8 @@ def check_party(folder: PartyFolder) -> PartyCheck:
         task=join.task.kind,
         classes=tuple(join.classes),
         counts=tuple(map(int, join.task.counts(rows.y, len(join.classes)))),
+        test=None if test is None else len(test),
+        test_counts=() if test is None else tuple(map(int, join.task.counts(test.y, len(join.classes)))),
         model=settings.model.name,
         noise=settings.noise,
         agreed=tuple(

@@ -142,10 +142,7 @@ class Date:
 
     def encode(self, table: Table) -> Array:
         """Numbers of the column, of shape (rows, 3)."""
-        values = table.column(self.name)
-        if values.dtype != object:
-            values = np.array([None if value != value else f"{value:.15g}" for value in values], object)
-        days, others = days_of(values, table.reading.dates or self.form)
+        days, others = days_of(table.texts(self.name), table.reading.dates or self.form)
         for text, row in others.items():
             if text in self.marks:
                 continue

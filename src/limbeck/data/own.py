@@ -339,11 +339,41 @@ def private_rows(
         table = read_table(path, how, schema.reading).without(*ignore)
         if clipped:  # rows of a party, not the coordinator's test rows
             warn_of_unknown_values(table, schema)
-        return rows_of(table.renamed(label, schema.labels[0]) if label else table, schema, clipped)
+        return rows_of(with_label(table, schema, label), schema, clipped)
     if path.suffix.lower() != ".npz":
         raise LimbeckError(f"{path}: the consortium uses arrays: give an NPZ file with x_train and y_train")
     rows = _loaded(path, schema, task.kind).numbered(classes, f"; the consortium's are {', '.join(classes)}").rows()
     return Rows(rows.x, task.scaled(rows.y, clipped)) if task.kind == "regression" else rows
+
+
+def with_label(table: Table, schema: Schema, label: str | None) -> Table:
+    """Copy of a table in which a label column of another name has the name that the schema knows.
+
+    Parameters
+    ----------
+    table : Table
+        A table.
+    schema : Schema
+        The schema.
+    label : str or None
+        The table's own name of the label column; None means that of the schema.
+
+    Returns
+    -------
+    Table
+        The table. If it has also a column of the schema's name, that column is left out.
+
+    Raises
+    ------
+    LimbeckError
+        If the column is missing, or models learn from it.
+    """
+    known = schema.labels[0]
+    if label is None or label == known:
+        return table
+    if label in [column.name for column in schema.columns]:
+        raise LimbeckError(f"label: models learn from the column {label!r}; the labels are in {known!r} by the schema")
+    return table.renamed(label, known)
 
 
 def _is_npz_of(path: Path, schema: Schema) -> bool:

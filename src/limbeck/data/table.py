@@ -71,9 +71,10 @@ class Table:
         return replace(self, columns={key: value for key, value in self.columns.items() if key not in names})
 
     def renamed(self, old: str, new: str) -> "Table":
-        """Copy with another name for one column, which must exist."""
+        """Copy with another name for one column, which must exist; one that has this name already is left out."""
         self.column(old)
-        return replace(self, columns={new if key == old else key: value for key, value in self.columns.items()})
+        others = self.without(new) if new != old else self
+        return replace(self, columns={new if key == old else key: value for key, value in others.columns.items()})
 
     def take(self, index: Array) -> "Table":
         """Copy with the rows of these indices."""

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from limbeck.errors import LimbeckError, did_you_mean
+from limbeck.data.label_columns import alike
+from limbeck.errors import LimbeckError, did_you_mean, shown
 from limbeck.protocol.rows import Array, Rows
 from limbeck.protocol.task import Kind
 
@@ -95,11 +96,14 @@ def check_class_weights(given: Any) -> ClassWeights | None:
         ...
     limbeck.errors.LimbeckError: class_weights: the weight of 'no' is -1.0; give a finite number, at least 0
     """
-    if given is None or given == "balanced":
-        checked: ClassWeights | None = given
-        return checked
+    if given is None:
+        return None
+    if isinstance(given, str) and given == "balanced":
+        return "balanced"
     if not isinstance(given, Mapping) or not given:
-        raise LimbeckError(f'class_weights: write {{ no = 0.2, yes = 1.0 }} or "balanced", not {str(given)[:60]!r}')
+        raise LimbeckError(
+            f'class_weights: write {{ no = 0.2, yes = 1.0 }} or "balanced", in Python a dict, not {shown(given, 60)}'
+        )
     for name, weight in given.items():
         is_number = isinstance(weight, int | float | np.number) and not isinstance(weight, bool)
         if not is_number or not 0 <= weight < np.inf:
@@ -115,7 +119,8 @@ def factors_of(
     Parameters
     ----------
     given : mapping of class to number, "balanced" or None
-        Weights of some classes; a class without one has the weight 1.
+        Weights of some classes; a class without one has the weight 1. Names may differ from those of the classes in
+        case, blanks or type ("1" and 1), as labels in tables may.
     classes : sequence
         All classes, in the order of their numbers.
     kind : {"multiclass", "multilabel", "regression"}
@@ -159,13 +164,28 @@ def factors_of(
         counts = np.bincount(np.concatenate(labels), minlength=len(classes))
         weights = np.where(counts > 0, counts.sum() / (len(classes) * np.maximum(counts, 1)), 0.0)
     else:
-        if unknown := [name for name in checked if name not in list(classes)]:
-            hint = did_you_mean(str(unknown[0]), [str(name) for name in classes])
-            raise LimbeckError(f"class_weights: there is no class {unknown[0]!r}; {hint}")
-        weights = np.array([float(checked.get(name, 1.0)) for name in classes])
+        weights = _by_name(checked, list(classes))
     if not weights.any():
         raise LimbeckError("class_weights: at least one class needs a weight above 0")
     return np.asarray(weights / weights.max())
+
+
+def _by_name(given: Mapping[Any, float], classes: list[Any]) -> Array:
+    """Weights in the order of the classes; as labels, names may differ in case or blanks if only one class is meant."""
+    weights = np.ones(len(classes))
+    meant: dict[int, Any] = {}
+    for name, weight in given.items():
+        same = [place for place, each in enumerate(classes) if each == name] or [
+            place for place, each in enumerate(classes) if alike(str(each)) == alike(str(name))
+        ]
+        if len(same) != 1:
+            hint = did_you_mean(str(name), [str(each) for each in classes])
+            raise LimbeckError(f"class_weights: there is no class {name!r}; {hint}")
+        if same[0] in meant:
+            raise LimbeckError(f"class_weights: {meant[same[0]]!r} and {name!r} are one class; give one weight")
+        meant[same[0]] = name
+        weights[same[0]] = float(weight)
+    return weights
 
 
 def by_class(rows: Rows, factors: Sequence[float] | Array | None) -> Rows:

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from limbeck.experiments.metrics import HEADLINES, Metrics
 from limbeck.experiments.record import RunRecord
@@ -96,6 +98,47 @@ def html_of(title: str, facts: Mapping[str, str]) -> str:
         f"<tr><th>{escape(name.replace('_', ' '))}</th><td>{escape(value)}</td></tr>" for name, value in facts.items()
     )
     return f"<table><caption>{escape(title)}</caption>{rows}</table>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Placeholder:
+    """What is shown instead of an array or a table.
+
+    Parameters
+    ----------
+    text : str
+        Its `repr`.
+    """
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def without_values(given: Any) -> Any:
+    """Replace arrays and tables, also in a tuple, by their type and shape; anything else stays.
+
+    Parameters
+    ----------
+    given : object
+        A parameter of an estimator.
+
+    Returns
+    -------
+    object
+        What is shown of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> without_values((np.zeros((3, 2)), ["no", "yes"]))
+    (<ndarray of shape (3, 2)>, ['no', 'yes'])
+    """
+    if isinstance(given, tuple):
+        return tuple(map(without_values, given))
+    shape = getattr(given, "shape", None)
+    return Placeholder(f"<{type(given).__name__} of shape {shape}>") if isinstance(shape, tuple) else given
 
 
 def listed(names: Sequence[object], most: int = 8) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from limbeck.errors import LimbeckError, shown
 from limbeck.experiments.class_metrics import CalibrationBin, calibration_bins, confidence
 from limbeck.experiments.intervals import intervals
 from limbeck.experiments.labelled_rows import labelled_rows
 from limbeck.experiments.metrics import Metrics, metrics_of_classes, metrics_of_numbers, metrics_of_several
 from limbeck.experiments.record import finite
-from limbeck.experiments.result import Predictor, load
+from limbeck.experiments.result import FinishedRun, Predictor, load
 from limbeck.experiments.thresholds import check_threshold, threshold_of
 from limbeck.experiments.usefulness import no_better_than_constant
 from limbeck.protocol.rows import Array
@@ -66,7 +67,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Predictor | str | Path,
+    model: Predictor | FinishedRun | str | Path,
     rows: Any,
     label: str | None = None,
     threshold: float | None = None,
@@ -77,8 +78,8 @@ def evaluate(
 
     Parameters
     ----------
-    model : Predictor, str or Path
-        The model, or the ONNX file that a run wrote.
+    model : Predictor, Result, str or Path
+        The model, the result of a run that has one final model, or the ONNX file that a run wrote.
     rows : str, Path or (X, y)
         A table with labels, an NPZ file (its test rows, if it has any), or arrays.
     label : str or None
@@ -111,7 +112,7 @@ def evaluate(
     >>> low < found.metrics.roc_auc < high, found.constant.roc_auc
     (True, 0.5)
     """
-    predictor = model if isinstance(model, Predictor) else load(model)
+    predictor = _predictor(model)
     chosen = threshold_of(threshold, cost)
     classes, kind = len(predictor.classes_), predictor.task.kind
     if chosen is not None:
@@ -133,6 +134,20 @@ def evaluate(
         threshold=chosen,
         remark=no_better_than_constant(metrics, constant.headline(kind), kind),
     )
+
+
+def _predictor(given: Any) -> Predictor:
+    """The model that is evaluated."""
+    if isinstance(given, FinishedRun):
+        if given.model is None:
+            raise LimbeckError("model: each party of this run has a model of its own; give one of the result's models")
+        return given.model
+    if not isinstance(given, Predictor | str | Path):
+        raise LimbeckError(
+            "model must be a model, the Result of a run (that of a fitted estimator is its result_), or the path of "
+            f"an ONNX file, not {shown(given)}"
+        )
+    return given if isinstance(given, Predictor) else load(given)
 
 
 def _metrics(

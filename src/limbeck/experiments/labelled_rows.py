@@ -11,7 +11,7 @@ from limbeck.data.columns import Number
 from limbeck.data.files import is_frame, read_table, table_of
 from limbeck.data.label_columns import labels_of
 from limbeck.data.labels import check_numbers, check_several
-from limbeck.data.own import ARRAYS, rows_of
+from limbeck.data.own import ARRAYS, rows_of, with_label
 from limbeck.data.reading import reading_in
 from limbeck.data.schema import Schema
 from limbeck.data.table import Table
@@ -71,7 +71,7 @@ def _of_table(model: Predictor, table: Table, label: str | None) -> tuple[Array,
     if model.schema is not None:
         if label is not None and len(model.schema.labels) > 1:
             raise LimbeckError(f"label: the model has several label columns: {', '.join(model.schema.labels)}")
-        rows = rows_of(table.renamed(label, model.schema.labels[0]) if label else table, model.schema, clipped=False)
+        rows = rows_of(with_label(table, model.schema, label), model.schema, clipped=False)
         return rows.x, model.task.unscaled(rows.y) if model.task.kind == "regression" else rows.y
     if label is None or model.task.kind == "multilabel":
         raise LimbeckError(

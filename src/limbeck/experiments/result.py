@@ -17,7 +17,7 @@ from limbeck.data.schema import Schema
 from limbeck.data.sets import file_of_texts, rows_in
 from limbeck.data.table import Table
 from limbeck.data.tokens import as_texts
-from limbeck.errors import LimbeckError, reading
+from limbeck.errors import LimbeckError, path_given, reading
 from limbeck.experiments.brief import facts_of, html_of, line_of, listed
 from limbeck.experiments.metrics import Metrics
 from limbeck.experiments.record import OwnerRecord, RunRecord
@@ -207,7 +207,7 @@ class Predictor:
 
     def save(self, path: str | Path) -> None:
         """Write the model to an ONNX file, which `load` reads."""
-        with AtomicFile(Path(path)) as file:
+        with AtomicFile(path_given(path, "path")) as file:
             file.write(self.onnx)
 
     def table(self, x: Any) -> Table | None:
@@ -304,8 +304,9 @@ def load(path: str | Path) -> Predictor:
     >>> loaded.classes_.tolist(), bool((loaded.predict(X) == names).all())
     (['no', 'yes'], True)
     """
-    with reading(Path(path)):
-        onnx = Path(path).read_bytes()
+    file = path_given(path, "path")
+    with reading(file):
+        onnx = file.read_bytes()
     try:
         metadata = PackedModel(onnx).metadata
     except LimbeckError as error:

@@ -150,6 +150,7 @@ def numbers_given(
     schema = given.known_schema()
     if schema is not None and schema.classes:
         given = replace(given, label=given.label or schema.label)
+    _check_labelled([sides[name] for name in (*titles, *(["test"] if is_tested else []))], given)
     schema = schema or _learned(sides.get("public"), [sides[title] for title in titles], given, is_private)
     sides = {name: replace(side, table=side.table.decided(schema.reading)) for name, side in sides.items()}
     known = _classes([sides[name] for name in (*titles, *(["test"] if is_tested else []))], given, schema, classes)
@@ -182,6 +183,13 @@ def _side(where: str, side: Any, how: Reading) -> Side:
     if others and isinstance(others[0], str):
         raise LimbeckError(f"{where}: give the name of the label column as label = {others[0]!r}")
     return Side(where, table, *others[:1])
+
+
+def _check_labelled(sides: Sequence[Side], given: TableArguments) -> None:
+    """Raise unless labels are given beside tables, or their column is named."""
+    if not given.labels and (lacking := next((side for side in sides if side.y is None), None)) is not None:
+        columns = ", ".join(lacking.table.columns)
+        raise LimbeckError(f"{lacking.where}: give label=, the name of the label column, or (X, y); columns: {columns}")
 
 
 def _learned(public: Side | None, private: Sequence[Side], given: TableArguments, is_private: bool) -> Schema:
@@ -231,9 +239,6 @@ def _pair(side: Side, schema: Schema, given: TableArguments, classes: tuple[str,
     x = _encoded(side, schema, given)
     if side.y is not None:
         return x, side.y
-    if not given.labels:
-        columns = ", ".join(side.table.columns)
-        raise LimbeckError(f"{side.where}: give label, the name of the label column, or (X, y); columns: {columns}")
     if classes is not None:
         return x, np.array(classes)[class_numbers(classes, side.table, given.labels[0])]
     labels = [_label(side.table, name, len(given.labels) > 1) for name in given.labels]

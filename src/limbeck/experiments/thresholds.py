@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, shown
 from limbeck.protocol.rows import Array
 from limbeck.protocol.task import Kind
 
@@ -43,17 +44,29 @@ def threshold_of(threshold: float | None, cost: Sequence[float] | None) -> float
     (0.1, 0.3)
     """
     if cost is None:
-        if threshold is not None and not 0 <= threshold <= 1:
-            raise LimbeckError(f"threshold = {threshold:g}: give a probability from 0 to 1")
+        if threshold is not None and not (_is_number(threshold) and 0 <= threshold <= 1):
+            given = f"{threshold:g}" if _is_number(threshold) else shown(threshold)
+            raise LimbeckError(f"threshold = {given}: give a probability from 0 to 1")
         return threshold
     if threshold is not None:
         raise LimbeckError("threshold and cost: give one of them; the costs determine a threshold")
-    if len(cost) != 2 or not all(math.isfinite(each) and each >= 0 for each in cost) or sum(cost) == 0:
+    if not _are_costs(cost):
         raise LimbeckError(
-            "cost: give two numbers, at least 0 and not both 0: the cost of a missed positive, and of a false alarm"
+            "cost: give two numbers, at least 0 and not both 0: the cost of a missed positive, and of a false alarm, "
+            f"not {shown(cost)}"
         )
     missed, false_alarm = cost
     return false_alarm / (missed + false_alarm)
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool)
+
+
+def _are_costs(given: Any) -> bool:
+    if not isinstance(given, list | tuple | np.ndarray) or len(given) != 2:
+        return False
+    return all(_is_number(each) and math.isfinite(each) and each >= 0 for each in given) and sum(given) > 0
 
 
 def check_threshold(task: Kind, classes: int, has_probabilities: bool) -> None:

@@ -93,13 +93,13 @@ def budget_line(each: BudgetFacts) -> str:
     return f"budget: {each.budget}; left {number(left, FORM)}{run}"
 
 
-def cost_lines(costs: Estimate | str) -> list[str]:
-    """Lines about bytes and time."""
+def cost_lines(costs: Estimate | str, assumed: str = "") -> list[str]:
+    """Lines about bytes and time; `assumed` says for which parties, if they are not known."""
     if isinstance(costs, str):
         return [f"bytes and time: not estimated ({costs})"]
     up, down = weight(costs.up), weight(costs.down)
     seconds = f"{costs.seconds:.0f} seconds" if costs.seconds > 1 else "about a second"
-    return [f"estimate, by short runs on made-up rows: {up} up, {down} down, {seconds} in one process"]
+    return [f"estimate{assumed}, by short runs on made-up rows: {up} up, {down} down, {seconds} in one process"]
 
 
 def trouble_lines(extras: Sequence[str], warnings: Sequence[str]) -> list[str]:

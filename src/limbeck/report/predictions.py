@@ -3,6 +3,7 @@
 import csv
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from limbeck.atomic_files import AtomicFile
@@ -13,6 +14,26 @@ from limbeck.data.table import Table
 from limbeck.errors import LimbeckError
 from limbeck.experiments.result import Predictor
 from limbeck.protocol.rows import Array
+
+
+def check_output(out: Path | None, inputs: Sequence[Path], replaces: bool) -> None:
+    """Raise `LimbeckError` if predictions would overwrite a file that must stay. Devices such as /dev/null are written.
+
+    Parameters
+    ----------
+    out : Path or None
+        File to write; None for standard output.
+    inputs : sequence of Path
+        Files that are read.
+    replaces : bool
+        Whether an existing file is replaced, unless it is one of those that are read.
+    """
+    if out is None or not out.is_file():
+        return
+    if any(path.exists() and path.samefile(out) for path in inputs):
+        raise LimbeckError(f"--out {out} is a file that is read; name another one")
+    if not replaces:
+        raise LimbeckError(f"{out} exists; name another file, or replace it with --force")
 
 
 def write_predictions(

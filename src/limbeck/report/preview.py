@@ -10,6 +10,7 @@ from limbeck.report.check import (
     budget_line,
     column_lines,
     column_table,
+    cost_lines,
     label_line,
     method_lines,
     party_table,
@@ -26,17 +27,25 @@ def server_report(found: ServerCheck) -> Group:
     parts += [f"invited, not admitted: {', '.join(found.waiting)}"] if found.waiting else []
     enough = len(found.admitted) >= found.quorum
     parts += [f"parties that must reply: {found.quorum}{'' if enough else '; admit more before the run'}", ""]
-    parts += [*method_lines(found.method, found.budgets), *trouble_lines(found.missing_extras, ())]
-    return Group(*parts)
+    parts += [*method_lines(found.method, found.budgets), "", *cost_lines(found.estimate, _assumed(found))]
+    return Group(*parts, *trouble_lines(found.missing_extras, ()))
+
+
+def _assumed(found: ServerCheck) -> str:
+    """What the estimate takes the parties to be."""
+    parties = "one party" if found.parties == 1 else f"{found.parties} parties"
+    return f" for {parties} with {found.public} rows each (as many as public rows) and the server's model"
 
 
 def party_report(found: PartyCheck) -> Group:
     """Return what a party has and may be asked as tables and lines."""
-    own = PartyFacts(found.party, found.model, found.rows, found.counts)
+    own = [PartyFacts(found.party, found.model, found.rows, found.counts)]
+    if found.test is not None:
+        own += [PartyFacts(f"{found.party}: own test rows", "", found.test, found.test_counts)]
     parts: list[Any] = [column_table(found.columns)] if found.columns else []
     parts += column_lines(found.columns, found.values)
     parts += [label_line(found.task, found.classes, None), f"{found.public} public rows", ""]
-    parts += [party_table([own], found.classes), f"connects to {found.address}; noise: {NOISE[found.noise]}", ""]
+    parts += [party_table(own, found.classes), f"connects to {found.address}; noise: {NOISE[found.noise]}", ""]
     for each in found.agreed:
         levels = f", level {' or '.join(each.levels)}" if each.levels else ""
         cap = f"one run may spend {each.cap}" if each.cap else "no limit for one run"
