@@ -96,7 +96,7 @@ def test_how_a_table_is_read_can_be_stated(folder: Path) -> None:
     )
     assert plain["metrics"] == comma["metrics"]
     features = [line.rpartition(";")[0] for line in (folder / "new.csv").read_text().splitlines()]
-    (folder / "bare.csv").write_text("\n".join(features) + "\n")
-    assert limbeck(folder, "predict", "m.onnx", "bare.csv", *how).stdout.count("\n") == 11
+    (folder / "unlabelled.csv").write_text("\n".join(features) + "\n")
+    assert limbeck(folder, "predict", "m.onnx", "unlabelled.csv", *how).stdout.count("\n") == 11
     wrong = limbeck(folder, "predict", "m.onnx", "t.npz", *how).stderr
     assert wrong == "limbeck: t.npz holds arrays: --reading is for tables\n"

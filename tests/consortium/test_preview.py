@@ -61,7 +61,7 @@ def test_the_coordinator_sees_what_a_run_would_do(server: ServerFolder) -> None:
 
 
 def test_a_text_column_is_warned_of_before_the_run_and_not_at_each_command(server: ServerFolder) -> None:
-    remarks = "\n".join(f"{row},said {row}" for row in range(60))
+    remarks = "\n".join(f"{row},text {row}" for row in range(60))
     (server.path / "public.csv").write_text(f"age,remark\n{remarks}\n")
     file = server.path / "experiment.toml"
     table = EXPERIMENT.replace("public.npz", "public.csv").replace('test = "test.npz"', 'label = "y"')

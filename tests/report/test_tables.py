@@ -91,7 +91,7 @@ def test_what_a_record_withholds_is_printed_as_withheld() -> None:
     assert any(line.split() == ["accuracy", "withheld"] for line in shown(run_table(own)).splitlines())
 
 
-def test_sensitivity_names_its_class_and_a_run_without_test_rows_says_so() -> None:
+def test_sensitivity_names_its_class_and_missing_test_rows_are_named() -> None:
     record = small_federation(FedRidge()).run(PoolTrainer(1)).record
     two = replace(record, data={**record.data, "classes": ["no", "yes"]})
     metrics = Metrics(0.5, sensitivity=0.25, confusion=[[1, 1], [1, 1]])
