@@ -133,3 +133,21 @@ def test_a_setting_of_the_algorithm_is_for_the_methods_that_have_it(file: Path) 
     ]
     with pytest.raises(LimbeckError, match="unknown key 'subset'"):
         plan(file, ["fedmd", "solo"], settings=["algorithm.subset=2"])
+
+
+def test_a_former_key_of_one_method_may_be_a_key_of_another(file: Path) -> None:
+    found = plan(file, ["pate", "solo"], seeds=1, settings=["algorithm.teachers=3"])
+    assert algorithm(found.lines[1]).teachers == 3
+    assert "algorithm.teachers is not for fedkt, solo: no such key" in found.notes
+    with pytest.raises(LimbeckError, match=r"e.toml: algorithm: voting is now .* of name = \"fedvote\""):
+        plan(file, ["pate", "solo"], settings=["algorithm.voting={}"])  # no method has it
+
+
+def test_an_error_names_the_compared_method_that_it_is_about(file: Path) -> None:
+    with pytest.raises(LimbeckError, match=r"e.toml, pate: algorithm: teachers = 0"):
+        plan(file, ["pate"], settings=["algorithm.teachers=0"])
+
+
+def test_keys_that_another_name_drops_are_noted(file: Path) -> None:
+    notes = plan(file, ["fedkt"], seeds=1, settings=["algorithm.name=solo"]).notes
+    assert notes[0] == "dropped algorithm.subsets = 4: solo has no such key"

@@ -91,8 +91,8 @@ def plan(
     """
     if seeds < 1:
         raise LimbeckError(f"--seeds {seeds}: at least one seed is needed")
-    table, _ = override(read_toml(file), settings)
-    lines, chosen, notes = [], range(0), dict[str, None]()
+    table, dropped = override(read_toml(file), settings)
+    lines, chosen, notes = [], range(0), dict.fromkeys(dropped)
     for swept in _combinations(over):
         changed, _ = with_algorithm(override(table, [f"{key}={text}" for key, text in swept.items()])[0])
         lacking = lacking_keys(changed, [_method(method)[0] for method in methods])
@@ -156,7 +156,7 @@ def _cached_run(file: Path, table: dict[str, Any], method: str, seed: int) -> Ca
     other = [] if name == table.get("algorithm", {}).get("name") else [f"algorithm.name={name}"]
     changed, _ = override(table, [f"seed={seed}", *other])
     changed, _ = override(changed, [f"algorithm.{parameter}" for parameter in parameters])
-    where = str(file) if method == name else f"{file}, {method}"
+    where = f"{file}, {method}" if other or parameters else str(file)
     experiment = check_table(Experiment, changed, where)
     if experiment.ledger or (experiment.noise_source == "secure" and experiment.algorithm.is_private):
         raise LimbeckError(
