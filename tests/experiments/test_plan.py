@@ -143,7 +143,7 @@ def test_a_former_key_of_one_method_may_be_a_key_of_another(file: Path) -> None:
         plan(file, ["pate", "solo"], settings=["algorithm.voting={}"])  # no method has it
 
 
-def test_what_is_wrong_with_a_method_is_not_said_of_the_files_own(file: Path) -> None:
+def test_an_error_names_the_compared_method_that_it_is_about(file: Path) -> None:
     with pytest.raises(LimbeckError, match=r"e.toml, pate: algorithm: teachers = 0"):
         plan(file, ["pate"], settings=["algorithm.teachers=0"])
 

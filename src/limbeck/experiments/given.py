@@ -12,7 +12,7 @@ from limbeck.data.labels import check_numbers, check_several, kind_of
 from limbeck.data.own import SplitRows
 from limbeck.data.schema import schema_of_texts
 from limbeck.data.tokens import Tokens, as_texts
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, shown
 from limbeck.features.sentences import rule_of_texts
 from limbeck.features.settings import Features
 from limbeck.models.named import adapted, model_from
@@ -162,8 +162,9 @@ def _with_positive_last(names: Array, positive: Any) -> Array:
     """The classes, with the class of interest as the second of two."""
     if positive is None:
         return names
-    if len(names) != 2 or positive not in names.tolist():
-        raise LimbeckError(f"positive = {positive!r} must name one of two classes; they are {names.tolist()}")
+    is_one = isinstance(positive, str | int | float | np.generic) and positive in names.tolist()
+    if len(names) != 2 or not is_one:
+        raise LimbeckError(f"positive = {shown(positive)} must name one of two classes; they are {names.tolist()}")
     return names if names[1] == positive else names[::-1]
 
 

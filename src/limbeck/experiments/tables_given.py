@@ -142,8 +142,10 @@ def numbers_given(
             raise LimbeckError(f"{stated} is for tables, but rows are arrays")
         return list(parties), public, test, None
     if len(set(kinds.values())) > 1:
-        where = next(name for name, kind in kinds.items() if not kind)
-        raise LimbeckError(f"{where}: rows have no names of columns, but those of others have; give a table")
+        plain, named_one = (next(name for name, kind in kinds.items() if kind is wanted) for wanted in (False, True))
+        raise LimbeckError(
+            f"{plain}: rows have no names of columns, but those of {named_one} have; give tables for all"
+        )
     sides = {where: _side(where, side, given.how) for where, side in named}
     check_id(given.row_id, [side.table for side in sides.values()], "row_id")
     titles, is_tested = [title for title, _ in parties], test is not None
