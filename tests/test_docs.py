@@ -24,16 +24,23 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SLOW = {
     "README.md: Your first experiment",
     "docs/choosing.md: If the file names no algorithm",
+    "docs/data.md: Texts",
     "docs/data.md: Your own files",  # those of the README run among the fast ones
     "docs/deploy.md: Step by step",
     "docs/experiments.md: Compare and sweep",
+    "docs/experiments.md: In Python",
     "docs/experiments.md: The file",
     "docs/experiments.md: What a run writes",
+    "docs/fedkd.md: Across domains",
     "docs/fedkd.md: FedKD: one shot of logits, across domains",
     "docs/fedkt.md: Run it",
     "docs/fedmd.md: FedMD: every party has a model of its own design",
     "docs/iterative.md: FedAvg and related methods, FedKT as their start, and Byzantine parties",
     "docs/iterative.md: In scikit-learn",
+    "docs/labels.md: Numbers",
+    "docs/labels.md: Several labels a row",
+    "docs/models.md: By name",
+    "docs/models.md: Your own",
 }
 MEASURED = {  # these took minutes to hours: their configurations are checked, and nothing is trained
     "docs/choosing.md: Privacy for each party",
@@ -92,6 +99,7 @@ def test_the_mechanism_of_the_guide_is_accounted_for(guide: Callable[[str], Any]
     assert found["kov"] == pytest.approx(2.51, abs=0.005)
 
 
+@pytest.mark.slow
 def test_the_encoding_of_the_guide_passes(guide: Callable[[str], Any]) -> None:
     module = guide("encoding")
     x = np.random.default_rng(0).normal(size=(60, 3))

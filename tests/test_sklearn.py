@@ -231,6 +231,7 @@ FEATURES = X[:, 1:]
 SEVERAL = np.stack([Y == 0, Y > 0, X[:, 0] > 5.8], axis=1).astype(int)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [FederatedRegressor(estimator=DecisionTreeRegressor())], expected_failed_checks=impossible
 )

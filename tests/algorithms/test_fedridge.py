@@ -84,6 +84,7 @@ def test_noise_is_the_only_difference_between_splits() -> None:
     assert np.array_equal(sums[0], sums[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", FedRidge.tasks)
 @pytest.mark.parametrize(
     "algorithm",

@@ -36,6 +36,7 @@ def test_it_depends_on_the_level_or_on_the_models(table: dict[str, Any], chosen:
     assert bool(notes) == ("name" not in table.get("algorithm", {}))
 
 
+@pytest.mark.slow
 def test_a_file_without_an_algorithm_runs(tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
     file.write_text('[data]\nname = "iris"\nparties = 2\npublic = 40\ntest = 0.2\n')

@@ -64,13 +64,13 @@ def test_ends_are_the_quantiles_of_a_plain_bootstrap() -> None:
     labels, scores, y = predictions(2)
     found, rng = intervals(labels, scores, y, classes=2, resamples=2000), np.random.default_rng(5)
     plain: dict[str, Any] = {"roc_auc": [], "pr_auc": [], "f1": []}
-    for _ in range(1000):
+    for _ in range(400):
         rows = rng.integers(ROWS, size=ROWS)
         plain["roc_auc"].append(roc_auc_score(y[rows], scores[rows, 1]))
         plain["pr_auc"].append(average_precision_score(y[rows], scores[rows, 1]))
         plain["f1"].append(f1_score(y[rows], labels[rows]))
     for name, values in plain.items():
-        assert found[name] == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.015)
+        assert found[name] == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.02)
 
 
 def test_it_repeats_and_follows_its_seed_whatever_is_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,6 +192,7 @@ def trained(**training: Any) -> Any:
     return run_experiment(check_table(Experiment, table, "e.toml"), table, 1)
 
 
+@pytest.mark.slow
 def test_fits_of_all_parties_share_a_stack_and_the_result_is_that_of_any_trainer() -> None:
     stacked, pool, sequential = (trained(trainer=name, device="cpu") for name in ("stacked", "pool", "sequential"))
     training = stacked.record.timing["training"]

@@ -365,6 +365,7 @@ def test_a_run_on_digits_with_an_encoder(tmp_path: Path) -> None:
     assert np.array_equal(lb.load(tmp_path / "model.onnx").predict(x[1400:]), result.model.predict(x[1400:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("privacy", [lb.Privacy(), lb.Privacy(level="L2", epsilon=3.0)])
 def test_a_run_keeps_the_rules_of_all_algorithms(privacy: lb.Privacy, tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(network([node("Tanh", "in")], row=(4,)))

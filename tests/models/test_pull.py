@@ -74,6 +74,7 @@ def test_a_stack_is_pulled_as_a_network_alone(recipe: Recipe, proximal: float, p
         assert max(float(np.abs(one[name] - other[name]).max()) for name in one) < 1e-6
 
 
+@pytest.mark.slow
 def test_a_pulled_training_that_was_interrupted_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
     """Checkpoints after every window; another trainer restores the last one that was written midway."""
     fits = jobs(replace(ADAM, proximal=0.5, epochs=200), correction())
