@@ -46,8 +46,10 @@ def classifier(**changed: Any) -> FederatedClassifier:
 def impossible(estimator: Any) -> dict[str, str]:
     """Checks of scikit-learn that a federation cannot pass."""
     reason = "rows are split among parties, and set aside as public, by position: repeated rows are other rows"
-    kinds = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in kinds}
+    found = {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
+    if isinstance(estimator.algorithm, FedMD):
+        found["check_class_weight_classifiers"] = "parties digest a consensus on public rows, which have no weights"
+    return found
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
