@@ -230,3 +230,13 @@ def test_a_private_row_of_a_frame_never_changes_how_another_is_read(odd: str) ->
         [("north", (private, [0, 1, 0]))], public, None, TableArguments(), [0, 1], is_private=True, needs_labels=False
     )
     assert x[[0, 2], 0].tolist() == [1234.0, 7.0]
+
+
+@pytest.mark.parametrize(("labels", "classes"), [(["01", "02"], ["01", "02"]), (["1", "2.0"], [1, 2])])
+def test_codes_are_classes_of_text_and_numbers_are_numbers(labels: list[str], classes: list[Any]) -> None:
+    """A label with a leading zero is a code, in Python as in files."""
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"crp": [1.0, 2.0] * 20, "y": labels * 20})
+    result = run(result_algorithm(), [table, table], public=table[["crp"]], models="decision-tree", label="y")
+    assert result.model is not None
+    assert result.model.classes_.tolist() == classes

@@ -54,7 +54,7 @@ def kind_of_tables(tables: Sequence[Table], label: str) -> Kind:
     {"multiclass", "regression"}
         Numbers with fractions, or many of them, are a numeric target.
     """
-    values = [_values(table, labels_of(table, label)) for table in tables]
+    values = [plain_numbers(table, labels_of(table, label)) for table in tables]
     if any(each is None for each in values):
         for table in tables:
             _check_text(table, label)
@@ -125,7 +125,7 @@ def classes_of(tables: Sequence[Table], label: str) -> tuple[str, ...]:
     >>> classes_of([Table("a.csv", {"y": np.array(["10", "2", "2.0"], object)})], "y")
     ('2', '10')
     """
-    kinds = {table.where: _values(table, labels_of(table, label)) is not None for table in tables}
+    kinds = {table.where: plain_numbers(table, labels_of(table, label)) is not None for table in tables}
     first = tables[0].where
     for where, numbers in kinds.items():
         if numbers != kinds[first]:
@@ -136,7 +136,7 @@ def classes_of(tables: Sequence[Table], label: str) -> tuple[str, ...]:
     shortest: dict[float, str] = {}
     for table in tables:
         names = sorted(set(labels_of(table, label)))
-        for name, value in zip(names, _values(table, names) or (), strict=True):
+        for name, value in zip(names, plain_numbers(table, names) or (), strict=True):
             shortest[value] = min(shortest.get(value, name), name, key=lambda each: (len(each), each))
     return tuple(shortest[value] for value in sorted(shortest))
 
@@ -164,7 +164,7 @@ def class_numbers(classes: Sequence[str], table: Table, label: str) -> Array:
     folded = Counter(map(alike, classes))
     alone = {alike(name): i for i, name in enumerate(classes) if folded[alike(name)] == 1}
     names = sorted(set(labels))
-    known = _values(Table("", {}), classes)
+    known = plain_numbers(Table("", {}), classes)
     if known is not None and len(set(known)) == len(known):  # each label is compared by itself
         value = dict(zip(known, number.values(), strict=True))
         number |= {name: value[each] for name in names if (each := _value(table, name)) in value and name not in number}
@@ -230,7 +230,7 @@ def _merged(counts: Counter[str], label: str) -> tuple[str, ...]:
 def _check_text(table: Table, label: str) -> None:
     """Raise if labels are many different numbers but for a few texts: a numeric target with wrong values."""
     texts = labels_of(table, label)
-    wrong = [row for row, text in enumerate(texts) if _values(table, [text]) is None]
+    wrong = [row for row, text in enumerate(texts) if plain_numbers(table, [text]) is None]
     numbers = {text for row, text in enumerate(texts) if row not in set(wrong)}
     if wrong and len(numbers) > MAX_WHOLE and len(wrong) < len(texts) // 2:
         raise LimbeckError(
@@ -239,8 +239,8 @@ def _check_text(table: Table, label: str) -> None:
         )
 
 
-def _values(table: Table, names: Iterable[str]) -> list[float] | None:
-    """Labels as plain numbers, without signs such as < and %; None if one is not."""
+def plain_numbers(table: Table, names: Iterable[str]) -> list[float] | None:
+    """Labels as plain numbers, without signs such as < and %; None if one is text, or a code such as 01."""
     found = [_value(table, name) for name in names]
     return None if None in found else [value for value in found if value is not None]
 

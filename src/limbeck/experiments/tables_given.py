@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from limbeck.data.files import SUFFIXES, is_frame, read_undecided, table_of
-from limbeck.data.label_columns import class_numbers, classes_of, labels_of
+from limbeck.data.label_columns import class_numbers, classes_of, labels_of, plain_numbers
 from limbeck.data.own import check_id
 from limbeck.data.reading import UNSTATED, Reading, reading_in
 from limbeck.data.schema import Schema, read_schema, schema_of
@@ -226,14 +226,7 @@ def _classes(
     if named:
         return named
     found = classes_of(inside, given.labels[0])
-    return None if _are_numbers(found) else found
-
-
-def _are_numbers(names: Sequence[str]) -> bool:
-    try:
-        return bool([float(name) for name in names])
-    except ValueError:
-        return False
+    return found if plain_numbers(inside[0], found) is None else None
 
 
 def _pair(side: Side, schema: Schema, given: TableArguments, classes: tuple[str, ...] | None) -> tuple[Any, ...]:
