@@ -175,6 +175,7 @@ def _bars(axes: Any, record: RunRecord) -> None:
         axes.axhline(100 * final, color="C1", label="mean over parties")
     elif final is not None:
         axes.bar([record.algorithm], [100 * final], color="C1", width=0.4, label="final model")
+        axes.set_xlim(-1, 1)
     if record.constant is not None:
         axes.axhline(100 * record.constant, color="grey", linestyle=":", label="constant")
     axes.set(title=f"{record.algorithm}, seed {record.seed}: {TITLES[HEADLINES[record.task][0]]}")
