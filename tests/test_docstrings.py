@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -18,13 +19,14 @@ ROOT = Path(__file__).parent.parent
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 GUIDE = ROOT / "docs" / "algorithms.md"
 METHODS = (property, classmethod, staticmethod, FunctionType)
+TRITON = {"limbeck.models.stacked.half_convolution"}  # needs Triton, which torch brings for GPUs only
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def modules() -> Iterator[ModuleType]:
     yield limbeck
     for found in pkgutil.walk_packages(limbeck.__path__, "limbeck."):
-        if not found.name.endswith("__main__"):
+        if not found.name.endswith("__main__") and (found.name not in TRITON or find_spec("triton")):
             yield importlib.import_module(found.name)
 
 

@@ -1,8 +1,8 @@
 """Convolutions of many networks at once; x has the shape (networks, rows, channels, height, width).
 
 A library's grouped convolution is slow for small groups. For large groups it changes the memory layout, which costs
-time. Small convolutions are therefore computed as one batched matrix product over patches. A large convolution uses a
-good part of a GPU by itself; large ones run at the same time, each on a stream of its own.
+time. Small convolutions are therefore computed as one batched matrix product over patches. Large ones in bfloat16 are
+one Triton kernel for all networks (`half_convolution.py`). Other large ones run at the same time, each on a stream.
 """
 
 from collections.abc import Callable, Sequence
@@ -127,6 +127,10 @@ patches.register_autograd(_put_back, setup_context=_remember_patches)
 def side_by_side(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> Tensor:
     """Convolve the rows of all networks, one convolution for each network. On a GPU several run at the same time."""
     x, weight = channels_last(x), channels_last(weight)
+    if (program := _program(x, weight, stride, padding)) is not None:
+        kernels, sizes = program
+        kernels.forward(x, weight, found := _empty(x, weight, stride, padding), sizes)
+        return found
     if x.device.type != "cuda" or x.dtype == torch.float64:  # with float64, cuDNN returns channels first
         tasks = [partial(F.conv2d, x[i], weight[i], None, stride, padding) for i in range(len(x))]
         return _stacked(_together(tasks, x.device))
@@ -147,6 +151,13 @@ def _backward(
     gradient: Tensor, x: Tensor, weight: Tensor, stride: list[int], padding: list[int], rows_too: bool
 ) -> tuple[Tensor, Tensor]:
     gradient, x, weight = channels_last(gradient), channels_last(x), channels_last(weight)
+    if (program := _program(x, weight, stride, padding)) is not None:
+        kernels, sizes = program
+        to_rows, to_weight = torch.empty_like(x) if rows_too else x.new_empty(0), torch.empty_like(weight)
+        if rows_too:
+            kernels.gradient_of_rows(gradient, weight, to_rows, sizes)
+        kernels.gradient_of_weights(gradient, x, to_weight, sizes)
+        return to_rows, to_weight
 
     def gradient_to(number: int, i: int) -> Tensor:
         wanted = [number == 0, number == 1, False]
@@ -179,6 +190,16 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None,
 
 
 side_by_side.register_autograd(_gradients, setup_context=_remember)
+
+
+def _program(x: Tensor, weight: Tensor, stride: list[int], padding: list[int]) -> tuple[Any, Any] | None:
+    """Our own kernels for a convolution and its sizes, or None: they are for bfloat16 and whole blocks of channels."""
+    if x.device.type != "cuda" or x.dtype != torch.bfloat16 or torch.cuda.get_device_capability() < (9, 0):
+        return None
+    from limbeck.models.stacked import half_convolution
+
+    sizes = half_convolution.sizes_of(x, weight, stride, padding)
+    return None if sizes is None else (half_convolution, sizes)
 
 
 def channels_last(x: Tensor) -> Tensor:

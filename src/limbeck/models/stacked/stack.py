@@ -93,8 +93,9 @@ class Stack:
         has_correction: bool = False,
     ) -> None:
         self.depth, self.recipe, self.device = depth, recipe, device
+        self.program = "compiled" if compiled else "captured" if device.type == "cuda" else "plain"
         self.rows, self.targets = rows, targets
-        self.network = stackable(network, device).train()
+        self.plain, self.network = network, stackable(network, device).train()
         parts = dict(self.network.named_modules())
         self._keys = [f"{name}.key" for name, part in parts.items() if isinstance(part, Dropout)]
         if recipe.batch == 1 and any(isinstance(part, BatchNorm) for part in parts.values()):
@@ -167,12 +168,10 @@ class Stack:
 
     def advance(self, window: Window) -> None:
         """Take a window's steps in all slots."""
-        steps = len(window.rows)
-        for name, device in self._laid_out.items():
-            device[:steps].copy_(self._sent(getattr(window, name)), non_blocking=True)
+        self._send(window)
         self._at.zero_()
         with self.device.numerics():
-            for _ in range(steps):
+            for _ in range(len(window.rows)):
                 self._graph.replay() if self._graph else self._step()
 
     def loss(self, slot: int, rows: Array, targets: Array) -> float:
@@ -233,6 +232,10 @@ class Stack:
             "keys": torch.zeros(shape, dtype=torch.int64, device=device),
         }
         self._at = torch.zeros(1, dtype=torch.int64, device=device)
+
+    def _send(self, window: Window) -> None:
+        for name, device in self._laid_out.items():
+            device[: len(window.rows)].copy_(self._sent(getattr(window, name)), non_blocking=True)
 
     def _sent(self, values: Array) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(values))

@@ -25,6 +25,7 @@ from limbeck.models.sequential import fits_network, plain
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.deduplication import DeduplicatedRows, deduplicated
 from limbeck.models.stacked.layers import check_own_buffers
+from limbeck.models.stacked.lenet import LeNetStack
 from limbeck.models.stacked.stack import Stack, State
 from limbeck.models.stacked.training_run import TrainingRun, take
 from limbeck.models.torch import TorchModel, alone, check_finite, on, only_class
@@ -205,7 +206,7 @@ class StackedTrainer:
             if depth == 1:
                 raise group.blame(LimbeckError("one network alone does not fit into the memory of the device"))
             depth = math.ceil(depth / 2)
-        note |= {"depth": depth, "steps": steps, "batch": stack.recipe.batch, "compiled": compiled}
+        note |= {"depth": stack.depth, "steps": steps, "batch": stack.recipe.batch, "program": stack.program}
         if depth < wanted:
             note["split"] = f"a stack of {wanted} did not fit into memory"
         return stack
@@ -243,8 +244,13 @@ class StackedTrainer:
             with alone(0):
                 network = group.model.tried(group.row, group.classes)
                 check_own_buffers(network, channels_first(torch.rand(2, *group.row)))
-            has_correction = group.members[0].job.correction is not None
-            stack = Stack(network, depth, recipe, self.device, data.rows, data.targets, compiled, has_correction)
+            corrected = group.members[0].job.correction is not None
+            how = (network, tuple(data.rows.shape[1:]), recipe, self.device, data.targets, corrected)
+            on_device = (recipe, self.device, data.rows, data.targets)
+            if LeNetStack.fits(*how):
+                stack = LeNetStack(network, min(depth, LeNetStack.most(recipe.batch)), *on_device, False)
+            else:
+                stack = Stack(network, depth, *on_device, compiled, corrected)
         self._cached_stacks[name] = stack
         if len(self._cached_stacks) > MAX_CACHED_STACKS:
             self._cached_stacks.pop(next(iter(self._cached_stacks)))
