@@ -28,7 +28,7 @@ class Training:
     precision : {"float32", "tf32", "bfloat16", "float64"}
         Precision of networks; `tf32` and `bfloat16` round only the factors of products.
     compile : {"auto", "always", "never"}
-        Whether `stacked` compiles its steps on a GPU; `auto` does so from 80 000 steps on.
+        Whether `stacked` compiles its steps on a GPU; `auto` does so if the training is so long that this saves time.
     checkpoint : str or None
         Folder in which `stacked` saves the state of trainings, to continue after an interruption.
 

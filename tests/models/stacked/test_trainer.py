@@ -29,7 +29,9 @@ from limbeck.models.onnx import PackedModel
 from limbeck.models.pool import PoolTrainer
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
-from limbeck.models.stacked.trainer import StackedTrainer, useful_depth
+from limbeck.models.stacked.cuda import CudaError
+from limbeck.models.stacked.lenet import LeNetStack
+from limbeck.models.stacked.trainer import StackedTrainer, StackGroup, StackMember, useful_depth
 from limbeck.models.torch import FittedTorch, TorchModel
 from limbeck.protocol.learning import Failure, FitError, Guarded
 from limbeck.protocol.recipe import Recipe
@@ -482,3 +484,37 @@ def test_a_gpu_gives_what_a_cpu_gives() -> None:
     on_gpu = StackedTrainer(device, SequentialTrainer(device)).run(fits(), 10, range(4))
     assert agreement(on_gpu, stacked().run(fits(), 10, range(4))) > 0.99
     assert agreement(on_gpu, PoolTrainer(1).run(fits(), 10, range(4))) > 0.99
+
+
+def test_a_program_that_cannot_be_compiled_leaves_the_network_to_the_general_stack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(stack: LeNetStack) -> None:
+        raise CudaError("no compiler here")
+
+    monkeypatch.setattr(LeNetStack, "fits", staticmethod(lambda *given: True))
+    monkeypatch.setattr(LeNetStack, "most", staticmethod(lambda batch: 4))
+    monkeypatch.setattr(LeNetStack, "_prepare", broken)
+    trainer = stacked()
+    with pytest.warns(
+        LimbeckWarning, match="trained by the general stack; its own CUDA program failed: no compiler here"
+    ):
+        assert len(trainer.run(fits(), 10, range(4))) == 4
+    assert [stack["program"] for stack in trainer.stacks] == ["plain"]
+
+
+@pytest.mark.parametrize(
+    ("compiling", "steps", "rows", "expected"),
+    [
+        ("auto", 1_000, 320, False),
+        ("auto", 200_000, 320, True),
+        ("auto", 1_000, 10**9, True),
+        ("always", 1, 1, True),
+        ("never", 10**9, 10**9, False),
+    ],
+)
+def test_compiling_pays_for_long_trainings(compiling: Any, steps: int, rows: int, expected: bool) -> None:
+    """By steps, and by the values that their layers compute."""
+    job = fits()[0]
+    group = StackGroup("any", [StackMember(0, job, 0, False, False)], 10)
+    assert stacked(compiling=compiling)._compiles(group, steps, rows) is expected

@@ -23,6 +23,7 @@ from limbeck.models.pool import Watch, completed, failed, unwatched
 from limbeck.models.schedule import BatchSchedule
 from limbeck.models.sequential import fits_network, plain
 from limbeck.models.stacked.checkpoint import Checkpoints
+from limbeck.models.stacked.cuda import CudaError
 from limbeck.models.stacked.deduplication import DeduplicatedRows, deduplicated
 from limbeck.models.stacked.layers import check_own_buffers
 from limbeck.models.stacked.lenet import LeNetStack
@@ -34,7 +35,8 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 T = TypeVar("T")
-MIN_STEPS_TO_COMPILE = 80_000  # steps: compiling takes about 20 s and saves about 0.25 ms a step
+COMPILING = 30.0  # seconds that it takes for the first time; 12 later
+SAVED = (0.25e-3, 0.03e-9)  # seconds that a compiled step saves: at least, and for each value that layers compute
 MAX_CACHED_STACKS = 32  # enough for ten architectures with three recipes
 
 
@@ -193,9 +195,9 @@ class StackedTrainer:
         lengths = [training.schedule.total for training in trainings]
         depth = wanted = min(useful_depth(lengths), self.most or len(trainings))
         steps = max(max(lengths), sum(lengths) // depth)
-        pays = self.compiling == "always" or (self.compiling == "auto" and steps >= MIN_STEPS_TO_COMPILE)
-        compiled = pays and self.device.type == "cuda"
-        while (stack := self._try(group, depth, compiled, trainings[0].schedule.recipe, data, note)) is None:
+        recipe = trainings[0].schedule.recipe
+        compiled = self.device.type == "cuda" and self._compiles(group, steps, depth * recipe.batch)
+        while (stack := self._try(group, depth, compiled, recipe, data, note)) is None:
             if "not stacked" in note:
                 return None
             others = len(self._cached_stacks)
@@ -210,6 +212,14 @@ class StackedTrainer:
         if depth < wanted:
             note["split"] = f"a stack of {wanted} did not fit into memory"
         return stack
+
+    def _compiles(self, group: StackGroup, steps: int, rows: int) -> bool:
+        """Whether the steps of a stack are compiled; `auto` compares what this takes and saves, by their length."""
+        if self.compiling != "auto":
+            return self.compiling == "always"
+        with alone(0):
+            values = values_of(group.model.started(group.row, group.classes), group.row)
+        return steps * (SAVED[0] + SAVED[1] * rows * values) > COMPILING
 
     def _try(
         self,
@@ -241,21 +251,27 @@ class StackedTrainer:
             if stack is not None:
                 del stack
                 _give_back_memory()
-            with alone(0):
-                network = group.model.tried(group.row, group.classes)
-                check_own_buffers(network, channels_first(torch.rand(2, *group.row)))
-            corrected = group.members[0].job.correction is not None
-            how = (network, tuple(data.rows.shape[1:]), recipe, self.device, data.targets, corrected)
-            on_device = (recipe, self.device, data.rows, data.targets)
-            if LeNetStack.fits(*how):
-                stack = LeNetStack(network, min(depth, LeNetStack.most(recipe.batch)), *on_device, False)
-            else:
-                stack = Stack(network, depth, *on_device, compiled, corrected)
+            stack = self._new(group, depth, compiled, recipe, data)
         self._cached_stacks[name] = stack
         if len(self._cached_stacks) > MAX_CACHED_STACKS:
             self._cached_stacks.pop(next(iter(self._cached_stacks)))
             _give_back_memory()
         return stack
+
+    def _new(self, group: StackGroup, depth: int, compiled: bool, recipe: Recipe, data: DeduplicatedRows) -> Stack:
+        """New stack: of our own program if it fits, else the general one."""
+        with alone(0):
+            network = group.model.tried(group.row, group.classes)
+            check_own_buffers(network, channels_first(torch.rand(2, *group.row)))
+        corrected = group.members[0].job.correction is not None
+        on_device = (recipe, self.device, data.rows, data.targets)
+        if LeNetStack.fits(network, tuple(data.rows.shape[1:]), recipe, self.device, data.targets, corrected):
+            try:
+                return LeNetStack(network, min(depth, LeNetStack.most(recipe.batch)), *on_device, False)
+            except (CudaError, OSError) as error:
+                message = f"{group.model.name} is trained by the general stack; its own CUDA program failed: {error}"
+                warnings.warn(message, LimbeckWarning, stacklevel=2)
+        return Stack(network, depth, *on_device, compiled, corrected)
 
     def _train(self, group: StackGroup, stack: Stack, trainings: list[TrainingRun]) -> None:
         def begin(training: TrainingRun) -> State:
@@ -357,6 +373,36 @@ def useful_depth(lengths: Sequence[int]) -> int:
     """
     exact = math.ceil(sum(lengths) / max(lengths))
     return exact if exact <= 16 else min(len(lengths), math.ceil(exact / 4) * 4)
+
+
+def values_of(network: nn.Module, row: tuple[int, ...]) -> int:
+    """Number of values that the layers of a network compute for one row.
+
+    Parameters
+    ----------
+    network : nn.Module
+        The network.
+    row : tuple of int
+        Shape of a row.
+
+    Returns
+    -------
+    int
+        The number; what a network computes outside of its layers is not counted.
+
+    Examples
+    --------
+    >>> values_of(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), (4,))
+    6
+    """
+    counts: list[int] = []
+    layers = [part for part in network.modules() if next(part.children(), None) is None]
+    hooks = [layer.register_forward_hook(lambda _, __, found: counts.append(found.numel())) for layer in layers]
+    with torch.no_grad():
+        network.eval()(channels_first(torch.zeros(1, *row)))
+    for hook in hooks:
+        hook.remove()
+    return sum(counts)
 
 
 def shared_names(network: nn.Module) -> dict[str, str]:
