@@ -53,12 +53,8 @@ wheel: .venv/.dev  ## Build the sdist and the wheel into dist/, and try the whee
 	cd build && venv/$(SCRIPTS)/limbeck --help
 	cd build && venv/$(SCRIPTS)/limbeck demo
 
-bench: .venv/.full  ## Measure ratios side by side; needs data sets in LIMBECK_DATA
-	$(BIN)/python benchmarks/fedkt_adult.py
-	$(BIN)/python benchmarks/pool.py
-	$(BIN)/python benchmarks/rounds.py
-	$(BIN)/python benchmarks/votes.py
-	$(BIN)/python benchmarks/sums.py
+bench: .venv/.full  ## Measure ratios side by side, in less than 15 minutes; needs data sets in LIMBECK_DATA
+	$(BIN)/python benchmarks/bench.py run
 
 clean:  ## Remove .venv, build/ and dist/
 	rm -rf .venv build dist

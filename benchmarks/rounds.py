@@ -3,12 +3,12 @@
 python benchmarks/rounds.py
 """
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from measured import Measured, best, show
 
 from limbeck.engines.in_process import InProcess, ThroughBytes
 from limbeck.models.named import model_from
@@ -21,7 +21,7 @@ from limbeck.protocol.parties import Parties
 from limbeck.protocol.rows import Array, PublicRows, Rows
 from limbeck.protocol.site import Silo, Site
 
-PARTIES, PUBLIC, CLASSES = 10, 5000, 10
+PARTIES, PUBLIC, CLASSES, ROUNDS = 10, 5000, 10, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,17 @@ def sites() -> tuple[Site, list[Silo]]:
     return Site(**shared), [Silo(party=party, private=private, **shared) for party in range(PARTIES)]
 
 
-def main() -> None:
-    print(f"{PARTIES} parties, each sends {PUBLIC} x {CLASSES} scores a round")
-    for kind, rounds in ((InProcess, 200), (ThroughBytes, 200)):
-        engine = kind(Echo(rounds), *sites(), PoolTrainer(1))
-        began = time.perf_counter()
-        engine.run()
-        print(f"{kind.name}: {(time.perf_counter() - began) / rounds * 1e3:.1f} ms a round")
+def a_round(kind: type[InProcess]) -> float:
+    """Milliseconds of a round."""
+    engine = kind(Echo(ROUNDS), *sites(), PoolTrainer(1))
+    return best([engine.run], 1)[0] / ROUNDS * 1e3
+
+
+def measure() -> Iterator[Measured]:
+    objects, encoded = (min(a_round(kind) for _ in range(2)) for kind in (InProcess, ThroughBytes))
+    what = f"a round of {PARTIES} parties that each send {PUBLIC} x {CLASSES} scores, through bytes"
+    yield Measured(what, encoded, "ms", "as objects", objects)
 
 
 if __name__ == "__main__":
-    main()
+    show(measure)

@@ -122,7 +122,7 @@ RECIPES = {
     "sgd without momentum": Recipe(epochs=2, optimizer="sgd", learning_rate=0.05, momentum=0.0),
     "odd batches": Recipe(epochs=2, batch=50),
     "one row": Recipe(epochs=1, batch=1),
-    "a large batch": Recipe(epochs=3, batch=256),
+    "a large batch": Recipe(epochs=3, batch=256, optimizer="sgd", learning_rate=0.05),
     "a cosine, stopped early": Recipe(epochs=6, batch=16, schedule="cosine", patience=1, held_out=0.3),
 }
 

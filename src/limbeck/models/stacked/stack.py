@@ -355,8 +355,10 @@ def _wide(values: Tensor, like: Tensor) -> Tensor:
 
 def _compiled(function: Any) -> Any:
     import torch._dynamo
+    import torch._inductor.config
 
     show_to_compiler()
+    torch._inductor.config.deterministic = True  # else it chooses by measuring, and rounding differs between machines
     limit = torch._dynamo.config
     limit.recompile_limit = max(limit.recompile_limit, 1024)
     return torch.compile(function, dynamic=False)
