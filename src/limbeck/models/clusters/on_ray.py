@@ -1,0 +1,85 @@
+"""Tasks on a Ray cluster."""
+
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import RayTaskError, WorkerCrashedError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from limbeck.errors import LimbeckError
+from limbeck.models.clusters.cluster import PATIENCE, POLL, Cluster
+from limbeck.models.clusters.packing import run_packed
+from limbeck.models.clusters.same_versions import probe
+
+RETRIES = 3  # of a task whose worker dies; Dask's default
+
+
+class RayCluster(Cluster):
+    """Workers of a Ray cluster.
+
+    Parameters
+    ----------
+    address : str
+        Address that the user gave: `ray://auto` means the cluster of this machine.
+    """
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self._is_ours = not ray.is_initialized()
+        try:
+            if self._is_ours:
+                where = address.removeprefix("ray://") if address == "ray://auto" else address
+                ray.init(where, log_to_driver=False, logging_level=logging.CRITICAL)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise LimbeckError(f"{address}: cannot connect to the Ray cluster: {reason}") from error
+        self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(run_packed)
+
+    @property
+    def width(self) -> int:
+        return sum(int(node["Resources"].get("CPU", 0)) for node in self._nodes())
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+
+    def versions(self) -> Mapping[str, Mapping[str, str]]:
+        task, found = ray.remote(probe()), {}
+        for node in self._nodes():
+            here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            found[node["NodeManagerHostname"]] = task.options(scheduling_strategy=here).remote()
+        return dict(zip(found, ray.get(list(found.values())), strict=True))
+
+    def close(self) -> None:
+        if self._is_ours:
+            ray.shutdown()
+
+    def _store(self, key: str, value: Any) -> Any:
+        return ray.put(value)
+
+    def _submit(self, call: bytes, references: Sequence[Any]) -> Any:
+        return self._task.remote(call, *references)
+
+    def _first(self, handles: Collection[Any]) -> Any:
+        seen = time.monotonic()
+        while True:
+            if ended := ray.wait(list(handles), num_returns=1, timeout=POLL)[0]:
+                return ended[0]
+            seen = time.monotonic() if self._nodes() else seen
+            if time.monotonic() - seen > PATIENCE:
+                raise self._no_worker()
+
+    def _result(self, handle: Any) -> bytes:
+        try:
+            result: bytes = ray.get(handle)
+        except WorkerCrashedError as error:
+            raise self._worker_died() from error
+        except RayTaskError as error:
+            raise error.cause from None
+        return result
+
+    def _cancel(self, handles: Collection[Any]) -> None:
+        for handle in handles:
+            ray.cancel(handle)
