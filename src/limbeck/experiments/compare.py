@@ -263,7 +263,8 @@ def _refused(runs: Sequence[CachedRun], error: LimbeckError) -> Iterator[Ran]:
 
 def _rows_of(runs: Sequence[CachedRun]) -> MappedRows:
     first, base = runs[0].experiment, runs[0].base
-    return map_rows(split_rows(first, base), first.features, first.seed, base)
+    with one_core():
+        return map_rows(split_rows(first, base), first.features, first.seed, base)
 
 
 def _on_rows(runs: Sequence[CachedRun], mapped: MappedRows, trainers: _Trainers) -> Iterator[Ran]:

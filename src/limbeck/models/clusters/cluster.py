@@ -97,16 +97,16 @@ class Cluster(ABC):
             raise
         except Exception as error:  # a worker may lack a module of the user's
             reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise ClusterError(f"{self.address}: a worker cannot run a task: {reason}") from error
+            raise ClusterError(f"cluster {self.address}: a worker cannot run a task: {reason}") from error
 
     def _forget(self) -> None:
         for key in [key for key, call in self._used.items() if self._calls - call >= KEPT]:
             del self._used[key], self._stored[key]
 
     def _no_worker(self) -> ClusterError:
-        return ClusterError(f"{self.address}: no worker is left; start workers, and repeat the command")
+        return ClusterError(f"cluster {self.address}: no worker is left; start workers, and repeat the command")
 
     def _worker_died(self) -> ClusterError:
         return ClusterError(
-            f"{self.address}: a task's worker was killed again and again, perhaps for lack of memory; give workers more"
+            f"cluster {self.address}: a task's worker was killed again and again, perhaps for lack of memory"
         )

@@ -48,7 +48,7 @@ def connected(address: str | None, processes: int | None = None) -> Iterator[Clu
         yield None
         return
     if processes is not None:
-        raise LimbeckError(f"processes = {processes} and cluster = {address}: choose one")
+        raise LimbeckError(f"processes = {processes}, cluster = {address}: choose one of them")
     cluster = _connect(address)
     try:
         check_versions(address, cluster.versions())

@@ -42,11 +42,11 @@ class DaskCluster(Cluster):
             self._client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError as error:
             raise LimbeckError(
-                f"{address}: the Dask scheduler has no workers; start some with `dask worker`"
+                f"cluster {address}: the Dask scheduler has no workers; start some with `dask worker`"
             ) from error
         except (OSError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
-            raise LimbeckError(f"{address}: no Dask scheduler answers: {reason}") from error
+            raise LimbeckError(f"cluster {address}: no Dask scheduler answers: {reason}") from error
 
     @property
     def width(self) -> int:

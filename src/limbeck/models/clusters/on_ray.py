@@ -15,6 +15,7 @@ from limbeck.models.clusters.packing import run_packed
 from limbeck.models.clusters.same_versions import probe
 
 RETRIES = 3  # of a task whose worker dies; Dask's default
+TRIES = 3  # to connect: Ray's client server sometimes dies when it starts (github.com/ray-project/ray/issues/63202)
 
 
 class RayCluster(Cluster):
@@ -29,13 +30,8 @@ class RayCluster(Cluster):
     def __init__(self, address: str) -> None:
         super().__init__(address)
         self._is_ours = not ray.is_initialized()
-        try:
-            if self._is_ours:
-                where = address.removeprefix("ray://") if address == "ray://auto" else address
-                ray.init(where, log_to_driver=False, logging_level=logging.CRITICAL)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise LimbeckError(f"{address}: cannot connect to the Ray cluster: {reason}") from error
+        if self._is_ours:
+            _connect(address)
         self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(run_packed)
 
     @property
@@ -83,3 +79,15 @@ class RayCluster(Cluster):
     def _cancel(self, handles: Collection[Any]) -> None:
         for handle in handles:
             ray.cancel(handle)
+
+
+def _connect(address: str) -> None:
+    where = "auto" if address == "ray://auto" else address
+    for left in reversed(range(TRIES)):
+        try:
+            ray.init(where, log_to_driver=False, logging_level=logging.CRITICAL)
+            return
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            if where == "auto" or not left:
+                reason = " ".join(str(error).split())
+                raise LimbeckError(f"cluster {address}: cannot connect to Ray: {reason}") from error

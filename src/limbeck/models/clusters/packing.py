@@ -81,7 +81,7 @@ def packed(function: Callable[..., Any], arguments: Sequence[Any], known: Known)
     >>> call, large = packed(np.dot, [rows, rows], {})
     >>> len(call) < 200, len(large)
     (True, 1)
-    >>> pickle.loads(run_packed(call, *large.values())) == np.dot(rows, rows)
+    >>> bool(pickle.loads(run_packed(call, *large.values())) == np.dot(rows, rows))
     True
     """
     file = io.BytesIO()

@@ -54,7 +54,7 @@ def check_versions(cluster: str, workers: Mapping[str, Mapping[str, str]]) -> No
     --------
     >>> check_versions("dask://there:8786", {"tcp://node:41": {"python": "2.7.18", "limbeck": "0.0.1"}})
     Traceback (most recent call last):
-    limbeck.errors.LimbeckError: dask://there:8786: worker tcp://node:41 has python 2.7.18, this program has python ...
+    limbeck.errors.LimbeckError: cluster dask://there:8786: worker tcp://node:41 has python 2.7.18, this program ...
     """
     ours = versions()
     for worker, theirs in workers.items():
@@ -62,6 +62,6 @@ def check_versions(cluster: str, workers: Mapping[str, Mapping[str, str]]) -> No
             differs = is_other_python(version) if name == "python" else ours.get(name, version) != version
             if differs:
                 raise LimbeckError(
-                    f"{cluster}: worker {worker} has {name} {version}, this program has {name} {ours[name]}; "
+                    f"cluster {cluster}: worker {worker} has {name} {version}, this program has {name} {ours[name]}; "
                     "install the same versions on both"
                 )
