@@ -27,13 +27,14 @@ WORKERS = ("multiprocessing.spawn", "ray::")  # how the command lines of Dask's 
 @contextmanager
 def dask_cluster(*options: str, **environment: str) -> Iterator[tuple[str, psutil.Process]]:
     """A scheduler and two workers of one thread each; yields the address, and the parent of the workers."""
-    port = free_port()
-    scheduler = ["dask", "scheduler", "--host", HERE, "--port", str(port), "--no-dashboard"]
-    worker = ["dask", "worker", f"tcp://{HERE}:{port}", "--nthreads", "1", "--no-dashboard", *options]
+    port, protocol = free_port(), "tls" if "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION" in environment else "tcp"
+    scheduler = ["dask", "scheduler", "--host", HERE, "--port", str(port), "--protocol", protocol, "--no-dashboard"]
+    worker = ["dask", "worker", f"{protocol}://{HERE}:{port}", "--nthreads", "1", "--no-dashboard", *options]
     with _started(scheduler, environment) as first, _started(worker, environment) as second:
         _wait_for(port, first)
-        with Client(f"tcp://{HERE}:{port}", set_as_default=False) as client:
-            client.wait_for_workers(2 if "--nworkers" in options else 1, timeout=STARTING)
+        if protocol == "tcp":
+            with Client(f"tcp://{HERE}:{port}", set_as_default=False) as client:
+                client.wait_for_workers(2 if "--nworkers" in options else 1, timeout=STARTING)
         yield f"dask://{HERE}:{port}", second
 
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -126,7 +128,7 @@ def test_the_program_compares_on_a_cluster(cluster: Address, file: Path, tmp_pat
     there = program(tmp_path, *command, "--out", "there", "--cluster", cluster[0])
     assert there.returncode == 0, there.stderr
     assert stored(tmp_path / "there") == stored(tmp_path / "here")
-    notes = [[line["note"] for line in json.loads(done.stdout)["lines"]] for done in (here, there)]
+    notes = [[line["why_not"] for line in json.loads(done.stdout)["lines"]] for done in (here, there)]
     assert notes[0] == notes[1]
     assert "fewer than 9999 subsets" in notes[0][2]
 
@@ -147,7 +149,9 @@ def test_networks_train_on_a_cpu_of_the_cluster(cluster: Address, file: Path, tm
     network = ["model={name='torch-mlp', recipe={epochs=2}}", "algorithm={name='fedavg', rounds=2}"]
     here, there = (run_file(file, network, processes=n, cluster=c) for n, c in ((1, None), (None, cluster[0])))
     assert here.files()["model.onnx"] == there.files()["model.onnx"]
-    with pytest.raises(LimbeckError, match=r'training\.trainer = "stacked": a cluster does not support it; leave out the key'):
+    with pytest.raises(
+        LimbeckError, match=r'training\.trainer = "stacked": a cluster does not support it; leave out the key'
+    ):
         run_file(file, [*network, "training.trainer=stacked"], cluster=cluster[0])
 
 
@@ -179,3 +183,22 @@ def test_an_address_where_nobody_answers_is_one_line(file: Path, tmp_path: Path,
     assert done.returncode == 1
     assert done.stderr == "limbeck: cluster dask://127.0.0.1:1: nobody answers: Connection refused\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e.toml"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_a_cluster_that_demands_tls(file: Path, tmp_path: Path) -> None:
+    """Dask's configuration has the certificates; without it nothing is sent."""
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=cluster", "-days", "1"]
+    subprocess.run([*made, "-keyout", "key.pem", "-out", "cert.pem"], cwd=tmp_path, check=True, capture_output=True)
+    names = {"CERT": "cert.pem", "KEY": "key.pem"}
+    sites = {f"{site}__{key}": file for site in ("SCHEDULER", "WORKER", "CLIENT") for key, file in names.items()}
+    paths = {key: str(tmp_path / file) for key, file in {"CA_FILE": "cert.pem", **sites}.items()}
+    tls = {f"DASK_DISTRIBUTED__COMM__TLS__{key}": path for key, path in paths.items()}
+    tls["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "True"
+    with dask_cluster("--nworkers", "2", PYTHONPATH=CODE, **tls) as (address, _):
+        command = ["run", file.name, "--cluster", address, "--out"]
+        assert program(tmp_path, *command, "open").returncode == 1
+        assert not (tmp_path / "open").exists()
+        done = program(tmp_path, *command, "secret", **tls)
+        assert done.returncode == 0, done.stderr
