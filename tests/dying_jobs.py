@@ -20,7 +20,7 @@ class DyingSum:
 
     def run(self, classes: int, seed: int) -> float:
         with Path(self.journal).open("ab") as file:
-            if file.tell() < self.deaths:
+            if os.fstat(file.fileno()).st_size < self.deaths:
                 file.write(b".")
                 file.flush()
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -38,7 +38,7 @@ n_estimators = 5
 [algorithm]
 name = "fedkt"
 """
-CELLS = ["algorithm.partitions=1,2", "algorithm.subsets=2,3,4,5,6"]  # at ten seeds: 100 runs
+GRID = ["algorithm.partitions=1,2", "algorithm.subsets=2,3,4,5,6"]  # at ten seeds: 100 runs
 
 
 @pytest.fixture(scope="module", params=["dask", "ray"])
@@ -76,7 +76,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("local")
     file = folder / "e.toml"
     file.write_text(FILE)
-    compare(plan(file, over=CELLS, seeds=10), Results(folder), processes=2)
+    compare(plan(file, over=GRID, seeds=10), Results(folder), processes=2)
     assert len(stored(folder)) == 100
     return folder
 
@@ -103,7 +103,7 @@ def test_a_sweep_of_a_hundred_runs_is_the_same_while_workers_are_killed(
 ) -> None:
     """Ten seeds are at least as many as workers: whole runs are spread."""
     with connected(cluster[0]) as workers, killing(cluster[1], times=3, pause=1.0) as killed:
-        compare(plan(file, over=CELLS, seeds=10), Results(tmp_path), cluster=workers)
+        compare(plan(file, over=GRID, seeds=10), Results(tmp_path), cluster=workers)
     assert len(set(killed)) == 3
     assert stored(tmp_path) == stored(local)
 
@@ -114,7 +114,7 @@ def test_the_fits_of_a_run_are_spread_while_workers_are_killed(
 ) -> None:
     """One seed: the fits of one run after the other are spread."""
     with connected(cluster[0]) as workers, killing(cluster[1], times=2, pause=1.0) as killed:
-        compare(plan(file, over=CELLS, seeds=1), Results(tmp_path), cluster=workers)
+        compare(plan(file, over=GRID, seeds=1), Results(tmp_path), cluster=workers)
     found, expected = stored(tmp_path), stored(local)
     assert killed
     assert len(found) == 10
@@ -160,7 +160,7 @@ def test_without_workers_a_comparison_stops_and_continues_later(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(on_dask, "PATIENCE", 2.0)
-    planned = plan(file, over=CELLS[1:], seeds=1)
+    planned = plan(file, over=GRID[1:], seeds=1)
     with dask_cluster("--no-nanny", PYTHONPATH=CODE) as (address, worker):
 
         def watch(results: Iterable[Any], total: int) -> Iterator[Any]:

@@ -173,10 +173,10 @@ def _ran(
         or any(trainers.are_of_this_process(cached) for group in groups for cached in group)
     ):
         for group in groups:
-            yield from _kept(_group(group, trainers), results)
+            yield from _stored(_group(group, trainers), results)
         trainers.finish()
     elif cluster:
-        yield from _kept(_on_workers(groups, cluster), results)
+        yield from _stored(_on_workers(groups, cluster), results)
     else:
         orders = (
             delayed(_in_pool)([(cached.table, cached.base) for cached in group], results.folder, os.getpid())
@@ -189,7 +189,7 @@ def _ran(
 def _in_pool(runs: Sequence[tuple[Mapping[str, Any], Path]], folder: Path, program: int) -> list[Ran]:
     end_with(program)
     group = [CachedRun(check_table(Experiment, table, str(base)), table, base) for table, base in runs]
-    return list(_kept(_group(group, _Trainers(1)), Results(folder)))
+    return list(_stored(_group(group, _Trainers(1)), Results(folder)))
 
 
 def _on_workers(groups: list[list[CachedRun]], cluster: Workers) -> Iterator[Ran]:
@@ -212,7 +212,7 @@ def _on_worker(address: str, group: list[CachedRun], mapped: MappedRows) -> list
     return list(_on_rows(group, mapped, _Trainers(None, ThisWorker(address))))
 
 
-def _kept(runs: Iterable[Ran], results: Results) -> Iterator[Ran]:
+def _stored(runs: Iterable[Ran], results: Results) -> Iterator[Ran]:
     """Store each result as soon as it is there."""
     for ran in runs:
         if ran.result:

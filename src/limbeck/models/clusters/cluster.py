@@ -3,6 +3,7 @@
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
@@ -11,9 +12,11 @@ from limbeck.models.clusters.packing import Known, packed
 from limbeck.models.clusters.trainer import ClusterError
 
 AHEAD = 2  # tasks for each worker that are submitted: the next one is there when a task ends
-KEPT = 8  # calls of `run` after which a stored value that no task used is forgotten
+UNUSED = 8  # calls of `run` after which a stored value that no task used is released
 PATIENCE = 30.0  # seconds without any worker until a run stops
 POLL = 1.0  # seconds between checks that there are workers
+NO_WORKER = "no worker is left; start workers, and repeat the command"
+KILLED = "a task's worker was killed again and again, perhaps for lack of memory"
 
 
 class Cluster(ABC):
@@ -65,22 +68,27 @@ class Cluster(ABC):
         """Cancel tasks."""
 
     def run(self, function: Callable[..., Any], tasks: Iterable[Sequence[Any]]) -> Iterator[tuple[int, Any]]:
+        """Run a function once for each task; see `Workers`."""
         self._calls += 1
         known: Known = {}
         numbered = enumerate(tasks)
         waiting: dict[Any, int] = {}
         try:
             while True:
-                for number, task in islice(numbered, max(0, AHEAD * self.width - len(waiting))):
-                    waiting[self._submitted(function, task, known)] = number
+                for number, task in islice(numbered, max(not waiting, AHEAD * self.width - len(waiting))):
+                    with self._naming_errors():
+                        waiting[self._submitted(function, task, known)] = number
                 if not waiting:
                     return
-                handle = self._first(waiting)
-                number = waiting.pop(handle)
-                yield number, self._unpacked(handle)
+                with self._naming_errors():
+                    handle = self._first(waiting)
+                    result = pickle.loads(self._result(handle))  # noqa: S301 - from our own worker
+                yield waiting.pop(handle), result
         finally:
-            self._cancel(waiting)
-            self._forget()
+            if waiting:
+                with suppress(Exception):  # the connection may be lost
+                    self._cancel(waiting)
+            self._release()
 
     def _submitted(self, function: Callable[..., Any], task: Sequence[Any], known: Known) -> Any:
         call, large = packed(function, task, known)
@@ -90,23 +98,19 @@ class Cluster(ABC):
             self._used[key] = self._calls
         return self._submit(call, [self._stored[key] for key in large])
 
-    def _unpacked(self, handle: Any) -> Any:
+    @contextmanager
+    def _naming_errors(self) -> Iterator[None]:
         try:
-            return pickle.loads(self._result(handle))  # noqa: S301 - from our own worker
+            yield
         except LimbeckError:
             raise
-        except Exception as error:  # a worker may lack a module of the user's
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise ClusterError(f"cluster {self.address}: a worker cannot run a task: {reason}") from error
+        except Exception as error:  # a worker may lack a module of the user's, for example
+            raise self.stopped(f"{type(error).__name__}: {error}") from error
 
-    def _forget(self) -> None:
-        for key in [key for key, call in self._used.items() if self._calls - call >= KEPT]:
+    def stopped(self, reason: str) -> ClusterError:
+        """Return the error that a run cannot go on, in one line."""
+        return ClusterError(f"cluster {self.address}: {' '.join(reason.split())}")
+
+    def _release(self) -> None:
+        for key in [key for key, call in self._used.items() if self._calls - call >= UNUSED]:
             del self._used[key], self._stored[key]
-
-    def _no_worker(self) -> ClusterError:
-        return ClusterError(f"cluster {self.address}: no worker is left; start workers, and repeat the command")
-
-    def _worker_died(self) -> ClusterError:
-        return ClusterError(
-            f"cluster {self.address}: a task's worker was killed again and again, perhaps for lack of memory"
-        )

@@ -8,9 +8,9 @@ from typing import Any
 
 import dask
 from distributed import Client, Future, KilledWorker
+from distributed.client import FutureCancelledError
 
-from limbeck.errors import LimbeckError
-from limbeck.models.clusters.cluster import PATIENCE, POLL, Cluster
+from limbeck.models.clusters.cluster import KILLED, NO_WORKER, PATIENCE, POLL, Cluster
 from limbeck.models.clusters.packing import run_packed
 from limbeck.models.clusters.same_versions import is_other_python, probe
 
@@ -36,17 +36,17 @@ class DaskCluster(Cluster):
         super().__init__(address)
         self._ended: queue.SimpleQueue[Future] = queue.SimpleQueue()
         protocol = "tls" if dask.config.get("distributed.comm.require-encryption") else "tcp"
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what concerns a run is raised
+        for name in ("distributed", "distributed.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # what concerns a run is raised
         try:
             self._client = Client(address.replace("dask", protocol, 1), timeout=CONNECTING, set_as_default=False)
+        except (OSError, TypeError, ValueError) as error:
+            raise self.stopped(f"no Dask scheduler answers: {error}") from error
+        try:
             self._client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError as error:
-            raise LimbeckError(
-                f"cluster {address}: the Dask scheduler has no workers; start some with `dask worker`"
-            ) from error
-        except (OSError, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise LimbeckError(f"cluster {address}: no Dask scheduler answers: {reason}") from error
+            self.close()
+            raise self.stopped("the Dask scheduler has no workers; start some with `dask worker`") from error
 
     @property
     def width(self) -> int:
@@ -82,7 +82,7 @@ class DaskCluster(Cluster):
             except queue.Empty:
                 seen = time.monotonic() if self._has_workers() else seen
                 if time.monotonic() - seen > PATIENCE:
-                    raise self._no_worker() from None
+                    raise self.stopped(NO_WORKER) from None
 
     def _has_workers(self) -> bool:
         try:
@@ -94,7 +94,9 @@ class DaskCluster(Cluster):
         try:
             result: bytes = handle.result()
         except KilledWorker as error:
-            raise self._worker_died() from error
+            raise self.stopped(KILLED) from error
+        except FutureCancelledError as error:
+            raise self.stopped("the connection to the scheduler is lost") from error
         return result
 
     def _cancel(self, handles: Collection[Any]) -> None:

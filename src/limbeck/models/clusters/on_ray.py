@@ -9,8 +9,7 @@ import ray
 from ray.exceptions import RayTaskError, WorkerCrashedError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from limbeck.errors import LimbeckError
-from limbeck.models.clusters.cluster import PATIENCE, POLL, Cluster
+from limbeck.models.clusters.cluster import KILLED, NO_WORKER, PATIENCE, POLL, Cluster
 from limbeck.models.clusters.packing import run_packed
 from limbeck.models.clusters.same_versions import probe
 
@@ -31,8 +30,18 @@ class RayCluster(Cluster):
         super().__init__(address)
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
-            _connect(address)
+            self._connect()
         self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(run_packed)
+
+    def _connect(self) -> None:
+        where = "auto" if self.address == "ray://auto" else self.address
+        for left in reversed(range(TRIES)):
+            try:
+                ray.init(where, log_to_driver=False, logging_level=logging.CRITICAL)
+                return
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                if where == "auto" or not left:
+                    raise self.stopped(f"cannot connect to Ray: {error}") from error
 
     @property
     def width(self) -> int:
@@ -65,13 +74,13 @@ class RayCluster(Cluster):
                 return ended[0]
             seen = time.monotonic() if self._nodes() else seen
             if time.monotonic() - seen > PATIENCE:
-                raise self._no_worker()
+                raise self.stopped(NO_WORKER)
 
     def _result(self, handle: Any) -> bytes:
         try:
             result: bytes = ray.get(handle)
         except WorkerCrashedError as error:
-            raise self._worker_died() from error
+            raise self.stopped(KILLED) from error
         except RayTaskError as error:
             raise error.cause from None
         return result
@@ -79,15 +88,3 @@ class RayCluster(Cluster):
     def _cancel(self, handles: Collection[Any]) -> None:
         for handle in handles:
             ray.cancel(handle)
-
-
-def _connect(address: str) -> None:
-    where = "auto" if address == "ray://auto" else address
-    for left in reversed(range(TRIES)):
-        try:
-            ray.init(where, log_to_driver=False, logging_level=logging.CRITICAL)
-            return
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            if where == "auto" or not left:
-                reason = " ".join(str(error).split())
-                raise LimbeckError(f"cluster {address}: cannot connect to Ray: {reason}") from error

@@ -39,6 +39,7 @@ class Packer(cloudpickle.Pickler):  # type: ignore[misc]
         self._known = known
 
     def persistent_id(self, value: Any) -> int | None:
+        """Position of a large value; None for all others."""
         if type(value) is np.ndarray and value.nbytes >= SMALL and not value.dtype.hasobject:
             key = self._key_of(value)
         elif type(value) is bytes and len(value) >= SMALL:
