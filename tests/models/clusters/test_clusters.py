@@ -125,14 +125,14 @@ def counting(address: str) -> Iterator[tuple[str, list[int]]]:
 
 
 def test_rows_are_sent_once(cluster: tuple[str, psutil.Process]) -> None:
-    """Sixty jobs on the same 1.8 MB, in three calls: this program sends them once, and no worker fetches them twice."""
+    """Twenty-four jobs on the same 1.8 MB, in three calls: this program sends them once, and no worker fetches them twice."""
     rows, labels = ROWS + 1, LABELS.copy()
     labels[0] = 2
-    same_rows = [FitAndVote(BAYES, rows, labels, rows[: 100 + i]) for i in range(20)]
+    same_rows = [FitAndVote(BAYES, rows, labels, rows[: 100 + i]) for i in range(8)]
     with counting(cluster[0]) as (address, sent), connected(address) as workers:
         assert workers is not None
         for _ in range(3):
-            ClusterTrainer(workers).run(same_rows, 3, range(20))
+            ClusterTrainer(workers).run(same_rows, 3, range(8))
         size = rows.nbytes + labels.nbytes
         assert size < sum(sent) < 1.25 * size
         if isinstance(workers, on_dask.DaskCluster):
@@ -161,6 +161,25 @@ def test_a_worker_of_another_version_is_refused(start: Any, tmp_path: Path) -> N
     line = rf"has limbeck 0\.0\.9, this program has limbeck {limbeck.__version__}; install the same versions"
     with start(PYTHONPATH=str(tmp_path)) as (address, _), pytest.raises(LimbeckError, match=line), connected(address):
         pass
+
+
+@pytest.mark.slow
+def test_a_module_that_a_worker_lacks_is_named() -> None:
+    with dask_cluster(PYTHONPATH=CODE.partition(os.pathsep)[0]) as (address, _), connected(address) as workers:
+        assert workers is not None
+        with pytest.raises(ClusterError, match=r"a worker: No module named 'dying_jobs'; put the folder of the module"):
+            ClusterTrainer(workers).run([DyingSum(ROWS, "", 0)], 3, [0])
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_stops_ends_the_run() -> None:
+    with dask_cluster("--nworkers", "2", PYTHONPATH=CODE) as (address, _), connected(address) as workers:
+        assert workers is not None
+        port = address.rpartition(":")[2]
+        [scheduler] = [each for each in psutil.Process().children() if port in each.cmdline()]
+        threading.Timer(1.0, scheduler.kill).start()
+        with pytest.raises(ClusterError, match="the connection to the scheduler is lost"):
+            ClusterTrainer(workers).run([FitAndVote(TREE, ROWS, LABELS, ROWS[:9]) for _ in range(30)], 3, range(30))
 
 
 @pytest.mark.slow

@@ -104,7 +104,9 @@ class Cluster(ABC):
             yield
         except LimbeckError:
             raise
-        except Exception as error:  # a worker may lack a module of the user's, for example
+        except ImportError as error:
+            raise self.stopped(f"a worker: {error}; put the folder of the module on its PYTHONPATH") from error
+        except Exception as error:
             raise self.stopped(f"{type(error).__name__}: {error}") from error
 
     def stopped(self, reason: str) -> ClusterError:

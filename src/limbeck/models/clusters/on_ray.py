@@ -51,10 +51,11 @@ class RayCluster(Cluster):
         return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
 
     def versions(self) -> Mapping[str, Mapping[str, str]]:
-        task, found = ray.remote(probe()), {}
+        task, found = ray.remote(num_cpus=0)(probe()), {}  # without a core: others may use them all
         for node in self._nodes():
             here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            found[node["NodeManagerHostname"]] = task.options(scheduling_strategy=here).remote()
+            name = f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
+            found[name] = task.options(scheduling_strategy=here).remote()
         return dict(zip(found, ray.get(list(found.values())), strict=True))
 
     def close(self) -> None:
@@ -82,7 +83,7 @@ class RayCluster(Cluster):
         except WorkerCrashedError as error:
             raise self.stopped(KILLED) from error
         except RayTaskError as error:
-            raise error.cause from None
+            raise error.cause or error from None
         return result
 
     def _cancel(self, handles: Collection[Any]) -> None:
