@@ -77,5 +77,5 @@ clean:  ## Remove .venv, build/ and dist/
 
 # Every extra.
 .venv/.full: .venv/.base
-	$(INSTALL) -e ".[torch,privacy,lightgbm,plot,tables,excel,text,download,flower,dev]" $(XGBOOST)
+	$(INSTALL) -e ".[torch,privacy,lightgbm,plot,tables,excel,text,download,cluster,flower,dev]" $(XGBOOST)
 	touch $@

@@ -12,6 +12,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from program import limbeck, python
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SAVED = re.compile(r"[Ss]ave this as\s+`([^`]+)`")
-PORT = "9443"  # of servers in the documents; another one that is free takes its place
+PORTS = ("9443", "8786", "10001")  # of servers in the documents; others that are free take their place
 PAUSE = 10.0  # seconds until a program in the background is there
 BASE = {"data": {"name": "digits"}, "model": {"name": "random-forest"}, "algorithm": {"name": "fedvote"}}
 
@@ -107,10 +108,11 @@ class Reader:
         """Do what a section says; commands that were measured for hours are only planned."""
         for name in ("examples", "benchmarks"):
             (self.folder / name).symlink_to(ROOT / name)
-        port = str(free_port())
+        ports = {port: str(free_port()) for port in PORTS}
         try:
             for block in section.blocks:
-                self._use(replace(block, text=block.text.replace(PORT, port)), measured)
+                text = reduce(lambda text, port: text.replace(port, ports[port]), PORTS, block.text)
+                self._use(replace(block, text=text), measured)
         finally:
             for program in self.running:
                 program.send_signal(signal.SIGTERM)

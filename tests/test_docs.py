@@ -41,6 +41,8 @@ SLOW = {
     "docs/labels.md: Several labels a row",
     "docs/models.md: By name",
     "docs/models.md: Your own",
+    "docs/parallel.md: A Dask cluster",
+    "docs/parallel.md: A Ray cluster",
 }
 MEASURED = {  # these took minutes to hours: their configurations are checked, and nothing is trained
     "docs/choosing.md: Privacy for each party",

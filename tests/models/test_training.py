@@ -90,7 +90,7 @@ def test_results_can_be_watched_as_they_come() -> None:
 
 
 def test_the_users_joblib_backend_is_used() -> None:
-    """A cluster user writes `with parallel_config("dask")`; here a backend that counts stands in its place."""
+    """Users of joblib write `with parallel_config(...)`; here with a backend that counts."""
     submitted: list[object] = []
 
     class Counting(ThreadingBackend):  # type: ignore[misc]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from limbeck.cli.shared import INTERRUPTED, AsJson, Processes, Settings, console, private_stdout, stop
+from limbeck.cli.shared import INTERRUPTED, AsJson, ClusterAddress, Processes, Settings, console, private_stdout, stop
 from limbeck.errors import LimbeckError, LimbeckWarning
 
 Methods = Annotated[
@@ -34,9 +34,10 @@ def compare(
     as_markdown: AsMarkdown = False,
     as_csv: AsCsv = False,
     processes: Processes = None,
+    cluster: ClusterAddress = None,
 ) -> None:
     """Compare methods on the same rows, over several seeds. A finished run is not repeated."""
-    sweep(file, [], methods, seeds, settings, out, as_json, as_markdown, as_csv, processes)
+    sweep(file, [], methods, seeds, settings, out, as_json, as_markdown, as_csv, processes, cluster)
 
 
 def sweep(
@@ -52,6 +53,7 @@ def sweep(
     as_markdown: AsMarkdown = False,
     as_csv: AsCsv = False,
     processes: Processes = None,
+    cluster: ClusterAddress = None,
 ) -> None:
     """Run an experiment for every combination of values, over several seeds. A finished run is not repeated."""
     form = _form(as_json, as_markdown, as_csv)
@@ -60,6 +62,7 @@ def sweep(
     from limbeck.experiments.compare import compare
     from limbeck.experiments.plan import methods_in, plan
     from limbeck.experiments.results_folder import Results
+    from limbeck.models.clusters.connecting import connected
     from limbeck.progress import Watcher
     from limbeck.report import comparison
 
@@ -67,7 +70,9 @@ def sweep(
     for note in planned.notes:
         typer.echo(note, err=True)
     try:
-        summaries = compare(planned, Results(out), processes, Watcher(console(stderr=True), "running", "run"))
+        with connected(cluster, processes) as workers:
+            watch = Watcher(console(stderr=True), "running", "run")
+            summaries = compare(planned, Results(out), processes, watch, workers)
     except KeyboardInterrupt:
         stop(f"limbeck: interrupted; finished runs are stored in {out}, the same command continues", INTERRUPTED)
     forms = {

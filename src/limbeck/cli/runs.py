@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from limbeck.cli.shared import AsJson, Processes, Settings, console, experiment_in, private_stdout
+from limbeck.cli.shared import AsJson, ClusterAddress, Processes, Settings, console, experiment_in, private_stdout
 from limbeck.errors import located
 
 
@@ -33,15 +33,18 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder of the run; default: a new one in runs/.")] = None,
     as_json: AsJson = False,
     processes: Processes = None,
+    cluster: ClusterAddress = None,
 ) -> None:
     """Run an experiment, and write a folder with record.json and the model as ONNX."""
     from limbeck.models.pool import warm_up
 
     sys.path.insert(0, str(file.parent.resolve()))  # for the user's own models: name = "python:module:factory"
     answer = private_stdout() if as_json else sys.stdout
-    warm_up(processes)
+    if cluster is None:
+        warm_up(processes)
     from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files, remove_ledger
     from limbeck.experiments.run import ledger_of, run_experiment
+    from limbeck.models.clusters.connecting import connected
     from limbeck.progress import Watcher
     from limbeck.report.results import files_of
     from limbeck.report.tables import confusion_of, own_test_table, party_table, run_table
@@ -52,9 +55,10 @@ def run(
     named_ledger = ledger_of(experiment, file.parent)
     protected = experiment.algorithm.is_private
     own_ledger = ledger_beside(where, named_ledger) if named_ledger or protected else nullcontext()
-    with RunFolder(where, protected and experiment.noise_source == "secure") as folder, own_ledger as ledger:
+    real = protected and experiment.noise_source == "secure"
+    with connected(cluster, processes) as workers, RunFolder(where, real) as folder, own_ledger as ledger:
         with located(file):
-            result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger)
+            result = run_experiment(experiment, table, processes, Watcher(err), file.parent, ledger, workers)
         own = {} if named_ledger or ledger is None else ledger_files(ledger)
         where = folder.write({**files_of(result, ledger), **own})
         if ledger and not named_ledger:

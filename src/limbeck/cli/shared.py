@@ -21,6 +21,12 @@ ReadingOption = Annotated[
     typer.Option("--reading", metavar="KEY=VALUE", help="How files are read, such as dates=%d/%m/%Y; may be repeated."),
 ]
 Processes = Annotated[int | None, typer.Option(min=1, help="Training processes; default: one per core.")]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="ADDRESS", help="Train on a cluster: dask://HOST:PORT, ray://HOST:PORT, ray://auto."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -16,7 +16,7 @@ from limbeck.data.own import SplitRows
 from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.experiments.cached_runs import CachedResult, CachedRun, cached_result
 from limbeck.experiments.config import Experiment, check_table
-from limbeck.experiments.mapping import map_rows
+from limbeck.experiments.mapping import MappedRows, map_rows
 from limbeck.experiments.metrics import HEADLINES
 from limbeck.experiments.plan import ComparedMethod, ComparisonPlan
 from limbeck.experiments.results_folder import Results
@@ -24,7 +24,8 @@ from limbeck.experiments.run import federation_of
 from limbeck.experiments.splitting import split_rows
 from limbeck.experiments.usefulness import no_better_than_constant
 from limbeck.models.caching import CachingTrainer, JobCache
-from limbeck.models.pool import PoolTrainer, Watch, end_with, unwatched
+from limbeck.models.clusters.trainer import ClusterError, ClusterTrainer, ThisWorker, Workers
+from limbeck.models.pool import PoolTrainer, Watch, end_with, one_core, unwatched
 from limbeck.models.trainers import Training, finish, is_network, trainer_for
 from limbeck.protocol.learning import Trainer
 from limbeck.protocol.task import Kind
@@ -100,22 +101,29 @@ class Summary:
 
 @dataclass(slots=True)
 class Ran:
-    """Errors and warnings of runs.
+    """What a run gave.
 
     Parameters
     ----------
     refused : dict of str to str
-        Error message by the key of each run that failed.
+        Error message by the key of the run, if it failed.
     warned : list of str
         Warnings.
+    result : CachedResult or None
+        The result; None if the run failed.
     """
 
     refused: dict[str, str] = field(default_factory=dict)
     warned: list[str] = field(default_factory=list)
+    result: CachedResult | None = None
 
 
 def compare(
-    plan: ComparisonPlan, results: Results, processes: int | None = None, watch: Watch = unwatched
+    plan: ComparisonPlan,
+    results: Results,
+    processes: int | None = None,
+    watch: Watch = unwatched,
+    cluster: Workers | None = None,
 ) -> list[Summary]:
     """Run a comparison; cached runs are not repeated.
 
@@ -129,6 +137,8 @@ def compare(
         Training processes; by default one per core.
     watch : callable
         Shows progress.
+    cluster : Workers, optional
+        Cluster whose workers are used in the place of processes.
 
     Returns
     -------
@@ -140,56 +150,90 @@ def compare(
         same_rows = attrgetter("rows_key")
         groups = [list(group) for _, group in groupby(sorted(missing, key=same_rows), same_rows)]
         refused: dict[str, str] = {}
-        for ran in watch(_ran(groups, results, processes), len(missing)) if missing else ():
+        for ran in watch(_ran(groups, results, processes, cluster), len(missing)) if missing else ():
             refused |= ran.refused
             for text in ran.warned:
                 warnings.warn(text, LimbeckWarning, stacklevel=2)
         return [_summary(line, results, refused) for line in plan.lines]
 
 
-def _ran(groups: list[list[CachedRun]], results: Results, processes: int | None) -> Iterator[Ran]:
+def _ran(
+    groups: list[list[CachedRun]], results: Results, processes: int | None, cluster: Workers | None
+) -> Iterator[Ran]:
     """Run all groups; yields one item for each run.
 
-    Whole groups run in parallel if there are at least as many as processes, else fits run in parallel. Groups whose
-    networks share a device run one after the other in this process.
+    Whole groups run in parallel if there are at least as many as processes or workers, else fits run in parallel.
+    Groups whose networks share a device run one after the other in this process.
     """
-    width = processes or cpu_count()
-    trainers = _Trainers(processes)
+    width = cluster.width if cluster else processes or cpu_count()
+    trainers = _Trainers(processes, cluster)
     if (
         width == 1
         or len(groups) < width
         or any(trainers.are_of_this_process(cached) for group in groups for cached in group)
     ):
         for group in groups:
-            yield from _group(group, results, trainers)
+            yield from _stored(_group(group, trainers), results)
         trainers.finish()
-        return
-    orders = (
-        delayed(_in_pool)([(cached.table, cached.base) for cached in group], results.folder, os.getpid())
-        for group in groups
-    )
-    for ran in Parallel(width, batch_size=1, return_as="generator_unordered")(orders):
-        yield from ran
+    elif cluster:
+        yield from _stored(_on_workers(groups, cluster), results)
+    else:
+        orders = (
+            delayed(_in_pool)([(cached.table, cached.base) for cached in group], results.folder, os.getpid())
+            for group in groups
+        )
+        for ran in Parallel(width, batch_size=1, return_as="generator_unordered")(orders):
+            yield from ran
 
 
 def _in_pool(runs: Sequence[tuple[Mapping[str, Any], Path]], folder: Path, program: int) -> list[Ran]:
     end_with(program)
     group = [CachedRun(check_table(Experiment, table, str(base)), table, base) for table, base in runs]
-    return list(_group(group, Results(folder), _Trainers(1)))
+    return list(_stored(_group(group, _Trainers(1)), Results(folder)))
+
+
+def _on_workers(groups: list[list[CachedRun]], cluster: Workers) -> Iterator[Ran]:
+    """Run whole groups on a cluster; files are read here, so that workers need none."""
+    refused: list[Ran] = []
+
+    def tasks() -> Iterator[tuple[str, list[CachedRun], MappedRows]]:
+        for group in groups:
+            try:
+                yield cluster.address, group, _rows_of(group)
+            except LimbeckError as error:
+                refused.extend(_refused(group, error))
+
+    for _, ran in cluster.run(_on_worker, tasks()):
+        yield from ran
+    yield from refused
+
+
+def _on_worker(address: str, group: list[CachedRun], mapped: MappedRows) -> list[Ran]:
+    return list(_on_rows(group, mapped, _Trainers(None, ThisWorker(address))))
+
+
+def _stored(runs: Iterable[Ran], results: Results) -> Iterator[Ran]:
+    """Store each result as soon as it is there."""
+    for ran in runs:
+        if ran.result:
+            results.keep(ran.result)
+        yield ran
 
 
 class _Trainers:
     """One trainer for each way of training; all runs share its processes."""
 
-    def __init__(self, processes: int | None) -> None:
-        self._processes = processes
+    def __init__(self, processes: int | None, cluster: Workers | None = None) -> None:
+        self._processes, self._cluster = processes, cluster
         self._known: dict[tuple[Training, bool, Path], Trainer] = {}
 
     def of(self, cached: CachedRun) -> Trainer:
         experiment = cached.experiment
         key = (experiment.training, any(is_network(model) for model in experiment.models), cached.base)
         if key not in self._known:
-            self._known[key] = trainer_for(experiment.training, experiment.models, self._processes, base=cached.base)
+            self._known[key] = trainer_for(
+                experiment.training, experiment.models, self._processes, base=cached.base, cluster=self._cluster
+            )
         return self._known[key]
 
     def finish(self) -> None:
@@ -198,22 +242,36 @@ class _Trainers:
 
     def are_of_this_process(self, cached: CachedRun) -> bool:
         try:
-            return not isinstance(self.of(cached), PoolTrainer)
+            return not isinstance(self.of(cached), PoolTrainer | ClusterTrainer)
         except LimbeckError:  # reported when the run itself fails
             return False
 
 
-def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> Iterator[Ran]:
-    """Runs whose parties hold the same rows: rows are partitioned once, and common fits are done once."""
+def _group(runs: Sequence[CachedRun], trainers: _Trainers) -> Iterator[Ran]:
+    """Run all runs of a group, whose parties hold the same rows."""
+    try:
+        mapped = _rows_of(runs)
+    except LimbeckError as error:
+        yield from _refused(runs, error)
+        return
+    yield from _on_rows(runs, mapped, trainers)
+
+
+def _refused(runs: Sequence[CachedRun], error: LimbeckError) -> Iterator[Ran]:
+    yield from (Ran({cached.key: str(error)}) for cached in runs)
+
+
+def _rows_of(runs: Sequence[CachedRun]) -> MappedRows:
+    first, base = runs[0].experiment, runs[0].base
+    with one_core():
+        return map_rows(split_rows(first, base), first.features, first.seed, base)
+
+
+def _on_rows(runs: Sequence[CachedRun], mapped: MappedRows, trainers: _Trainers) -> Iterator[Ran]:
+    """Run all runs of a group on its rows; common fits are done once."""
     cache: JobCache = {}
     smoke_tested: set[str] = set()
-    try:
-        first, base = runs[0].experiment, runs[0].base
-        mapped = map_rows(split_rows(first, base), first.features, first.seed, base)
-        _read_only(mapped.rows)
-    except LimbeckError as error:
-        yield from (Ran({cached.key: str(error)}) for cached in runs)
-        return
+    _read_only(mapped.rows)
     for cached in runs:
         ran = Ran()
         with warnings.catch_warnings(record=True) as caught:
@@ -221,8 +279,11 @@ def _group(runs: Sequence[CachedRun], results: Results, trainers: _Trainers) -> 
             try:
                 shared = CachingTrainer(trainers.of(cached), cache)
                 federation = federation_of(cached.experiment, cached.table, mapped, base=cached.base)
-                result = federation.run(shared, smoke_tested=smoke_tested)
-                results.keep(cached_result(cached, result.record, shared.seconds))
+                with one_core():
+                    result = federation.run(shared, smoke_tested=smoke_tested)
+                ran.result = cached_result(cached, result.record, shared.seconds)
+            except ClusterError:
+                raise
             except LimbeckError as error:
                 ran.refused[cached.key] = str(error)
             except Exception as error:  # a user's own algorithm may raise anything; the other methods continue

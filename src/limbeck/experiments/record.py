@@ -8,11 +8,8 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
-from platform import python_version
 from typing import Any
 
-from limbeck._version import __version__
 from limbeck.engines.engine import Engine
 from limbeck.errors import LimbeckError
 from limbeck.experiments.metrics import HEADLINES, Metrics
@@ -20,9 +17,9 @@ from limbeck.privacy.guarantees import delta_of_subsets, epsilon_by_observer, gu
 from limbeck.protocol.algorithm import Algorithm, Outcome
 from limbeck.protocol.release import Release
 from limbeck.protocol.task import Kind, Task
+from limbeck.versions import versions
 
 FORMAT = 2
-VERSIONED = ("numpy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "xgboost", "xgboost-cpu", "lightgbm", "torch")
 SERVER = "server"
 NAMES = (  # of metrics that every summary has
     *("accuracy", "balanced_accuracy", "roc_auc", "pr_auc", "f1"),
@@ -415,17 +412,6 @@ def _ends_protected(record: RunRecord) -> bool:
 
 def _without(sizes: Mapping[str, Any], hidden: Mapping[str, bool]) -> dict[str, Any]:
     return {key: None if hidden.get(key) else value for key, value in sizes.items()}
-
-
-def versions() -> dict[str, str]:
-    """Installed versions of Limbeck, Python and the libraries that affect results."""
-    found = {"limbeck": __version__, "python": python_version()}
-    for package in VERSIONED:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def finite(value: Any) -> Any:

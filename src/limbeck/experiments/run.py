@@ -30,6 +30,8 @@ from limbeck.experiments.tables_given import TableArguments, for_model, numbers_
 from limbeck.experiments.usefulness import warn_if_no_better
 from limbeck.features.settings import Features, applied, network_digest
 from limbeck.models.caching import CachingTrainer
+from limbeck.models.clusters.connecting import connected
+from limbeck.models.clusters.trainer import Workers
 from limbeck.models.pool import Watch, unwatched
 from limbeck.models.trainers import Training, finish, trainer_for
 from limbeck.privacy.ledger import Budget, LedgerStore
@@ -128,6 +130,7 @@ def run_experiment(
     watch: Watch = unwatched,
     base: Path = Path(),
     ledger: Path | None = None,
+    cluster: Workers | None = None,
 ) -> FinishedRun:
     """Split the rows of an experiment and run it.
 
@@ -148,6 +151,8 @@ def run_experiment(
         The folder to which the paths of the experiment are relative.
     ledger : Path or None
         The ledger's file; None keeps it in memory.
+    cluster : Workers or None
+        The cluster whose workers train, in the place of processes.
 
     Returns
     -------
@@ -160,7 +165,9 @@ def run_experiment(
             federation = federation_of(experiment, config, split_rows(experiment, base), ledger_store, base)
         if experiment.bounds:
             federation.check_bounds()
-        trainer = trainer_for(experiment.training, experiment.models, processes, watch, base, federation.is_real)
+        trainer = trainer_for(
+            experiment.training, experiment.models, processes, watch, base, federation.is_real, cluster
+        )
         shared = CachingTrainer(trainer) if experiment.bounds else trainer
         result = _recorded(federation, shared, clock, shares=experiment.ledger is not None)
     if experiment.bounds:
@@ -220,6 +227,7 @@ def run_file(
     processes: int | None = None,
     watch: Watch | None = None,
     progress: bool | None = None,
+    cluster: str | None = None,
 ) -> FinishedRun:
     """Run the experiment of a TOML file, as `limbeck run FILE --set ...` does, without writing a run's folder.
 
@@ -235,6 +243,9 @@ def run_file(
         Wraps the iterable of finished training jobs, given their number; for a progress bar of your own.
     progress : bool or None
         Whether to show a progress bar on stderr; None shows it in a terminal and in a notebook only.
+    cluster : str or None
+        Address of the cluster whose workers train, in the place of processes: `"dask://HOST:PORT"`,
+        `"ray://HOST:PORT"` or `"ray://auto"`.
 
     Returns
     -------
@@ -270,9 +281,9 @@ def run_file(
     table, _ = with_algorithm(table)
     experiment = check_table(Experiment, table, str(file))
     base = Path(file).parent
-    with located(Path(file)):
+    with connected(cluster, processes) as workers, located(Path(file)):
         watched = watch or watcher(progress) or unwatched
-        return run_experiment(experiment, table, processes, watched, base, ledger_of(experiment, base))
+        return run_experiment(experiment, table, processes, watched, base, ledger_of(experiment, base), workers)
 
 
 def run(
@@ -301,6 +312,7 @@ def run(
     watch: Watch | None = None,
     class_weights: ClassWeights | None = None,
     progress: bool | None = None,
+    cluster: str | None = None,
 ) -> FinishedRun:
     """Run a federated learning algorithm on arrays, with all parties in this process.
 
@@ -363,6 +375,9 @@ def run(
         without one has the weight 1. "balanced", which private levels do not allow, is as in scikit-learn.
     progress : bool or None
         Whether to show a progress bar on stderr; None shows it in a terminal and in a notebook only.
+    cluster : str or None
+        Address of the cluster whose workers train, in the place of processes: `"dask://HOST:PORT"`,
+        `"ray://HOST:PORT"` or `"ray://auto"`.
 
     Returns
     -------
@@ -453,9 +468,11 @@ def run(
         names=called,
     )
     models = [*federation.models, federation.server_model]
-    trainer = trainer_for(training or Training(), models, processes, watched, isolated=federation.is_real)
-    with closing(LedgerStore(Path(ledger) if ledger else None, budget=budget)) as ledger_store:
-        result = _recorded(replace(federation, ledger_store=ledger_store), trainer, None, shares=True)
+    with connected(cluster, processes) as workers:
+        isolated = federation.is_real
+        trainer = trainer_for(training or Training(), models, processes, watched, isolated=isolated, cluster=workers)
+        with closing(LedgerStore(Path(ledger) if ledger else None, budget=budget)) as ledger_store:
+            result = _recorded(replace(federation, ledger_store=ledger_store), trainer, None, shares=True)
     finish(trainer)
     return result
 

@@ -93,6 +93,9 @@ class FeatureMap:
         arrays = {name: np.asarray(each, _type_of(kind, name)) for name, each in found.items()}
         return cls(kind, arrays, x.shape[1:])
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"kind": self.kind, "arrays": self.arrays, "row": self.row}  # a session cannot be pickled
+
     @cached_property
     def model(self) -> ModelProto:
         """ONNX graph of the map."""

@@ -6,11 +6,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from joblib import Parallel, cpu_count, delayed
 from joblib._parallel_backends import LokyBackend
@@ -148,17 +148,44 @@ def end_with(program: int) -> None:
             time.sleep(0.2)
         os._exit(1)
 
-    if os.getpid() != program:
+    if os.getppid() == program:  # not in a worker that somebody else started
         threading.Thread(target=watch, daemon=True).start()
 
 
 def _attempt(program: int, index: int, job: Job[T], classes: int, seed: int) -> T:
     end_with(program)
+    return attempt(index, job, classes, seed)
+
+
+def attempt(index: int, job: Job[T], classes: int, seed: int) -> T:
+    """Run a job on one core; an error of any kind becomes a `FitError` that names the job.
+
+    Parameters
+    ----------
+    index : int
+        Position of the job among those of the call.
+    job : Job
+        The job.
+    classes : int
+        Number of classes.
+    seed : int
+        Seed of the job.
+
+    Returns
+    -------
+    T
+        Its result.
+    """
     try:
-        with _thread_pools(len(sys.modules)).limit(limits=1):
+        with one_core():
             return job.run(classes, seed)
     except (Exception, SystemExit) as error:  # an estimator may raise anything; all of it is reported in one line
         raise failed(job, index, error) from None
+
+
+def one_core() -> AbstractContextManager[Any]:
+    """Context manager in which linear algebra uses one thread: with more its last digits depend on their number."""
+    return cast(AbstractContextManager[Any], _thread_pools(len(sys.modules)).limit(limits=1))
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from limbeck.errors import LimbeckError
+from limbeck.models.clusters.trainer import ClusterTrainer, Workers
 from limbeck.models.pool import PoolTrainer, Watch, unwatched
 from limbeck.protocol.learning import Model, Trainer
 from limbeck.tables import check_fields
@@ -69,6 +70,7 @@ def trainer_for(
     watch: Watch = unwatched,
     base: Path = Path(),
     isolated: bool = False,
+    cluster: Workers | None = None,
 ) -> Trainer:
     """Trainer of a run; its `description` says which one it is, and why.
 
@@ -87,6 +89,8 @@ def trainer_for(
     isolated : bool
         Whether one teacher's rows must not change another teacher in any digit, which noise for real rows assumes.
         Networks that share a program on a GPU may round differently if the others change.
+    cluster : Workers or None
+        Cluster whose workers run the jobs, in the place of processes.
 
     Returns
     -------
@@ -103,6 +107,8 @@ def trainer_for(
     >>> trainer_for(Training(), models=[]).description["why"]
     'no networks'
     """
+    if cluster is not None:
+        return _on_cluster(cluster, training, models, watch)
     if not any(is_network(model) for model in models):
         return PoolTrainer(processes, watch, "no networks")
     device, found = _device(training)
@@ -135,6 +141,19 @@ def finish(trainer: Any) -> None:
     """Remove a trainer's checkpoints after its run has ended."""
     if (checkpoints := getattr(trainer, "checkpoints", None)) is not None:
         checkpoints.finish()
+
+
+def _on_cluster(cluster: Workers, training: Training, models: Iterable[Model], watch: Watch) -> Trainer:
+    possible = {
+        "device": ("auto", "cpu"),
+        "trainer": ("auto", "pool"),
+        "precision": ("float32",),
+        "checkpoint": (None,),
+    }
+    for key, values in possible.items() if any(is_network(model) for model in models) else ():
+        if (value := getattr(training, key)) not in values:
+            raise LimbeckError(f'training.{key} = "{value}": a cluster does not support it; leave out the key')
+    return ClusterTrainer(cluster, watch, f"cluster = {cluster.address}")
 
 
 def _device(training: Training) -> tuple[str, str]:

@@ -1,0 +1,1 @@
+"""Clusters: training on worker processes of Dask or Ray, on this machine or others."""
