@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, TypeVar
@@ -20,6 +20,8 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 from limbeck.errors import LimbeckError
+from limbeck.models.caching import plain
+from limbeck.models.shared_rows import SharedRows
 from limbeck.protocol.learning import FitError, Job, Trainer
 
 T = TypeVar("T")
@@ -66,7 +68,7 @@ def unwatched(results: Iterable[Any], total: int) -> Iterable[Any]:
 
 @dataclass(frozen=True, slots=True)
 class PoolTrainer:
-    """Trainer that runs jobs in joblib's processes, one core each.
+    """Trainer that runs jobs in joblib's processes, one core each, those with most rows first.
 
     If the caller has chosen a joblib backend, the jobs run there.
 
@@ -83,6 +85,7 @@ class PoolTrainer:
     processes: int | None = None
     watch: Watch = unwatched
     why: str = ""
+    _shared: SharedRows = field(default_factory=SharedRows, compare=False, repr=False)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -97,12 +100,12 @@ class PoolTrainer:
         chosen = width is not None or not isinstance(backend, LokyBackend)
         processes = self.processes or (None if chosen else min(cpu_count(), len(jobs)))
         lazily = "generator" if backend.supports_return_generator else "list"
-        tasks = (
-            delayed(_attempt)(os.getpid(), i, job, classes, seed)
-            for i, (job, seed) in enumerate(zip(jobs, seeds, strict=True))
-        )
+        order = sorted(range(len(jobs)), key=lambda i: -rows_of(jobs[i]))
+        there = jobs if chosen or processes == 1 else [self._shared.in_files(job) for job in jobs]
+        tasks = (delayed(_attempt)(os.getpid(), i, there[i], classes, seeds[i]) for i in order)
         try:
-            return list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
+            results = list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
+            return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
         except TerminatedWorkerError as error:
             raise LimbeckError(
                 "a training process was killed, perhaps for lack of memory; use fewer processes"
@@ -111,6 +114,11 @@ class PoolTrainer:
             raise LimbeckError(
                 "other processes cannot load a model; define it in a module that they can import"
             ) from error
+
+
+def rows_of(job: Job[Any]) -> int:
+    """Number of training rows of a job; 0 if it has none."""
+    return len(getattr(plain(job), "rows", ()))
 
 
 def warm_up(processes: int | None = None) -> None:
