@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, TypeVar
@@ -80,11 +80,14 @@ class PoolTrainer:
         `watch(results, total)` passes on the results as they come, for example to a progress bar.
     why : str
         Why this trainer was chosen, for the run record.
+    together : bool
+        Whether small networks train together in this process.
     """
 
     processes: int | None = None
     watch: Watch = unwatched
     why: str = ""
+    together: bool = False
     _shared: SharedRows = field(default_factory=SharedRows, compare=False, repr=False)
 
     @property
@@ -94,6 +97,15 @@ class PoolTrainer:
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         """Run the jobs; returns their results in order."""
+        if not self.together:
+            return self._in_processes(jobs, classes, seeds)
+        from limbeck.models.small_networks import train_small
+
+        small = train_small(jobs, classes, seeds)
+        results = dict(zip(small, self.watch(small.values(), len(small)) if small else (), strict=True))
+        return completed(results, replace(self, together=False), jobs, classes, seeds)
+
+    def _in_processes(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         if not jobs:
             return []
         backend, width = get_active_backend()

@@ -112,7 +112,7 @@ def trainer_for(
         if training.checkpoint or training.precision != "float32":
             key = "checkpoint" if training.checkpoint else "precision"
             raise LimbeckError(f'training.{key}: trainer = "pool" does not support it; use trainer = "stacked"')
-        return PoolTrainer(processes, watch, why)
+        return PoolTrainer(processes, watch, why, together=training.trainer == "auto" and not isolated)
     from limbeck.models.device import Device
     from limbeck.models.sequential import SequentialTrainer
     from limbeck.models.stacked.checkpoint import Checkpoints
