@@ -44,11 +44,11 @@ def measure() -> Iterator[Measured]:
     folder = data_folder("mnist.npz")
     with np.load(folder / "mnist.npz") as stored:
         x, y = stored["x_train"].astype(np.float32) / 255, stored["y_train"].astype(np.int64)
-    ours, plain = rounds(dealt(x, y, 10), model_from({"name": "cnn", "mean": 0.1307, "std": 0.3081}), mnist_network, 2)
+    ours, plain = rounds(split(x, y, 10), model_from({"name": "cnn", "mean": 0.1307, "std": 0.3081}), mnist_network, 2)
     yield Measured("FedAvg on MNIST, 10 clients: a round", ours, "s", "plain torch, two processes", plain, 1.0)
     yield Measured("FedAvg on MNIST: start of limbeck run", start() - ours, "s", at_most=2.0)
     x, y = load_digits(return_X_y=True)
-    clients = dealt((x / 16).astype(np.float32), y.astype(np.int64), 100)
+    clients = split((x / 16).astype(np.float32), y.astype(np.int64), 100)
     ours, plain = (1e3 * seconds for seconds in rounds(clients, lb.TorchModel(linear, RECIPE), digits_network, 30))
     yield Measured("FedAvg on digits, 100 clients: a round", ours, "ms", "plain torch, two processes", plain, 0.4)
 
@@ -65,7 +65,7 @@ def mnist_network() -> nn.Module:
     return cnn((1, 28, 28), 10, 0.1307, 0.3081)
 
 
-def dealt(x: np.ndarray, y: np.ndarray, parties: int) -> list[Client]:
+def split(x: np.ndarray, y: np.ndarray, parties: int) -> list[Client]:
     """Rows of each client, at random."""
     order = np.random.default_rng(0).permutation(len(x))
     return [(x[rows], y[rows]) for rows in np.array_split(order, parties)]

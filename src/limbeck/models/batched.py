@@ -1,8 +1,8 @@
 """Small fully connected networks that train together on a CPU: one step of all of them is a few batched products.
 
 A step of such a network takes less time than the calls that make it up. Here one call serves all networks of one
-architecture. The result of a network does not depend on the others in any digit: every network has its own matrices,
-of the same size and alignment in every place; the other operations round each value once, wherever it lies.
+architecture. The result of a network does not depend on the others in any digit: every product has matrices of one
+network, whose sizes are the same in every company, and the other operations round each value by itself.
 """
 
 import math
@@ -21,7 +21,7 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 MAX_WEIGHTS = 2**15  # of a network; the products of larger ones fill a core by themselves
-ALIGNED = 16  # values of 64 bytes
+ALIGNED = 16  # values of 64 bytes, so that every network's matrices begin at such an address
 State = dict[str, Tensor]
 
 
@@ -218,12 +218,12 @@ class _Values:
 
     def read(self) -> None:
         """Give each training its weights and moments."""
-        names = ("#0",) if self.recipe.optimizer == "sgd" else ("#0", "#1")
         for number, (training, taken) in enumerate(zip(self.trainings, self.taken, strict=True)):
             training.state = self._of(self.weights, number)
             if training.moments is not None:
-                values = zip(names, (self.first, self.second), strict=False)
-                training.moments = {name: each for suffix, every in values for name, each in self._of(every, number, suffix).items()}
+                training.moments = self._of(self.first, number, "#0")
+                if self.recipe.optimizer == "adam":
+                    training.moments |= self._of(self.second, number, "#1")
                 training.moments[STEP_COUNT] = torch.tensor([taken + training.schedule.total])
 
     def _of(self, values: Tensor, number: int, suffix: str = "") -> State:
@@ -242,19 +242,25 @@ def _gradients(chain: Chain, weights: Tensor, x: Tensor, y: Tensor, shares: Tens
     matrices = chain.matrices(weights)
     inputs = [x]
     for matrix in matrices[:-1]:
-        inputs.append(_with_ones(torch.bmm(inputs[-1], matrix.mT).relu_()))
-    outputs = torch.bmm(inputs[-1], matrices[-1].mT).flatten(0, 1).requires_grad_()
+        inputs.append(_with_ones(_products(inputs[-1], matrix.mT).relu_()))
+    outputs = _products(inputs[-1], matrices[-1].mT).flatten(0, 1).requires_grad_()
     [gradient] = torch.autograd.grad((losses_of_rows(outputs, y, recipe) * shares.flatten()).sum(), outputs)
     gradient = gradient.unflatten(0, shares.shape)
     found = torch.zeros_like(weights)
     for number in range(len(matrices) - 1, -1, -1):
-        chain.matrices(found)[number].copy_(torch.bmm(gradient.mT, inputs[number]))
+        chain.matrices(found)[number].copy_(_products(gradient.mT, inputs[number]))
         if number:
-            gradient = torch.bmm(gradient, matrices[number][:, :, :-1]) * (inputs[number][:, :, :-1] > 0)
+            gradient = _products(gradient, matrices[number][:, :, :-1]) * (inputs[number][:, :, :-1] > 0)
     for layer, matrix in zip(chain.layers, chain.matrices(found), strict=True):
         if layer[1] is None:
             matrix[:, :, -1] = 0
     return found
+
+
+def _products(left: Tensor, right: Tensor) -> Tensor:
+    """Product of each network's matrices, by NumPy: `torch.bmm` may round by where in memory a matrix lies."""
+    with np.errstate(over="ignore", invalid="ignore"):  # weights that are not finite are an error at the end
+        return torch.from_numpy(np.matmul(left.numpy(), right.numpy()))
 
 
 def _with_ones(x: Tensor) -> Tensor:

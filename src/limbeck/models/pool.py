@@ -133,11 +133,11 @@ def rows_of(job: Job[Any]) -> int:
     return len(getattr(plain(job), "rows", ()))
 
 
-def warm_up(processes: int | None = None) -> None:
-    """Start the pool in the background: its processes import libraries while the caller reads its data."""
+def warm_up(processes: int | None = None, module: str = "limbeck.models.sklearn") -> None:
+    """Start the pool in the background: its processes import a module while the caller reads its data."""
     width = processes or cpu_count()
     if width > 1:
-        imports = [delayed(_import)("limbeck.models.sklearn", os.getpid())] * width
+        imports = [delayed(_import)(module, os.getpid())] * width
         with _children_ignoring_interrupts():
             started = Parallel(width, batch_size=1, return_as="generator")(imports)
         threading.Thread(target=list, args=(started,), daemon=True).start()
@@ -175,10 +175,15 @@ def end_with(program: int) -> None:
 def _attempt(program: int, index: int, job: Job[T], classes: int, seed: int) -> T:
     end_with(program)
     try:
-        with _thread_pools(len(sys.modules)).limit(limits=1):
+        with thread_pools().limit(limits=1):
             return job.run(classes, seed)
     except (Exception, SystemExit) as error:  # an estimator may raise anything; all of it is reported in one line
         raise failed(job, index, error) from None
+
+
+def thread_pools() -> ThreadpoolController:
+    """Thread pools of this process, whose size can be limited."""
+    return _thread_pools(len(sys.modules))
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from limbeck.models.caching import Timed, plain
+from limbeck.models.caching import Timed
+from limbeck.models.caching import plain as plain
 from limbeck.models.device import CPU, Device
 from limbeck.models.jobs import ForwardPass
 from limbeck.models.pool import PoolTrainer, Watch, completed, failed, unwatched

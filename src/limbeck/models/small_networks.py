@@ -1,6 +1,5 @@
 """Jobs of small networks, which train together in this process."""
 
-import copy
 import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.torch import load, save
 
 from limbeck.errors import LimbeckError
@@ -16,13 +14,13 @@ from limbeck.models.batched import Chain, State, Training, chain_of, train_toget
 from limbeck.models.caching import Timed, plain
 from limbeck.models.descent import weighted_targets
 from limbeck.models.device import CPU
-from limbeck.models.jobs import FitJob, Refit
-from limbeck.models.pool import failed
+from limbeck.models.jobs import Refit
+from limbeck.models.pool import failed, thread_pools
 from limbeck.models.schedule import BatchSchedule
 from limbeck.models.sequential import fits_network
 from limbeck.models.torch import TorchModel, alone, check_finite, moments_in, on, only_class
-from limbeck.models.weights import STEP_COUNT
 from limbeck.protocol.learning import Failure, Guarded
+from limbeck.protocol.recipe import Recipe
 
 Results = dict[int, Any]
 
@@ -75,15 +73,19 @@ def _kind(job: Any, classes: int) -> Hashable | None:
     """What jobs that train together have in common; None for other jobs."""
     if not fits_network(job) or not len(job.rows):
         return None
-    model, row, recipe = job.model, job.rows.shape[1:], job.recipe or job.model.recipe
+    model, recipe = job.model, job.recipe or job.model.recipe
     if recipe.augmentation != "none" or recipe.patience is not None:
         return None
     if job.start is None and model.task == "multiclass" and only_class(job.targets) is not None:
         return None
-    architecture = _Architecture(model, model.architecture, row, classes)
+    architecture = _architecture(job, classes)
     if (chain := _chain(architecture)) is None or not _suits(job.start, chain):
         return None
     return architecture, model.task, recipe, job.targets.shape[1:], job.targets.dtype, job.weight is None
+
+
+def _architecture(job: Any, classes: int) -> _Architecture:
+    return _Architecture(job.model, job.model.architecture, job.rows.shape[1:], classes)
 
 
 @lru_cache(maxsize=64)
@@ -122,37 +124,39 @@ class _Group:
     def results(self) -> Results:
         """Train, and finish each job."""
         began = time.process_time()
-        fits: list[FitJob[Any]] = [plain(self.jobs[number]) for number in self.numbers]
-        model, first = fits[0].model, fits[0]
-        chain = _chain(_Architecture(model, model.architecture, first.rows.shape[1:], self.classes))
+        fits = [plain(self.jobs[number]) for number in self.numbers]
+        model, chain = fits[0].model, _chain(_architecture(fits[0], self.classes))
+        assert chain is not None
         try:
-            recipe = model.checked(first.targets, first.recipe)
+            recipe = model.checked(fits[0].targets, fits[0].recipe)
         except LimbeckError as error:
-            raise failed(first, self.numbers[0], error) from error
+            raise failed(fits[0], self.numbers[0], error) from error
         trainings = [self._training(fit, recipe, self.seeds[n]) for fit, n in zip(fits, self.numbers, strict=True)]
         x = np.concatenate([fit.rows for fit in fits])
         y = np.concatenate([weighted_targets(fit.targets, fit.weight) for fit in fits])
-        with CPU.numerics():
+        with CPU.numerics(), thread_pools().limit(limits=1):
             train_together(chain, *on(CPU, x, y), trainings, recipe)
         found = {n: self._finished(n, fit, each) for n, fit, each in zip(self.numbers, fits, trainings, strict=True)}
         return self._timed(found, time.process_time() - began, trainings)
 
-    def _training(self, fit: FitJob[Any], recipe: Any, seed: int) -> Training:
+    def _training(self, fit: Any, recipe: Recipe, seed: int) -> Training:
         schedule = BatchSchedule(len(fit.rows), recipe, seed)
         correction = load(fit.correction) if fit.correction else {}
         if fit.start is not None:
             return Training(schedule, _loaded(fit.start), moments_in(fit.start), correction)
         with alone(seed):
-            return Training(schedule, fit.model.started(fit.rows.shape[1:], self.classes).state_dict(), None, correction)
+            network = fit.model.started(fit.rows.shape[1:], self.classes)
+        return Training(schedule, network.state_dict(), None, correction)
 
-    def _finished(self, number: int, fit: FitJob[Any], training: Training) -> Any:
+    def _finished(self, number: int, fit: Any, training: Training) -> Any:
         try:
             check_finite(training.state.values())
             if isinstance(fit, Refit):
                 return save(training.state | (training.moments or {}))
             with alone(0):
                 network = fit.model.started(fit.rows.shape[1:], self.classes)
-            return fit.finish(fit.model.fitted(network, training.state, fit.rows.shape[1:], self.classes, training.moments))
+            given = (training.state, fit.rows.shape[1:], self.classes, training.moments)
+            return fit.finish(fit.model.fitted(network, *given))
         except LimbeckError as error:
             job = self.jobs[number]
             if isinstance(job.job if isinstance(job, Timed) else job, Guarded):

@@ -24,7 +24,7 @@ class Training:
     device : {"auto", "cpu", "cuda"}
         `auto` means a GPU if torch sees one.
     trainer : {"auto", "sequential", "pool", "stacked"}
-        `auto` means `stacked` on a GPU and `pool` on a CPU.
+        `auto` means `stacked` on a GPU and `pool` on a CPU, where small networks train together.
     precision : {"float32", "tf32", "bfloat16", "float64"}
         Precision of networks; `tf32` and `bfloat16` round only the factors of products.
     compile : {"auto", "always", "never"}
@@ -86,7 +86,8 @@ def trainer_for(
         Folder that contains `training.checkpoint`.
     isolated : bool
         Whether one teacher's rows must not change another teacher in any digit, which noise for real rows assumes.
-        Networks that share a program on a GPU may round differently if the others change.
+        Networks that share a program on a GPU may round differently if the others change. On a CPU they then have a
+        process each.
 
     Returns
     -------
@@ -157,7 +158,11 @@ def _name(training: Training, device: str, isolated: bool) -> tuple[str, str]:
         return "sequential", "networks are trained one by one, for real noise"
     if training.trainer != "auto":
         return training.trainer, f"trainer = {training.trainer}"
-    return ("stacked", "networks are stacked") if device == "cuda" else ("pool", "networks have a core each")
+    if device == "cuda":
+        return "stacked", "networks are stacked"
+    if isolated:
+        return "pool", "networks have a core each"
+    return "pool", "small networks train together, others have a core each"
 
 
 @cache
