@@ -1,6 +1,7 @@
 """Small networks that train together: each has the result that it has alone, which is that of the plain loop."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from safetensors.torch import load
 from torch import nn
 
 import limbeck as lb
+from limbeck.engines.in_process import InProcess
+from limbeck.experiments.federation import Federation
 from limbeck.models.batched import MAX_WEIGHTS, chain_of
 from limbeck.models.caching import Timed
 from limbeck.models.jobs import Fit, FitAndVote, Refit
@@ -16,7 +19,8 @@ from limbeck.models.pool import PoolTrainer
 from limbeck.models.small_networks import train_small
 from limbeck.models.trainers import Training, trainer_for
 from limbeck.models.weights import continued, split_moments
-from limbeck.protocol.learning import Failure, FitError, Guarded
+from limbeck.protocol.learning import Failure, FitError, Guarded, J, Job
+from limbeck.protocol.rows import Rows
 
 CLASSES = 3
 
@@ -135,6 +139,12 @@ def test_other_jobs_are_left_to_others() -> None:
     assert train_small(others, CLASSES, range(5)) == {}
     assert chain_of(nn.Linear(MAX_WEIGHTS, 1)) is None
     assert chain_of(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))) is None
+    twice, hooked, frozen = (nn.Linear(2, 2) for _ in range(3))
+    assert chain_of(nn.Sequential(twice, nn.ReLU(), nn.Linear(2, 2), twice)) is None
+    assert chain_of(nn.Sequential(twice, nn.ReLU(), twice)) is None
+    hooked.register_forward_hook(lambda layer, given, found: 2 * found)
+    frozen.bias.requires_grad_(False)
+    assert [chain_of(layer) for layer in (hooked, frozen)] == [None, None]
 
 
 def test_the_pool_trains_them_unless_noise_is_real_or_the_user_asks_for_the_pool() -> None:
@@ -148,3 +158,34 @@ def test_the_pool_trains_them_unless_noise_is_real_or_the_user_asks_for_the_pool
     assert trainer_for(cpu, [model], 1, isolated=True).run(jobs, CLASSES, seeds) == alone
     assert trainer_for(Training(trainer="pool"), [model], 1).run(jobs, CLASSES, seeds) == alone
     assert PoolTrainer(1).run(jobs, CLASSES, seeds) == alone
+
+
+class OneByOne:
+    """Trainer that runs each job by itself, as a party does that is elsewhere."""
+
+    description: ClassVar[dict[str, Any]] = {}
+
+    def run(self, jobs: Sequence[Job[J]], classes: int, seeds: Sequence[int]) -> list[J]:
+        trainer = PoolTrainer(1, together=True)
+        return [trainer.run([job], classes, [seed])[0] for job, seed in zip(jobs, seeds, strict=True)]
+
+
+def test_a_run_has_the_result_that_it_has_with_parties_elsewhere() -> None:
+    model = lb.TorchModel(three_layers, RECIPES[0])
+    rows = [Rows(job.rows, job.targets) for job in jobs_of(model, start=first_of(model))]
+    federation = Federation(
+        algorithm=lb.FedAvg(rounds=3, local=RECIPES[0]),
+        seed=0,
+        classes=np.arange(CLASSES),
+        private=rows,
+        public=rows[3],
+        models=[model] * len(rows),
+        server_model=model,
+        config={},
+    )
+
+    def final(trainer: Any) -> bytes | None:
+        return InProcess(federation.algorithm, *federation.sites(trainer), trainer).run().model
+
+    together, elsewhere = (final(trainer) for trainer in (PoolTrainer(1, together=True), OneByOne()))
+    assert together == elsewhere != final(PoolTrainer(1))

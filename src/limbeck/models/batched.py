@@ -21,7 +21,6 @@ from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array
 
 MAX_WEIGHTS = 2**15  # of a network; the products of larger ones fill a core by themselves
-ALIGNED = 16  # values of 64 bytes, so that every network's matrices begin at such an address
 State = dict[str, Tensor]
 
 
@@ -42,8 +41,8 @@ class Chain:
 
     @property
     def sizes(self) -> list[int]:
-        """Space for the weights of each layer, with the bias as a last column; the next layer begins aligned."""
-        return [_aligned(outputs * (inputs + 1)) for _, _, inputs, outputs in self.layers]
+        """Number of weights of each layer, with the bias as a last column (0 if there is none)."""
+        return [outputs * (inputs + 1) for _, _, inputs, outputs in self.layers]
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -55,7 +54,7 @@ class Chain:
         """Views of shape (networks, outputs, inputs + 1) of values of shape (networks, all weights)."""
         found = []
         for (_, _, inputs, outputs), part in zip(self.layers, values.split(self.sizes, dim=1), strict=True):
-            found.append(part[:, : outputs * (inputs + 1)].unflatten(1, (outputs, inputs + 1)))
+            found.append(part.unflatten(1, (outputs, inputs + 1)))
         return found
 
 
@@ -96,26 +95,35 @@ def chain_of(network: nn.Module) -> Chain | None:
     >>> chain_of(nn.Sequential(nn.Linear(4, 3), nn.Tanh())) is None
     True
     """
-    parts = [(name, part) for name, part in network.named_modules() if not isinstance(part, nn.Sequential)]
-    nested = {type(part) for part in network.modules() if isinstance(part, nn.Sequential)}
+    if not all(map(_is_plain, network.modules())):
+        return None
+    every = network.named_modules(remove_duplicate=False)
+    parts = [(name, part) for name, part in every if not isinstance(part, nn.Sequential)]
     layers: list[tuple[str, str | None, int, int]] = []
     normalize: list[tuple[float, float]] = []
     wants_relu = False
     for name, part in parts:
-        if type(part) is nn.Linear and not wants_relu and all(weight.requires_grad for weight in part.parameters()):
+        if isinstance(part, nn.Linear) and not wants_relu:
             before = f"{name}." if name else ""
             bias = None if part.bias is None else f"{before}bias"
             layers.append((f"{before}weight", bias, part.in_features, part.out_features))
             wants_relu = True
-        elif type(part) is nn.ReLU and wants_relu:
+        elif isinstance(part, nn.ReLU) and wants_relu:
             wants_relu = False
-        elif type(part) is Normalize and not layers:
+        elif isinstance(part, Normalize) and not layers:
             normalize.append((part.mean, part.std))
-        elif not (type(part) is nn.Flatten and part.start_dim == 1 and part.end_dim == -1 and not layers):
+        elif not (isinstance(part, nn.Flatten) and part.start_dim == 1 and part.end_dim == -1 and not layers):
             return None
     chain = Chain(tuple(layers), tuple(normalize))
-    fits = nested <= {nn.Sequential} and chain.shapes.keys() == network.state_dict().keys() and wants_relu
+    fits = wants_relu and chain.shapes.keys() == dict(network.named_parameters()).keys()  # no layer is there twice
     return chain if fits and sum(chain.sizes) <= MAX_WEIGHTS else None
+
+
+def _is_plain(part: nn.Module) -> bool:
+    """Whether a layer computes what its type says, and all its weights are trained."""
+    known = type(part) in (nn.Sequential, nn.Linear, nn.ReLU, nn.Flatten, Normalize)
+    hooks = part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks
+    return known and not hooks and all(w.requires_grad and w.dtype == torch.float32 for w in part.parameters())
 
 
 def train_together(chain: Chain, x: Tensor, y: Tensor, trainings: Sequence[Training], recipe: Recipe) -> None:
@@ -159,12 +167,12 @@ class _Data:
 
     def batch(self, step: int, active: int) -> tuple[Tensor, Tensor, Tensor]:
         """Rows, targets, and the share of each row in its network's mean loss; 0 for those that fill up a batch."""
-        chosen = np.full((active, _aligned(self.schedules[0].recipe.batch)), ABSENT, np.int64)
+        chosen = np.full((active, self.schedules[0].recipe.batch), ABSENT, np.int64)
         for number, schedule in enumerate(self.schedules[:active]):
             epoch, within = divmod(step, schedule.per_epoch)
             if within == 0:
                 self.epochs[number] = schedule.epoch(epoch)
-            chosen[number, : schedule.recipe.batch] = self.epochs[number][within]
+            chosen[number] = self.epochs[number][within]
         present = chosen != ABSENT  # elsewhere a network has its own first row, so that none sees another's
         shares = (present / present.sum(axis=1, keepdims=True)).astype(np.float32)
         rows = torch.from_numpy((np.where(present, chosen, 0) + self.firsts[:active, None]).ravel())
@@ -269,7 +277,3 @@ def _with_ones(x: Tensor) -> Tensor:
 
 def _column(values: Sequence[float]) -> Tensor:
     return torch.tensor(values, dtype=torch.float32)[:, None]
-
-
-def _aligned(count: int) -> int:
-    return -(-count // ALIGNED) * ALIGNED
