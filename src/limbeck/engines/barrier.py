@@ -10,6 +10,7 @@ from limbeck.errors import LimbeckError
 from limbeck.protocol.learning import FitError, Job, Trainer
 
 T = TypeVar("T")
+_thread = threading.local()  # `party`: the one that runs in this thread
 
 
 class AbandonedError(LimbeckError):
@@ -67,6 +68,7 @@ class _Party:
             self._thread.join(0.001 if self.order is None else 0)
 
     def _work(self) -> None:
+        _thread.party = self
         self._goes.acquire()
         try:
             self.result = self._task()
@@ -89,7 +91,6 @@ class JobBarrier:
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
-        self._running: _Party | None = None
 
     @property
     def description(self) -> Mapping[str, Any]:
@@ -98,8 +99,8 @@ class JobBarrier:
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         """Hand in jobs of a party and wait for their results."""
-        assert self._running is not None, "jobs of a party run within `together`"
-        return self._running.wait(_Order(jobs, classes, seeds))
+        party: _Party = _thread.party
+        return party.wait(_Order(jobs, classes, seeds))
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T | Exception]:
         """Run the tasks, and the training jobs of all of them together.
@@ -118,18 +119,17 @@ class JobBarrier:
         """
         parties = [_Party(task) for task in tasks]
         try:
-            for self._running in parties:
-                self._running.begin()
+            for party in parties:
+                party.begin()
             while not any(isinstance(party.result, Exception) and party.order is None for party in parties):
                 if not (waiting := [party for party in parties if party.order]):
                     break
                 answers = self._answers([party.order for party in waiting if party.order])
-                for self._running, answer in zip(waiting, answers, strict=True):
-                    self._running.resume(answer)
+                for party, answer in zip(waiting, answers, strict=True):
+                    party.resume(answer)
         finally:
-            for self._running in parties:
-                self._running.abandon()
-            self._running = None
+            for party in parties:
+                party.abandon()
         return [party.result for party in parties]
 
     def _answers(self, orders: Sequence[_Order]) -> list[list[Any] | Exception]:
