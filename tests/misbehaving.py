@@ -29,7 +29,7 @@ class Moody(FedKT):
     """Uses randomness of its own."""
 
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
-        silo.rng = np.random.default_rng()
+        silo._rng = np.random.default_rng()
         return FedKT.answer(self, request, silo)
 
 

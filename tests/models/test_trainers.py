@@ -14,6 +14,7 @@ from limbeck.models.stacked.trainer import StackedTrainer
 from limbeck.models.trainers import Training, trainer_for
 
 FOREST, NETWORK = model_from({"name": "random-forest"}), model_from({"name": "torch-mlp"})
+TOGETHER = "small networks train together, others have a core each"
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
 
@@ -23,8 +24,8 @@ no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU he
     [
         (Training(), [FOREST], PoolTrainer, "no networks"),
         (Training(trainer="stacked"), [FOREST], PoolTrainer, "no networks"),
-        (Training(), [FOREST, NETWORK], PoolTrainer, "no GPU: networks have a core each"),
-        (Training(device="cpu"), [NETWORK], PoolTrainer, "device = cpu: networks have a core each"),
+        (Training(), [FOREST, NETWORK], PoolTrainer, f"no GPU: {TOGETHER}"),
+        (Training(device="cpu"), [NETWORK], PoolTrainer, f"device = cpu: {TOGETHER}"),
         (Training(trainer="pool"), [NETWORK], PoolTrainer, "device = auto: trainer = pool"),
         (Training(trainer="sequential"), [NETWORK], SequentialTrainer, "no GPU: trainer = sequential"),
         (Training(trainer="stacked", device="cpu"), [NETWORK], StackedTrainer, "device = cpu: trainer = stacked"),

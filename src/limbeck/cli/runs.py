@@ -37,11 +37,14 @@ def run(
 ) -> None:
     """Run an experiment, and write a folder with record.json and the model as ONNX."""
     from limbeck.models.pool import warm_up
+    from limbeck.models.trainers import is_network
 
     sys.path.insert(0, str(file.parent.resolve()))  # for the user's own models: name = "python:module:factory"
     answer = private_stdout() if as_json else sys.stdout
+    experiment, table = experiment_in(file, settings or [])
     if cluster is None:
-        warm_up(processes)
+        networks = any(map(is_network, experiment.models))
+        warm_up(processes, "limbeck.models.torch" if networks else "limbeck.models.sklearn")
     from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files, remove_ledger
     from limbeck.experiments.run import ledger_of, run_experiment
     from limbeck.models.clusters.connecting import connected
@@ -50,7 +53,6 @@ def run(
     from limbeck.report.tables import confusion_of, own_test_table, party_table, run_table
 
     err = console(stderr=True)
-    experiment, table = experiment_in(file, settings or [])
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     named_ledger = ledger_of(experiment, file.parent)
     protected = experiment.algorithm.is_private

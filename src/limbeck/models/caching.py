@@ -44,6 +44,11 @@ class Timed(Generic[T]):
         return str(self.job)
 
 
+def plain(job: Any) -> Any:
+    """Job without the wrappers that time or guard it."""
+    return plain(job.job) if isinstance(job, Timed | Guarded) else job
+
+
 @dataclass(slots=True)
 class CachingTrainer:
     """Trainer that passes on only jobs without a cached result.

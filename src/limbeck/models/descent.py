@@ -1,7 +1,8 @@
 """Training of one network by its recipe: the plain loop, whose results all faster trainers must equal."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import cast
 
 import numpy as np
@@ -52,6 +53,7 @@ def train(
     """
     steps, early_stopping = BatchSchedule(len(x), recipe, seed), EarlyStopping(recipe.patience)
     keyed_dropout(network)
+    dropouts = [part for part in network.modules() if isinstance(part, Dropout)]
     if device.type == "cpu" and _supports_channels_last(network, x):  # then pooling is much faster
         x = x.contiguous(memory_format=torch.channels_last)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -65,6 +67,7 @@ def train(
         keys = steps.keys(first, first + len(order)).tolist()
         for batch, size, key in zip(torch.from_numpy(order).to(x.device), present, keys, strict=True):
             rows = batch[:size]
+            _set_keys(dropouts, key)
             outputs = _outputs(network, x[rows], recipe, key, device)
             losses_of_rows(outputs, y[rows], recipe).mean().backward()
             optimizer.step(rate(recipe, epoch))
@@ -79,14 +82,17 @@ def train(
         moments.update(optimizer.moments())
 
 
+def _set_keys(dropouts: Iterable[Dropout], key: int) -> None:
+    """Give the dropouts of a network the random key of a step."""
+    for dropout in dropouts:
+        dropout.key.fill_(key)
+        dropout.calls = 0
+
+
 def _outputs(network: nn.Module, x: Tensor, recipe: Recipe, key: int, device: Device) -> Tensor:
-    for part in network.modules():
-        if isinstance(part, Dropout):
-            part.key.fill_(key)
-            part.calls = 0
     if recipe.augmentation != "none":
         x = augmented(x, torch.tensor(key, device=x.device), recipe.augmentation)
-    with torch.autocast(device.type, torch.bfloat16, enabled=device.halves):
+    with torch.autocast(device.type, torch.bfloat16) if device.halves else nullcontext():
         return cast(Tensor, network(x)).to(device.dtype)
 
 
@@ -187,7 +193,7 @@ class _Optimizer:
         )
         self.first, self.second = ([torch.zeros_like(weight) for weight in self.weights] for _ in range(2))
         self.taken = int(moments[STEP_COUNT]) if moments else 0
-        self.steps = [torch.full((), float(self.taken), device=weight.device) for weight in self.weights]
+        self.step_count = torch.full((), float(self.taken), device=self.weights[0].device)
         for number, states in enumerate((self.first, self.second)):
             for name, values in zip(self.names, states, strict=True):
                 if (key := f"{name}#{number}") in moments:
@@ -208,8 +214,8 @@ class _Optimizer:
         """Move every weight against its gradient, then clear the gradients."""
         self.taken += 1
         used = [device for device, weight in enumerate(self.weights) if weight.grad is not None]
-        weights, first, second, steps = (
-            [values[device] for device in used] for values in (self.weights, self.first, self.second, self.steps)
+        weights, first, second = (
+            [values[device] for device in used] for values in (self.weights, self.first, self.second)
         )
         gradients = [cast(Tensor, weight.grad) for weight in weights]
         for device, gradient in zip(used, gradients, strict=True):
@@ -231,14 +237,14 @@ class _Optimizer:
                 is_first_step=False,
             )
         else:
-            torch._foreach_add_(steps, 1)
+            self.step_count.add_(1)
             torch._fused_adam_(
                 weights,
                 gradients,
                 first,
                 second,
                 [],
-                steps,
+                [self.step_count] * len(weights),
                 lr=rate,
                 beta1=ADAM_BETAS[0],
                 beta2=ADAM_BETAS[1],

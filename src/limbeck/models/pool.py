@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, TypeVar, cast
@@ -20,6 +20,8 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 from limbeck.errors import LimbeckError
+from limbeck.models.caching import plain
+from limbeck.models.shared_rows import SharedRows
 from limbeck.protocol.learning import FitError, Job, Trainer
 
 T = TypeVar("T")
@@ -59,6 +61,27 @@ def completed(
     return [every[index] for index in range(len(jobs))]
 
 
+def small_first(trainer: Any, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
+    """Results of all jobs, in order: small networks train together in this process, `trainer` runs the other jobs.
+
+    Parameters
+    ----------
+    trainer : Trainer
+        A dataclass with the fields `watch` and `together`.
+    jobs : sequence of Job
+        All jobs.
+    classes : int
+        Number of classes.
+    seeds : sequence of int
+        Seed of each job.
+    """
+    from limbeck.models.small_networks import train_small
+
+    small = train_small(jobs, classes, seeds)
+    results = dict(zip(small, trainer.watch(small.values(), len(small)) if small else (), strict=True))
+    return completed(results, replace(trainer, together=False), jobs, classes, seeds)
+
+
 def unwatched(results: Iterable[Any], total: int) -> Iterable[Any]:
     """Return the results as they are, without a progress bar."""
     return results
@@ -66,7 +89,7 @@ def unwatched(results: Iterable[Any], total: int) -> Iterable[Any]:
 
 @dataclass(frozen=True, slots=True)
 class PoolTrainer:
-    """Trainer that runs jobs in joblib's processes, one core each.
+    """Trainer that runs jobs in joblib's processes, one core each, those with most rows first.
 
     If the caller has chosen a joblib backend, the jobs run there.
 
@@ -78,11 +101,15 @@ class PoolTrainer:
         `watch(results, total)` passes on the results as they come, for example to a progress bar.
     why : str
         Why this trainer was chosen, for the run record.
+    together : bool
+        Whether small networks train together in this process.
     """
 
     processes: int | None = None
     watch: Watch = unwatched
     why: str = ""
+    together: bool = False
+    _shared: SharedRows = field(default_factory=SharedRows, compare=False, repr=False)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -91,18 +118,23 @@ class PoolTrainer:
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         """Run the jobs; returns their results in order."""
+        if self.together:
+            return small_first(self, jobs, classes, seeds)
+        return self._in_processes(jobs, classes, seeds)
+
+    def _in_processes(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         if not jobs:
             return []
         backend, width = get_active_backend()
         chosen = width is not None or not isinstance(backend, LokyBackend)
         processes = self.processes or (None if chosen else min(cpu_count(), len(jobs)))
         lazily = "generator" if backend.supports_return_generator else "list"
-        tasks = (
-            delayed(_attempt)(os.getpid(), i, job, classes, seed)
-            for i, (job, seed) in enumerate(zip(jobs, seeds, strict=True))
-        )
+        order = sorted(range(len(jobs)), key=lambda i: -rows_of(jobs[i]))
+        there = jobs if chosen or processes == 1 else [self._shared.in_files(job) for job in jobs]
+        tasks = (delayed(_attempt)(os.getpid(), i, there[i], classes, seeds[i]) for i in order)
         try:
-            return list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
+            results = list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
+            return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
         except TerminatedWorkerError as error:
             raise LimbeckError(
                 "a training process was killed, perhaps for lack of memory; use fewer processes"
@@ -113,11 +145,16 @@ class PoolTrainer:
             ) from error
 
 
-def warm_up(processes: int | None = None) -> None:
-    """Start the pool in the background: its processes import libraries while the caller reads its data."""
+def rows_of(job: Job[Any]) -> int:
+    """Number of training rows of a job; 0 if it has none."""
+    return len(getattr(plain(job), "rows", ()))
+
+
+def warm_up(processes: int | None = None, module: str = "limbeck.models.sklearn") -> None:
+    """Start the pool in the background: its processes import a module while the caller reads its data."""
     width = processes or cpu_count()
     if width > 1:
-        imports = [delayed(_import)("limbeck.models.sklearn", os.getpid())] * width
+        imports = [delayed(_import)(module, os.getpid())] * width
         with _children_ignoring_interrupts():
             started = Parallel(width, batch_size=1, return_as="generator")(imports)
         threading.Thread(target=list, args=(started,), daemon=True).start()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from limbeck.models.caching import Timed
+from limbeck.models.caching import plain as plain
 from limbeck.models.device import CPU, Device
 from limbeck.models.jobs import ForwardPass
 from limbeck.models.pool import PoolTrainer, Watch, completed, failed, unwatched
@@ -71,8 +72,3 @@ def fits_network(job: Any) -> bool:
     """Whether a job fits a network."""
     fit = plain(job)
     return isinstance(getattr(fit, "model", None), TorchModel) and hasattr(fit, "finish")
-
-
-def plain(job: Any) -> Any:
-    """Job without the wrappers that time or guard it."""
-    return plain(job.job) if isinstance(job, Timed | Guarded) else job

@@ -1,6 +1,6 @@
 """The choice of a trainer: by the user, or by what is trained and on which device."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -25,7 +25,7 @@ class Training:
     device : {"auto", "cpu", "cuda"}
         `auto` means a GPU if torch sees one.
     trainer : {"auto", "sequential", "pool", "stacked"}
-        `auto` means `stacked` on a GPU and `pool` on a CPU.
+        `auto` means `stacked` on a GPU and `pool` on a CPU, where small networks train together.
     precision : {"float32", "tf32", "bfloat16", "float64"}
         Precision of networks; `tf32` and `bfloat16` round only the factors of products.
     compile : {"auto", "always", "never"}
@@ -88,7 +88,8 @@ def trainer_for(
         Folder that contains `training.checkpoint`.
     isolated : bool
         Whether one teacher's rows must not change another teacher in any digit, which noise for real rows assumes.
-        Networks that share a program on a GPU may round differently if the others change.
+        Networks that share a program on a GPU may round differently if the others change. On a CPU they then have a
+        process each.
     cluster : Workers or None
         Cluster whose workers run the jobs, in the place of processes.
 
@@ -108,7 +109,7 @@ def trainer_for(
     'no networks'
     """
     if cluster is not None:
-        return _on_cluster(cluster, training, models, watch)
+        return _on_cluster(cluster, training, list(models), watch, isolated)
     if not any(is_network(model) for model in models):
         return PoolTrainer(processes, watch, "no networks")
     device, found = _device(training)
@@ -118,7 +119,7 @@ def trainer_for(
         if training.checkpoint or training.precision != "float32":
             key = "checkpoint" if training.checkpoint else "precision"
             raise LimbeckError(f'training.{key}: trainer = "pool" does not support it; use trainer = "stacked"')
-        return PoolTrainer(processes, watch, why)
+        return PoolTrainer(processes, watch, why, together=training.trainer == "auto" and not isolated)
     from limbeck.models.device import Device
     from limbeck.models.sequential import SequentialTrainer
     from limbeck.models.stacked.checkpoint import Checkpoints
@@ -143,17 +144,19 @@ def finish(trainer: Any) -> None:
         checkpoints.finish()
 
 
-def _on_cluster(cluster: Workers, training: Training, models: Iterable[Model], watch: Watch) -> Trainer:
+def _on_cluster(cluster: Workers, training: Training, models: Sequence[Model], watch: Watch, isolated: bool) -> Trainer:
     possible = {
         "device": ("auto", "cpu"),
         "trainer": ("auto", "pool"),
         "precision": ("float32",),
         "checkpoint": (None,),
     }
-    for key, values in possible.items() if any(is_network(model) for model in models) else ():
+    networks = any(is_network(model) for model in models)
+    for key, values in possible.items() if networks else ():
         if (value := getattr(training, key)) not in values:
             raise LimbeckError(f'training.{key} = "{value}": a cluster does not support it; leave out the key')
-    return ClusterTrainer(cluster, watch, f"cluster = {cluster.address}")
+    together = networks and training.trainer == "auto" and not isolated
+    return ClusterTrainer(cluster, watch, f"cluster = {cluster.address}", together)
 
 
 def _device(training: Training) -> tuple[str, str]:
@@ -176,7 +179,11 @@ def _name(training: Training, device: str, isolated: bool) -> tuple[str, str]:
         return "sequential", "networks are trained one by one, for real noise"
     if training.trainer != "auto":
         return training.trainer, f"trainer = {training.trainer}"
-    return ("stacked", "networks are stacked") if device == "cuda" else ("pool", "networks have a core each")
+    if device == "cuda":
+        return "stacked", "networks are stacked"
+    if isolated:
+        return "pool", "networks have a core each"
+    return "pool", "small networks train together, others have a core each"
 
 
 @cache

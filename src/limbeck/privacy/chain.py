@@ -9,7 +9,7 @@ entries.
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,8 @@ class Entry:
     def digest_after(self, before: str) -> str:
         """Digest of this entry after an entry with the digest `before`."""
         hidden = self.drawn is not None and self.kind == "drawn" and _is_secret(self.body)
-        covered = astuple(replace(self, drawn=None) if hidden else self)[:-1]
+        drawn = None if hidden else self.drawn
+        covered = (self.id, self.at, self.kind, self.run, self.site, self.turn, self.number, self.body, drawn)
         return sha256(json.dumps([before, *covered], default=lambda blob: ["blob", blob.hex()]).encode()).hexdigest()
 
 

@@ -4,7 +4,7 @@ import json
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 from limbeck.errors import LimbeckError
 from limbeck.privacy.budget import Budget as Budget
 from limbeck.privacy.budget import check_tightens, in_force
-from limbeck.privacy.chain import Entry, Head
+from limbeck.privacy.chain import Contents, Entry, Head
 from limbeck.privacy.mechanisms import MECHANISMS
 from limbeck.privacy.over_runs import check_site_names as check_site_names
 from limbeck.privacy.over_runs import over_runs as over_runs
@@ -83,8 +83,10 @@ class LedgerStore:
     def budgets(self) -> list[Budget]:
         """Budgets in force: those that the ledger keeps, and that of this run."""
         with self._lock:
-            stored = self._store.catch_up().budgets
-        return in_force([*stored, self.budget] if self.budget else stored)
+            return self._in_force(self._store.catch_up())
+
+    def _in_force(self, contents: Contents) -> list[Budget]:
+        return in_force([*contents.budgets, self.budget] if self.budget else contents.budgets)
 
     @property
     def secret(self) -> bytes:
@@ -144,15 +146,16 @@ class LedgerStore:
         """Raise `LimbeckError` if the planned releases of a run would exceed a budget."""
         if self.cap:
             self.cap.check([], planned, "this run")
-        self._check_budgets(planned, "this run", without=self.run)
-
-    def _check_budgets(self, more: Sequence[Release], what: str, without: str | None = None) -> None:
-        """Raise if all releases so far and some more exceed a budget; releases of the run `without` do not count."""
-        if not (budgets := self.budgets):
-            return
         with self._lock:
-            spent = [each for each in self._store.catch_up().releases if each[0] != without]
-        check_within(budgets, spent, [(self.run, row) for row in more], what)
+            self._check_budgets(self._store.catch_up(), planned, "this run", without=self.run)
+
+    def _check_budgets(
+        self, contents: Contents, more: Sequence[Release], what: str, without: str | None = None
+    ) -> None:
+        """Raise if all releases so far and some more exceed a budget; releases of the run `without` do not count."""
+        if budgets := self._in_force(contents):
+            spent = [each for each in contents.releases if each[0] != without]
+            check_within(budgets, spent, [(self.run, row) for row in more], what)
 
     def record(self, row: Release, noisy: Callable[[], Array] | None) -> tuple[bool, Array | None]:
         """Record a release and what its mechanism draws. A recorded value is not drawn again.
@@ -203,7 +206,7 @@ class LedgerStore:
         if self.cap:
             own = self.releases(run=self.run)
             self.cap.check(own, [*own, row], what)
-        self._check_budgets([row], what)
+        self._check_budgets(self._store.contents, [row], what)
         new, stored = [self._entry("release", row, _text(row))], self._store.contents.budgets
         if self.budget is not None and self.budget not in stored:
             new.insert(0, Entry(0, _now(), "budget", self.run, "", 0, len(stored), _text(self.budget), None))
@@ -280,7 +283,7 @@ def read_ledger(path: Path) -> list[tuple[str, str, Release]]:
 
 
 def _text(row: Release | Budget) -> str:
-    return json.dumps(asdict(row), sort_keys=True)
+    return json.dumps({part.name: getattr(row, part.name) for part in fields(row)}, sort_keys=True)
 
 
 def _now() -> str:

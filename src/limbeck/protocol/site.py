@@ -105,7 +105,7 @@ class Site:
     predicted: dict[tuple[bytes, int], tuple[Array, Array]] = field(default_factory=dict)
     folder: Path = Path()
     task: Task = MULTICLASS
-    rng: np.random.Generator = field(init=False)
+    _rng: np.random.Generator | None = field(default=None, init=False)
     _declared: dict[str, Disclosure] | None = field(default=None, init=False)
     _released: list[Message] = field(default_factory=list, init=False)
     _trained: int = field(default=0, init=False)
@@ -132,8 +132,15 @@ class Site:
     def begin(self, turn: int) -> None:
         """Start to answer request number `turn`: randomness depends on the seed, the site and the turn alone."""
         self.turn, self._trained, self._releases = turn, 0, 0
-        self.rng = stream(self.seed, *self._stream_key, turn)
+        self._rng = None
         self._released = []
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Random generator of this site for this turn, made when it is first used."""
+        if self._rng is None:
+            self._rng = stream(self.seed, *self._stream_key, self.turn)
+        return self._rng
 
     def train(self, jobs: Sequence[Job[T]]) -> list[T]:
         """Train: run jobs, and return their results. There is no other way to train.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from limbeck.errors import LimbeckError
-from limbeck.models.pool import Watch, attempt, unwatched
+from limbeck.models.pool import Watch, attempt, small_first, unwatched
 from limbeck.protocol.learning import Job
 
 T = TypeVar("T")
@@ -81,11 +81,14 @@ class ClusterTrainer:
         `watch(results, total)` passes on the results as they come, for example to a progress bar.
     why : str
         Why this trainer was chosen, for the run record.
+    together : bool
+        Whether small networks train together in the program's process.
     """
 
     cluster: Workers
     watch: Watch = unwatched
     why: str = ""
+    together: bool = False
 
     @property
     def description(self) -> dict[str, Any]:
@@ -94,6 +97,8 @@ class ClusterTrainer:
 
     def run(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         """Run the jobs; returns their results in order."""
+        if self.together:
+            return small_first(self, jobs, classes, seeds)
         if not jobs:
             return []
         found: dict[int, T] = {}
