@@ -62,7 +62,7 @@ class Site:
     declare : callable
         The algorithm's `disclosures`.
     predicted : dict
-        Predictions of packed models that are already computed.
+        Labels that packed models have predicted.
     folder : Path
         Folder that paths of the algorithm are relative to, at the server.
     task : Task
@@ -102,7 +102,7 @@ class Site:
     progress: bytes | None = None
     memory: dict[str, Array | bytes] = field(default_factory=dict)
     declare: Declare = lambda run: ()
-    predicted: dict[tuple[bytes, int], tuple[Array, Array]] = field(default_factory=dict)
+    predicted: dict[tuple[bytes, int], Array] = field(default_factory=dict)
     folder: Path = Path()
     task: Task = MULTICLASS
     rng: np.random.Generator = field(init=False)
@@ -341,7 +341,7 @@ class Silo(Site):
     declare : callable
         The algorithm's `disclosures`.
     predicted : dict
-        Predictions of packed models that are already computed.
+        Labels that packed models have predicted.
     folder : Path
         Not used at a party.
     task : Task
