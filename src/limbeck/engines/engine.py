@@ -14,6 +14,7 @@ from limbeck.protocol.algorithm import Algorithm, Outcome
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.messages import Acknowledgement, Reply, Request, is_private
 from limbeck.protocol.parties import Replies
+from limbeck.protocol.relays import ThroughRelays
 from limbeck.protocol.site import Silo, Site
 
 R = TypeVar("R", bound=Reply)
@@ -103,9 +104,17 @@ class Engine(ABC):
     def deliver(self, pending: PendingRequest) -> Iterable[tuple[int, Delivered]]:
         """Send a request; gives the replies in party order, without silent parties."""
 
-    def run(self) -> Outcome:
-        """Run the algorithm from start to end."""
-        return self.algorithm.lead(self, self.server)
+    def run(self, relays: Sequence[int] = ()) -> Outcome:
+        """Run the algorithm from start to end.
+
+        Parameters
+        ----------
+        relays : sequence of int
+            Number of relays on each level between parties and server, the lowest first, to simulate them.
+        """
+        declared = self.algorithm.disclosures(self.server.facts)
+        parties = ThroughRelays(self, relays, declared) if relays else self
+        return self.algorithm.lead(parties, self.server)
 
     @property
     def everyone(self) -> list[int]:

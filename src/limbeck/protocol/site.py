@@ -293,6 +293,10 @@ class Site:
         if is_private(message) and not any(message is passed for passed in self._released):
             raise LimbeckError(f"{self.name}: {type(message).__name__} was about to leave without being disclosed")
 
+    def forget_released(self) -> None:
+        """Forget the messages that `disclose` returned: they have left, and none of them leaves again in this turn."""
+        self._released = []
+
     @property
     def _stream_key(self) -> tuple[str | int, ...]:
         return ("server",)
