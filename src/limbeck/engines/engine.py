@@ -140,14 +140,14 @@ class Engine(ABC):
         asked = [party for party in self.everyone if only is None or party in only]
         pending = PendingRequest(request, header, encode(request, header), asked)
         self.rejected = {}
-        kept: dict[int, Any] = {}
+        found: dict[int, Any] = {}
         up: dict[int, int] = {}
         has_results = False
         for party, arrived in self._valid(self.deliver(pending), request):
             up[party] = arrived.bytes
             has_results |= type(arrived.reply) is not Acknowledgement
-            kept[party] = keep(party, cast(R, arrived.reply)) if keep else arrived.reply
-        missing = tuple(party for party in asked if party not in kept)
+            found[party] = keep(party, cast(R, arrived.reply)) if keep else arrived.reply
+        missing = tuple(party for party in asked if party not in found)
         self.traffic.exchanges.append(
             RequestTraffic(
                 request=type(request).__name__,
@@ -162,7 +162,7 @@ class Engine(ABC):
         self.watch(self)
         self.server.begin(len(self.traffic.exchanges))
         self.rejections += [f"request {header.turn}: party {p}: {why}" for p, why in self.rejected.items()]
-        return Replies(kept, missing, dict(self.rejected))
+        return Replies(found, missing, dict(self.rejected))
 
     def _valid(
         self, delivered: Iterable[tuple[int, Delivered]], request: Request[Any]

@@ -26,13 +26,13 @@ T = TypeVar("T")
 OPSETS = {"": 21, "ai.onnx.ml": 3}
 IR_VERSION = 10
 MAX_VALUES = 2**18  # of the rows of one call: a network holds hundreds of times as many
-KEPT = 256  # models whose labels a site keeps, from the check of a reply to its use
+CACHED = 256  # models whose labels a site keeps, from the check of a reply to its use
 SCORES = "limbeck.scores"  # metadata key: "probability", or "vote" where a model has no probabilities
 TASK = "limbeck.task"  # metadata key: the kind of labels, unless it is multiclass
 
 
 def predict(model: bytes, x: Array, site: Site) -> Array:
-    """Label the first public rows with a packed model; a site keeps the labels of the last `KEPT` models.
+    """Label the first public rows with a packed model; a site keeps the labels of the last `CACHED` models.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def predict(model: bytes, x: Array, site: Site) -> Array:
     key = sha256(model).digest(), len(x)
     if key not in site.predicted:
         labels = np.concatenate(PackedModel(model).each(x, checked))
-        while len(site.predicted) >= KEPT:
+        while len(site.predicted) >= CACHED:
             del site.predicted[next(iter(site.predicted))]
         site.predicted[key] = labels
     return site.predicted[key]

@@ -33,10 +33,6 @@ class Relayed(Generic[R]):
     reply: R
     parties: tuple[int, ...]
 
-    def plus(self, other: "Relayed[R]") -> "Relayed[R]":
-        """Add what another relay, or a party, sent."""
-        return Relayed(self.reply.plus(other.reply), (*self.parties, *other.parties))
-
 
 def added_in_groups(relayed: Sequence[Relayed[R]], group_of: Callable[[int], int]) -> Iterator[Relayed[R]]:
     """One level of relays: each adds what lies next to each other and has the same group.
@@ -54,7 +50,9 @@ def added_in_groups(relayed: Sequence[Relayed[R]], group_of: Callable[[int], int
         What each relay sends on; nothing from relays without any valid reply.
     """
     for _, near in groupby(relayed, lambda each: group_of(each.parties[0])):
-        yield reduce(Relayed.plus, near)
+        group = list(near)
+        total = reduce(lambda found, each: found.plus(each.reply), group[1:], group[0].reply)
+        yield Relayed(total, tuple(party for each in group for party in each.parties))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ class ThroughRelays:
         relayed, position = list(replies), {party: number for number, party in enumerate(self.everyone)}
         for relays in self.levels:
             relayed = list(added_in_groups(relayed, lambda p, n=relays: position[p] * n // len(position)))  # type: ignore[misc]
-        kept: dict[int, Any] = {}
+        found: dict[int, Any] = {}
         for each in relayed:
-            kept |= dict.fromkeys(each.parties, keep(each.parties[0], each.reply))
-        return Replies(kept, replies.missing, replies.rejected)
+            found |= dict.fromkeys(each.parties, keep(each.parties[0], each.reply))
+        return Replies(found, replies.missing, replies.rejected)
