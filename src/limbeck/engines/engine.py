@@ -112,9 +112,10 @@ class Engine(ABC):
         relays : sequence of int
             Number of relays on each level between parties and server, the lowest first, to simulate them.
         """
+        if not relays:
+            return self.algorithm.lead(self, self.server)
         declared = self.algorithm.disclosures(self.server.facts)
-        parties = ThroughRelays(self, relays, declared) if relays else self
-        return self.algorithm.lead(parties, self.server)
+        return self.algorithm.lead(ThroughRelays(self, relays, declared), self.server)
 
     @property
     def everyone(self) -> list[int]:
