@@ -336,8 +336,9 @@ class Asked:
     def __init__(self, replies: dict[int, Sums]) -> None:
         self.replies = replies
 
-    def ask(self, request: Any, of: Any = None) -> Any:
-        return Replies(self.replies if isinstance(request, SumRequest) else {}, ())
+    def ask(self, request: Any, of: Any = None, keep: Any = lambda party, reply: reply) -> Any:
+        asked = self.replies if isinstance(request, SumRequest) else {}
+        return Replies({party: keep(party, reply) for party, reply in sorted(asked.items())}, ())
 
 
 def test_whatever_a_party_sends_at_l1_changes_the_sum_by_no_more_than_stated() -> None:

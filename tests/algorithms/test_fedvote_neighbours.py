@@ -23,9 +23,10 @@ class Asked:
     def __init__(self, replies: dict[int, Votes]) -> None:
         self.replies, self.everyone = replies, list(range(6))
 
-    def ask(self, request: Any, of: Any = None) -> Any:
+    def ask(self, request: Any, of: Any = None, keep: Any = lambda party, reply: reply) -> Any:
         missing = tuple(party for party in self.everyone if party not in self.replies)
-        return Replies(self.replies if isinstance(request, VoteRequest) else {}, missing)
+        asked = self.replies if isinstance(request, VoteRequest) else {}
+        return Replies({party: keep(party, reply) for party, reply in sorted(asked.items())}, missing)
 
 
 def released_at_l1(replies: dict[int, Votes], monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Any, Any]]:

@@ -346,7 +346,7 @@ def test_feddf_comes_nearer_to_what_its_parties_predict_together() -> None:
         delivered: list[Any] = []
         watched = engine(algorithm, made)
         original = watched.deliver
-        watched.deliver = lambda pending, o=original, h=delivered: h.append(o(pending)) or h[-1]  # type: ignore[method-assign,misc]
+        watched.deliver = lambda pending, o=original, h=delivered: h.append(dict(o(pending))) or h[-1].items()  # type: ignore[method-assign,misc]
         watched.run()
         model, public = cast(TorchModel, made.server_model), cast(Any, made.public).x
         predictions = [model.with_weights(d.reply.weights, (4,), 3).logits(public) for d in delivered[0].values()]

@@ -1,5 +1,6 @@
 """What engines share, and what a fresh process adds."""
 
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,8 +9,11 @@ import pytest
 
 from limbeck.algorithms.centralized import Centralized, PrivateRows
 from limbeck.algorithms.fedkt import FedKT
+from limbeck.algorithms.fedridge import FedRidge
+from limbeck.algorithms.fedvote import FedVote, VoteRequest, Votes
 from limbeck.algorithms.solo import Solo
 from limbeck.checks import small_federation
+from limbeck.engines import in_process
 from limbeck.engines.engine import Engine
 from limbeck.engines.fork_server import ForkServer
 from limbeck.engines.fresh_process import FreshProcess
@@ -151,3 +155,36 @@ def test_a_fork_server_that_died_while_idle_silences_no_party(tmp_path: Path) ->
         for server_process in ForkServer.idle:
             server_process.process.kill()
             server_process.process.wait()
+
+
+@pytest.mark.parametrize("algorithm", [FedKT(), FedVote(), FedRidge(), FedVote(consensus="median"), Solo()])
+@pytest.mark.parametrize("kind", [InProcess, ThroughBytes])
+def test_results_do_not_depend_on_how_many_parties_answer_at_once(
+    algorithm: Algorithm, kind: type[InProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for at_once in (1, 2, 256):
+        monkeypatch.setattr(in_process, "MAX_PARTIES", at_once)
+        ran = kind(algorithm, *sites(algorithm), PoolTrainer(1), silent=[1])
+        model = ran.run().model
+        ledgers = [site.ledger.rows for site in (*ran.silos, ran.server)]
+        found.append((model, [silo.installed for silo in ran.silos], ledgers, ran.traffic.missing))
+    assert found[0] == found[1] == found[2]
+
+
+def test_replies_are_handed_over_one_by_one_and_then_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_process, "MAX_PARTIES", 1)
+    algorithm = FedVote()
+    engine = InProcess(algorithm, *sites(algorithm), PoolTrainer(1))
+    seen: list[tuple[int, int]] = []
+    alive: list[weakref.ref[object]] = []
+
+    def keep(party: int, reply: Votes) -> int:
+        alive.append(weakref.ref(reply.votes))
+        seen.append((party, sum(each() is not None for each in alive)))
+        return int(reply.counts.sum())
+
+    replies = engine.ask(VoteRequest(), keep=keep)
+    assert [party for party, _ in seen] == [0, 1, 2]
+    assert max(there for _, there in seen) <= 2, "one in the hands of the server, and one that has just come"
+    assert replies.by_party == {silo.party: len(silo.private) for silo in engine.silos}

@@ -1,10 +1,12 @@
 """Votes against a slow count, and what replacing one party can do to them."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limbeck.knowledge.votes import consistent_votes, tally, winners
+from limbeck.knowledge import votes
+from limbeck.knowledge.votes import add_votes, consistent_votes, no_votes, tally, winners
 from limbeck.protocol.rows import Array
 
 sizes = st.tuples(st.integers(1, 6), st.integers(1, 4), st.integers(1, 5), st.integers(1, 4), st.integers(0, 2**32))
@@ -61,3 +63,38 @@ def test_replacing_a_party_moves_at_most_two_s_votes(size: tuple[int, int, int, 
 
 def test_ties_and_empty_rows_go_to_the_lowest_class() -> None:
     assert winners(np.array([[0, 2, 2], [0, 0, 0], [1, 0, 5]])).tolist() == [1, 0, 2]
+
+
+types = st.sampled_from([np.int64, np.uint8, np.uint16, np.int32])
+
+
+@given(sizes, types, st.booleans(), st.integers(1, 7))
+def test_votes_that_are_added_party_by_party_in_blocks_are_those_of_all_at_once(
+    size: tuple[int, int, int, int, int], kind: type[np.integer], consistent: bool, block: int
+) -> None:
+    """Against the definitions, for every type of labels and every size of a block."""
+    labels, (parties, students, rows, classes, _) = draw(*size), size
+    one_hot = np.eye(classes, dtype=np.int64)[labels]  # parties, students, rows, classes
+    unanimous = students * (one_hot.sum(axis=1) == students).sum(axis=0)
+    whole = unanimous if consistent else one_hot.sum(axis=(0, 1))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(votes, "BLOCK", block)
+        counts = no_votes(rows, classes, parties * students)
+        for party in labels.astype(kind):
+            add_votes(counts, party, consistent)
+        assert np.array_equal(counts, whole)
+        together = consistent_votes(labels.astype(kind), classes) if consistent else tally(labels.astype(kind), classes)
+        assert np.array_equal(together, whole)
+
+
+@pytest.mark.parametrize("voters", [127, 128, 300, 40_000])
+def test_counts_hold_the_votes_of_all_voters(voters: int) -> None:
+    labels = np.ones((voters, 1), np.uint8)
+    assert tally(labels, 2).tolist() == [[0, voters]]
+    assert consistent_votes(labels[:, None], 2).tolist() == [[0, voters]]
+
+
+def test_no_rows_and_no_voters() -> None:
+    assert tally(np.empty((3, 0), np.int64), 2).shape == (0, 2)
+    assert tally(np.empty((0, 3), np.int64), 2).tolist() == [[0, 0]] * 3
+    assert consistent_votes(np.empty((0, 2, 3), np.int64), 2).tolist() == [[0, 0]] * 3

@@ -11,7 +11,7 @@ import numpy as np
 
 from limbeck.algorithms.subsets import Queries, QueryingAlgorithm, check_enough, cut, number_of_queries
 from limbeck.errors import LimbeckError
-from limbeck.knowledge.votes import answered, consistent_votes, tally, winners
+from limbeck.knowledge.votes import add_votes, answered, no_votes, tally, winners
 from limbeck.models.jobs import Fit, FitAndVote
 from limbeck.models.onnx import predict
 from limbeck.privacy.calibration import L0, Privacy
@@ -164,10 +164,16 @@ class FedKT(QueryingAlgorithm):
         labels : integer array of shape (queries,)
             Their labels.
         """
-        x, replies = self.queried(site), parties.ask(TrainStudents()).at_least(1)  # 1-13; silent parties are left out
-        predictions = np.stack([[predict(model, x, site)[0] for model in reply.models] for reply in replies])  # 17
-        count = consistent_votes if self.consistent else tally  # 19 is consistent voting
-        votes = count(predictions, site.classes)  # 14-19: s votes of a party whose students all agree, else none
+        x = self.queried(site)
+        votes = no_votes(len(x), site.classes, site.parties * self.partitions)
+
+        def count(
+            party: int, reply: Students
+        ) -> None:  # 14-19: a party whose students all agree has s votes, else none
+            predictions = np.stack([predict(model, x, site) for model in reply.models])  # 17
+            add_votes(votes, predictions, self.consistent)  # 19 is consistent voting
+
+        parties.ask(TrainStudents(), keep=count).at_least(1)  # 1-13; silent parties are left out
         # 20-22: at L1 `disclose` adds the declared noise and takes the class with the largest count
         labels = site.disclose("labels", votes) if self.level == "L1" else winners(votes)
         return answered(x, labels)  # confident-gaussian noise leaves some rows unanswered

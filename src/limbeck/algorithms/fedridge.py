@@ -38,6 +38,7 @@ from limbeck.knowledge.targets import columns_of, groups_of, labels_in, linear_w
 from limbeck.models.jobs import Fit
 from limbeck.privacy.calibration import L0, Privacy, gaussian_sum
 from limbeck.privacy.mechanisms import GaussianSum, PostProcessing, Unprotected
+from limbeck.privacy.sampling import grid_of
 from limbeck.protocol.algorithm import Outcome, check_rules, hand_out
 from limbeck.protocol.disclosures import Disclosure, Facts
 from limbeck.protocol.messages import Reply, Request, check_array
@@ -63,15 +64,27 @@ class Sums(Reply):
         check_array(self.sums, (width, columns_of(site.task.kind, site.classes)), -MAX_SUM, MAX_SUM)
         check_array(self.gram, (width, width) if algorithm.sends_gram else (0, 0), -MAX_SUM, MAX_SUM)
 
+    def plus(self, other: "Sums") -> "Sums":
+        return Sums(self.sums + other.sums, self.gram + other.gram)
 
-def gram_of_parties(replies: Sequence[Sums], group: slice) -> Array:
-    """Gram matrix of the rows with a label in a group: each party's, in proportion to its labelled rows."""
-    sums = [reply.sums[0, group].sum() / CONSTANT for reply in replies]
-    every = [reply.gram[0, 0] / CONSTANT**2 for reply in replies]  # with sample weights, sums of weights
-    near = [abs(of - rows) <= min(0.5, 1e-3 * abs(of)) for rows, of in zip(sums, every, strict=True)]
-    shares = [1.0 if same else rows / of if of else 0.0 for rows, of, same in zip(sums, every, near, strict=True)]
-    grams = [share * reply.gram for share, reply in zip(shares, replies, strict=True)]
-    return np.asarray(np.sum(grams, axis=0))
+    def gram_of(self, group: slice) -> Array:
+        """Gram matrix of the rows with a label in a group: that of all rows, in proportion to the labelled ones."""
+        rows, of = self.sums[0, group].sum() / CONSTANT, self.gram[0, 0] / CONSTANT**2  # of weights, if rows have them
+        near = abs(of - rows) <= min(0.5, 1e-3 * abs(of))
+        return np.asarray((1.0 if near else rows / of if of else 0.0) * self.gram)
+
+
+class Total:
+    """Sum of what the parties sent, one after the other: of their sums, and of their Gram matrices for each group."""
+
+    def __init__(self, groups: Sequence[slice]) -> None:
+        self.groups, self.sums, self.grams = groups, np.zeros(()), [np.zeros(()) for _ in groups]
+
+    def add(self, sums: Array, reply: Sums) -> None:
+        """Add a party's sums, as they count, and its Gram matrices."""
+        self.sums = self.sums + sums
+        if reply.gram.size:
+            self.grams = [gram + reply.gram_of(group) for gram, group in zip(self.grams, self.groups, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +188,16 @@ class FedRidge(LevelledAlgorithm):
     def lead(self, parties: Parties, site: Site) -> Outcome:
         task, x = site.task.kind, site.public.x
         features = self.features.fit(x, site.seed, site.folder, site.public.are_tokens)
-        replies = list(parties.ask(SumRequest(features.kind, features.pack())).at_least(1))
-        total = np.sum([self._limited(reply.sums) for reply in replies], axis=0)
-        total = site.disclose("noisy sums", total) if self.level == "L1" else total
+        groups = groups_of(task, site.classes)
+        added, request = Total(groups), SumRequest(features.kind, features.pack())
+        replies = parties.ask(request, keep=lambda _, reply: added.add(self._limited(reply.sums), reply)).at_least(1)
+        total = site.disclose("noisy sums", added.sums) if self.level == "L1" else added.sums
         noise = self.mechanism(site.facts)
         noises = 0 if isinstance(noise, Unprotected) else len(replies) if self.level == "L2" else 1
         public, vectors = None if self.sends_gram else gram_of(features, x) / len(x), features.steps(x) / STEPS
         solved = []
-        for group in groups_of(task, site.classes):
-            gram = gram_of_parties(replies, group) if public is None else public
+        for group, own in zip(groups, added.grams, strict=True):
+            gram = own if public is None else public
             solved.append(
                 self._solved(total[:, group], gram, vectors, noises * getattr(noise, "sigma", 0.0) ** 2, task)
             )
@@ -217,10 +231,15 @@ class FedRidge(LevelledAlgorithm):
         sums = np.asarray(sums, np.float64)
         return sums * (CUT / max(float(np.linalg.norm(sums)), 1.0)) if self.level == "L1" else sums
 
+    def _noisy(self, sums: Array, silo: Silo) -> Array:
+        """At L2, the sum with noise, in whole steps of a grid: their sums are exact, so that relays can add them."""
+        step = grid_of(getattr(self.mechanism(silo.facts), "sigma", 1.0))
+        return np.asarray(np.rint(silo.disclose("noisy sums", sums) / step) * step)
+
     def answer(self, request: Request[Any], silo: Silo) -> Reply:
         match request:
             case SumRequest(kind, data):
                 [(sums, gram)] = silo.train([SumFeatures(kind, data, silo.private, self.sends_gram, silo.task.kind)])
-                sums = silo.disclose("noisy sums", sums) if self.level == "L2" else self._limited(sums)
+                sums = self._noisy(sums, silo) if self.level == "L2" else self._limited(sums)
                 return silo.disclose("sums", Sums(sums, gram))
         return LevelledAlgorithm.answer(self, request, silo)

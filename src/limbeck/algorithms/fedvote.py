@@ -21,6 +21,7 @@ from limbeck.knowledge.robust import DEFAULT_TRIMMED, Rule, Trimmed, combined, p
 from limbeck.knowledge.scores import contrast_weights
 from limbeck.knowledge.spreading import label_rows
 from limbeck.knowledge.targets import columns_of, rows_of_columns
+from limbeck.knowledge.vote_sums import StoredVotes, mean_vote
 from limbeck.knowledge.votes import shares_voted, soft_vote
 from limbeck.models.jobs import Fit, FitAndScore
 from limbeck.privacy.calibration import L0, Privacy
@@ -28,7 +29,7 @@ from limbeck.privacy.mechanisms import PostProcessing, Unprotected
 from limbeck.protocol.algorithm import Outcome, check_rules, hand_out
 from limbeck.protocol.disclosures import Disclosure, Facts
 from limbeck.protocol.messages import MAX_COUNT, Reply, Request, check_array
-from limbeck.protocol.parties import Parties, Replies
+from limbeck.protocol.parties import Parties
 from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Silo, Site
 from limbeck.protocol.task import Kind, Task
@@ -206,15 +207,25 @@ class FedVote(QueryingAlgorithm):
     def lead(self, parties: Parties, site: Site) -> Outcome:
         x, plan = self.queried(site), self.plan(site.facts)
         encoding = self.encoding.fit(x, plan.components) if plan.components else PerRow()
-        replies = parties.ask(VoteRequest()).at_least(1)
-        counts = np.zeros((site.parties, columns_of(site.task.kind, site.classes)))
-        counts[replies.parties] = [reply.counts for reply in replies] if plan.counts else 0
         if not site.task.is_multiclass:
-            return self._several(plan, encoding, replies, counts[replies.parties], parties, site)
+            return self._several(plan, encoding, parties, site)
+        counts, stored = np.zeros((site.parties, site.classes)), StoredVotes(len(x), site.classes)
+        is_sum, encoded = self.consensus == "mean" and self.level == "L0", list[Array]()
+
+        def take(party: int, reply: Votes) -> None:
+            counts[party] = reply.counts if plan.counts else 0
+            if is_sum:
+                stored.add(reply.votes)
+            else:
+                encoded.append(encoding.encode(soft_vote(reply.votes)))
+
+        replies = parties.ask(VoteRequest(), keep=take).at_least(1)
         prior = self._prior(counts, plan, site) if self.uses_prior else None
         weights = contrast_weights(counts)[replies.parties] if self.is_weighted else np.ones((len(replies), 1))
-        votes = [encoding.encode(soft_vote(reply.votes)) for reply in replies]
-        total, excluded = combined(weights[:, None] * np.stack(votes), self.consensus, self.trimmed)
+        if is_sum:
+            total, excluded = stored.sum(weights), np.zeros(len(replies), bool)
+        else:
+            total, excluded = combined(np.stack(encoded), self.consensus, self.trimmed)
         total = site.disclose("encoded votes", total) if self.level == "L1" else total
         [final] = site.train([self._final(encoding.decode(total), prior, site)])
         unweighted, who = ~weights.any(axis=1), np.array(replies.parties)
@@ -232,11 +243,12 @@ class FedVote(QueryingAlgorithm):
         x, y = np.repeat(site.public.x[voted], site.classes, axis=0), np.tile(np.arange(site.classes), len(voted))
         return Fit(site.model, x, y, weight=shares.ravel())
 
-    def _several(
-        self, plan: NoisePlan, encoding: Any, replies: Replies[Votes], counts: Array, parties: Parties, site: Site
-    ) -> Outcome:
+    def _several(self, plan: NoisePlan, encoding: Any, parties: Parties, site: Site) -> Outcome:
         """With several labels a row, each class is a vote of its own between negative and positive."""
-        pairs = counts.reshape(len(replies), site.classes, 2)  # rows of each party and class, negative and positive
+        replies = parties.ask(VoteRequest()).at_least(1)
+        pairs = np.zeros((len(replies), site.classes, 2))  # rows of each party and class, negative and positive
+        if plan.counts:
+            pairs += np.stack([reply.counts for reply in replies]).reshape(pairs.shape)
         weights = np.stack([contrast_weights(pairs[:, c])[:, 1] for c in range(site.classes)], axis=1)
         weights = weights if self.is_weighted else np.ones_like(weights)
         votes = [encoding.encode(reply.votes.astype(np.float64)) for reply in replies]
@@ -281,6 +293,5 @@ class FedVote(QueryingAlgorithm):
                     held = rows_of_columns(own.y, silo.task.kind, silo.classes, own.weight)
                     counts = silo.disclose("class counts", held)
                 vote = soft_vote if silo.task.is_multiclass else shares_voted
-                votes = np.stack([vote(each[: len(x)]) for each in scores])
-                return silo.disclose("votes", Votes(votes.mean(axis=0).astype(np.float16), counts))
+                return silo.disclose("votes", Votes(mean_vote(scores, vote, len(x)), counts))
         return QueryingAlgorithm.answer(self, request, silo)

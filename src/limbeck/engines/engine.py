@@ -2,10 +2,10 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast, overload
 
 from limbeck.engines.traffic import RequestTraffic, Traffic
 from limbeck.engines.validation import check_reply, result_or_problem
@@ -14,9 +14,11 @@ from limbeck.protocol.algorithm import Algorithm, Outcome
 from limbeck.protocol.codec import Header, encode
 from limbeck.protocol.messages import Acknowledgement, Reply, Request, is_private
 from limbeck.protocol.parties import Replies
+from limbeck.protocol.relays import ThroughRelays
 from limbeck.protocol.site import Silo, Site
 
 R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,34 +101,60 @@ class Engine(ABC):
         self.watch: Callable[[Engine], None] = lambda engine: None
 
     @abstractmethod
-    def deliver(self, pending: PendingRequest) -> Mapping[int, Delivered]:
-        """Send a request; returns the replies by party, without silent parties."""
+    def deliver(self, pending: PendingRequest) -> Iterable[tuple[int, Delivered]]:
+        """Send a request; gives the replies in party order, without silent parties."""
 
-    def run(self) -> Outcome:
-        """Run the algorithm from start to end."""
-        return self.algorithm.lead(self, self.server)
+    def run(self, relays: Sequence[int] = ()) -> Outcome:
+        """Run the algorithm from start to end.
+
+        Parameters
+        ----------
+        relays : sequence of int
+            Number of relays on each level between parties and server, the lowest first, to simulate them.
+        """
+        if not relays:
+            return self.algorithm.lead(self, self.server)
+        declared = self.algorithm.disclosures(self.server.facts)
+        return self.algorithm.lead(ThroughRelays(self, relays, declared), self.server)
 
     @property
     def everyone(self) -> list[int]:
         """Numbers of all parties."""
         return [silo.party for silo in self.silos]
 
-    def ask(self, request: Request[R], of: Sequence[int] | None = None) -> Replies[R]:
+    @overload
+    def ask(self, request: Request[R], of: Sequence[int] | None = None) -> Replies[R]: ...
+
+    @overload
+    def ask(
+        self, request: Request[R], of: Sequence[int] | None = None, *, keep: Callable[[int, R], T]
+    ) -> Replies[T]: ...
+
+    def ask(
+        self, request: Request[R], of: Sequence[int] | None = None, *, keep: Callable[[int, R], Any] | None = None
+    ) -> Replies[Any]:
         """Send a request to parties, by default to all, and return their valid replies; see `Parties.ask`."""
         started = time.perf_counter()
         self.server.check_released(request)
         header = Header(len(self.traffic.exchanges), self.server.public.hash)
-        asked = [party for party in self.everyone if of is None or party in of]
+        only = None if of is None else frozenset(of)
+        asked = [party for party in self.everyone if only is None or party in only]
         pending = PendingRequest(request, header, encode(request, header), asked)
         self.rejected = {}
-        delivered = self._valid(self.deliver(pending), request)
-        missing = tuple(party for party in asked if party not in delivered)
+        found: dict[int, Any] = {}
+        up: dict[int, int] = {}
+        has_results = False
+        for party, arrived in self._valid(self.deliver(pending), request):
+            up[party] = arrived.bytes
+            has_results |= type(arrived.reply) is not Acknowledgement
+            found[party] = keep(party, cast(R, arrived.reply)) if keep else arrived.reply
+        missing = tuple(party for party in asked if party not in found)
         self.traffic.exchanges.append(
             RequestTraffic(
                 request=type(request).__name__,
                 down=dict.fromkeys(asked, len(pending.data)),
-                up={party: arrived.bytes for party, arrived in delivered.items()},
-                has_results=any(type(arrived.reply) is not Acknowledgement for arrived in delivered.values()),
+                up=up,
+                has_results=has_results,
                 has_private_request=is_private(request),
                 seconds=time.perf_counter() - started,
                 missing=missing,
@@ -135,18 +163,18 @@ class Engine(ABC):
         self.watch(self)
         self.server.begin(len(self.traffic.exchanges))
         self.rejections += [f"request {header.turn}: party {p}: {why}" for p, why in self.rejected.items()]
-        return Replies({p: cast(R, arrived.reply) for p, arrived in delivered.items()}, missing, dict(self.rejected))
+        return Replies(found, missing, dict(self.rejected))
 
-    def _valid(self, delivered: Mapping[int, Delivered], request: Request[Any]) -> dict[int, Delivered]:
+    def _valid(
+        self, delivered: Iterable[tuple[int, Delivered]], request: Request[Any]
+    ) -> Iterator[tuple[int, Delivered]]:
         """Replies that pass every check; `rejected` gets the problems of the others."""
-        found = {}
-        for party, arrived in delivered.items():
+        for party, arrived in delivered:
             _, problem = result_or_problem(partial(self._check, arrived, request))
             if problem:
                 self.rejected[party] = problem
             else:
-                found[party] = arrived
-        return found
+                yield party, arrived
 
     def _check(self, arrived: Delivered, request: Request[Any]) -> None:
         if arrived.problem:

@@ -6,7 +6,7 @@ done nothing but imports.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -59,12 +59,12 @@ class FreshProcess(Engine):
         for silo in self.silos:
             _write_run(self._home(silo), algorithm, silo)
 
-    def deliver(self, pending: PendingRequest) -> Mapping[int, Delivered]:
+    def deliver(self, pending: PendingRequest) -> list[tuple[int, Delivered]]:
         asked = [silo for silo in self.silos if silo.party in pending.to]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             answers = list(pool.map(lambda silo: self._ask(pending, silo), asked))
         raise_refusal([(s, a) for s, a in zip(asked, answers, strict=True) if isinstance(a, LimbeckError)])
-        return {s.party: a for s, a in zip(asked, answers, strict=True) if isinstance(a, Delivered)}
+        return [(s.party, a) for s, a in zip(asked, answers, strict=True) if isinstance(a, Delivered)]
 
     def _ask(self, pending: PendingRequest, silo: Silo) -> Delivered | LimbeckError | None:
         home = self._home(silo)

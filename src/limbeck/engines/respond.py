@@ -47,4 +47,5 @@ def respond(algorithm: Algorithm, request: Request[Any], header: Header, silo: S
     request.check(silo, algorithm)
     reply = algorithm.answer(request, silo)
     silo.check_released(reply)
+    silo.forget_released()
     return reply

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -223,6 +223,7 @@ def _type_of(kind: str, name: str) -> type[np.generic]:
     return np.uint8 if kind in ENCODERS and name == NETWORK else np.float32
 
 
+@lru_cache(maxsize=2)
 def unpack(kind: str, data: bytes, row: tuple[int, ...], tried: bool = False) -> FeatureMap:
     """Read a map that another site sent.
 
@@ -242,7 +243,7 @@ def unpack(kind: str, data: bytes, row: tuple[int, ...], tried: bool = False) ->
     ------
     LimbeckError
         If these are not the arrays of a map. The graph is built here, so that no map can mix rows. A network is run on
-        one row at a time.
+        one row at a time. The last maps are kept: all parties of a simulation get the same one.
     """
     try:
         arrays = safetensors.load(data)

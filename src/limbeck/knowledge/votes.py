@@ -1,8 +1,13 @@
 """Votes: labels that are counted as in FedKT, and soft votes, which are probabilities."""
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 
 from limbeck.protocol.rows import UNANSWERED, Array
+
+BLOCK = 2**18  # counts that are computed at once, so that they stay in the processor's cache
 
 
 def tally(labels: Array, classes: int) -> Array:
@@ -18,7 +23,7 @@ def tally(labels: Array, classes: int) -> Array:
     Returns
     -------
     array of shape (rows, classes)
-        Number of votes.
+        Number of votes, in the smallest signed integers that hold the number of voters.
 
     Notes
     -----
@@ -32,8 +37,89 @@ def tally(labels: Array, classes: int) -> Array:
     [[2, 0], [1, 1], [0, 2]]
     """
     rows = labels.shape[-1]
-    index = np.arange(rows) * classes + labels
-    return np.bincount(index.ravel(), minlength=rows * classes).reshape(rows, classes)
+    voters = labels.reshape(math.prod(labels.shape[:-1]), rows)
+    counts = no_votes(rows, classes, len(voters))
+    for block in blocks_of_rows(rows, classes):
+        part = voters[:, block]
+        index = np.arange(part.shape[1]) * classes + part
+        counts[block] = np.bincount(index.ravel(), minlength=counts[block].size).reshape(-1, classes)
+    return counts
+
+
+def no_votes(rows: int, classes: int, most: int) -> Array:
+    """Make counts to which votes are added: 0 for each row and class.
+
+    Parameters
+    ----------
+    rows, classes : int
+        Number of rows and of classes.
+    most : int
+        Largest number of votes for one class.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        Zeros, in the smallest signed integers that hold `most`.
+
+    Examples
+    --------
+    >>> no_votes(2, 3, most=127).dtype, no_votes(2, 3, most=128).dtype
+    (dtype('int8'), dtype('int16'))
+    """
+    return np.zeros((rows, classes), np.min_scalar_type(-most - 1))
+
+
+def add_votes(counts: Array, labels: Array, consistent: bool) -> None:
+    """Add the votes of one party's students to the counts of other parties.
+
+    Parameters
+    ----------
+    counts : array of shape (rows, classes)
+        Numbers of votes, which are changed; large enough integers, as `no_votes` makes them.
+    labels : array of shape (students, rows)
+        Class number that each student predicts for each row.
+    consistent : bool
+        Whether only rows count on which all students agree.
+
+    Examples
+    --------
+    >>> counts = no_votes(2, 2, most=4)
+    >>> for party in ([[0, 1], [0, 1]], [[0, 0], [0, 1]]):
+    ...     add_votes(counts, np.array(party), consistent=True)
+    >>> counts.tolist()
+    [[4, 0], [0, 2]]
+    """
+    for block in blocks_of_rows(*counts.shape):
+        here, part = counts[block], labels[:, block]
+        if consistent:
+            [agreed] = np.nonzero((part == part[0]).all(axis=0))
+            here[agreed, part[0, agreed]] += len(labels)
+            continue
+        rows = np.arange(len(here))
+        for voter in part:
+            here[rows, voter] += 1
+
+
+def blocks_of_rows(rows: int, classes: int) -> Iterator[slice]:
+    """Divide rows into blocks that have at most `BLOCK` numbers each, if a row has not more.
+
+    Parameters
+    ----------
+    rows, classes : int
+        Shape of an array.
+
+    Returns
+    -------
+    iterator of slice
+        The rows of each block, in order.
+
+    Examples
+    --------
+    >>> list(blocks_of_rows(3000, 100))
+    [slice(0, 2621, None), slice(2621, 5242, None)]
+    """
+    size = max(1, BLOCK // max(1, classes))
+    return (slice(start, start + size) for start in range(0, rows, size))
 
 
 def consistent_votes(labels: Array, classes: int) -> Array:
@@ -49,7 +135,7 @@ def consistent_votes(labels: Array, classes: int) -> Array:
     Returns
     -------
     array of shape (rows, classes)
-        s votes for each party whose s students agree.
+        s votes for each party whose s students agree, in the smallest signed integers that hold all votes.
 
     Notes
     -----
@@ -63,12 +149,11 @@ def consistent_votes(labels: Array, classes: int) -> Array:
     >>> consistent_votes(np.array([[[0, 1], [0, 1]], [[0, 0], [0, 1]]]), classes=2).tolist()
     [[4, 0], [0, 2]]
     """
-    _, students, rows = labels.shape
-    unanimous = (labels == labels[:, :1]).all(axis=1)
-    party, row = np.nonzero(unanimous)
-    index = row * classes + labels[party, 0, row]
-    parties = np.bincount(index, minlength=rows * classes).reshape(rows, classes)
-    return np.asarray(students * parties)
+    parties, students, rows = labels.shape
+    counts = no_votes(rows, classes, parties * students)
+    for party in labels:
+        add_votes(counts, party, consistent=True)
+    return counts
 
 
 def soft_vote(scores: Array) -> Array:

@@ -5,11 +5,11 @@ float32 of shape (rows, classes). With several labels a row, `label` is int64 of
 regression it is float32 of shape (rows,), and `scores` has one column.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import onnx
@@ -22,15 +22,17 @@ from limbeck.protocol.rows import Array
 from limbeck.protocol.site import Site
 from limbeck.protocol.task import Kind
 
+T = TypeVar("T")
 OPSETS = {"": 21, "ai.onnx.ml": 3}
 IR_VERSION = 10
 MAX_VALUES = 2**18  # of the rows of one call: a network holds hundreds of times as many
+CACHED = 256  # models whose labels a site keeps, from the check of a reply to its use
 SCORES = "limbeck.scores"  # metadata key: "probability", or "vote" where a model has no probabilities
 TASK = "limbeck.task"  # metadata key: the kind of labels, unless it is multiclass
 
 
-def predict(model: bytes, x: Array, site: Site) -> tuple[Array, Array]:
-    """Predict the first public rows with a packed model; a site does so once and keeps the result.
+def predict(model: bytes, x: Array, site: Site) -> Array:
+    """Label the first public rows with a packed model; a site keeps the labels of the last `CACHED` models.
 
     Parameters
     ----------
@@ -43,21 +45,26 @@ def predict(model: bytes, x: Array, site: Site) -> tuple[Array, Array]:
 
     Returns
     -------
-    labels : array of shape (rows,)
-        Class number of each row.
-    scores : array of shape (rows, classes)
-        Finite scores.
+    array of shape (rows,)
+        Class number of each row, in the smallest unsigned integers that hold all classes. Other tasks have labels of
+        their own.
 
     Raises
     ------
     LimbeckError
-        If the model cannot predict, or its predictions are not valid.
+        If the model cannot predict, or its labels or scores are not valid.
     """
+
+    def checked(labels: Array, scores: Array, rows: int) -> Array:
+        check_answers(labels, scores, rows, site.classes, site.task.kind)
+        return labels.astype(np.min_scalar_type(site.classes - 1)) if site.task.is_multiclass else labels
+
     key = sha256(model).digest(), len(x)
     if key not in site.predicted:
-        labels, scores = PackedModel(model).run(x)
-        check_answers(labels, scores, len(x), site.classes, site.task.kind)
-        site.predicted[key] = labels, scores
+        labels = np.concatenate(PackedModel(model).each(x, checked))
+        while len(site.predicted) >= CACHED:
+            del site.predicted[next(iter(site.predicted))]
+        site.predicted[key] = labels
     return site.predicted[key]
 
 
@@ -190,26 +197,49 @@ class PackedModel:
         LimbeckError
             If the rows have another number of values than the model takes, or the model fails.
         """
+        labels, scores = zip(*self.each(x, lambda labels, scores, rows: (labels, scores)), strict=True)
+        return np.concatenate(labels), np.concatenate(scores)
+
+    def each(self, x: Array, finish: Callable[[Array, Array, int], T]) -> list[T]:
+        """Predict one part of the rows after the other, so that the scores of all rows need not be held at once.
+
+        Parameters
+        ----------
+        x : array of shape (rows, ...)
+            Rows; images are flattened if the model takes flat rows.
+        finish : callable
+            Gets labels, scores and number of rows of each part.
+
+        Returns
+        -------
+        list
+            What `finish` returned for each part, in order.
+
+        Raises
+        ------
+        LimbeckError
+            If the rows have another number of values than the model takes, or the model fails.
+        """
         expected = self.session.get_inputs()[0].shape[1:]
         rows = np.asarray(x, np.float32)
         if np.prod(rows.shape[1:]) != np.prod(expected):
             raise LimbeckError(f"the model takes rows of {np.prod(expected)} values, not {np.prod(rows.shape[1:])}")
         parts = np.array_split(rows.reshape(len(x), *expected), max(1, rows.size // MAX_VALUES))
-        try:
-            answers = self._answers(parts)
-        except Exception as error:  # onnxruntime's types have no common base
-            raise LimbeckError(f"the packed model cannot predict: {' '.join(str(error).split())[:200]}") from error
-        labels, scores = zip(*answers, strict=True)
-        return np.concatenate(labels), np.concatenate(scores)
 
-    def _answers(self, parts: Sequence[Array]) -> list[tuple[Array, Array]]:
-        def answer(part: Array) -> Any:
-            return self.session.run(["label", "scores"], {"rows": part})
+        def answer(part: Array) -> T:
+            return finish(*self._answer(part), len(part))
 
         if len(parts) == 1:
             return [answer(parts[0])]
         with ThreadPoolExecutor(min(cpu_count(), len(parts))) as pool:
             return list(pool.map(answer, parts))
+
+    def _answer(self, part: Array) -> tuple[Array, Array]:
+        try:
+            labels, scores = self.session.run(["label", "scores"], {"rows": part})
+        except Exception as error:  # onnxruntime's types have no common base
+            raise LimbeckError(f"the packed model cannot predict: {' '.join(str(error).split())[:200]}") from error
+        return labels, scores
 
 
 def packed(

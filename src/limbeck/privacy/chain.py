@@ -93,6 +93,8 @@ class Contents:
         Numbers of the entries, by kind, run, site, turn and number.
     rows : list of (str, str, Release)
         Time, run and content of each release.
+    of_site : dict of (str, str) to list of Release
+        The releases of each run and site.
     budgets : list of Budget
         Budgets in the order of writing.
     """
@@ -102,6 +104,7 @@ class Contents:
     digests: list[str] = field(default_factory=list)
     positions: dict[Position, int] = field(default_factory=dict)
     rows: list[tuple[str, str, Release]] = field(default_factory=list)
+    of_site: dict[tuple[str, str], list[Release]] = field(default_factory=dict)
     budgets: list[Budget] = field(default_factory=list)
 
     @property
@@ -149,7 +152,9 @@ class Contents:
         self.positions[entry.kind, entry.run, entry.site, entry.turn, entry.number] = entry.id
         try:
             if entry.kind == "release":
-                self.rows.append((entry.at, entry.run, Release(**json.loads(entry.body))))
+                row = Release(**json.loads(entry.body))
+                self.rows.append((entry.at, entry.run, row))
+                self.of_site.setdefault((entry.run, row.site), []).append(row)
             if entry.kind == "budget":
                 self.budgets.append(Budget(**json.loads(entry.body)))
         except (TypeError, ValueError) as error:

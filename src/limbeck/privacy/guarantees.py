@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import itemgetter
 from typing import Literal
 
 from limbeck.errors import LimbeckError
@@ -240,11 +241,19 @@ def _guarantee(
     rows: Sequence[Release], observer: str, unit: Unit, adjacency: Adjacency, delta: float, rows_per_person: int
 ) -> PrivacyGuarantee:
     group = rows_per_person if unit == "example" else 1
-    sites = dict.fromkeys(row.site for row in rows if row.site != SERVER) or {SERVER: None}
-    shares = [[row for row in rows if row.site in (site, SERVER)] for site in sites]
-    costs = [_cost(_merged(_events(share, unit, adjacency, group)), delta) for share in shares]
+    costs = [_cost(_merged(_events(share, unit, adjacency, group)), delta) for share in _shares(rows)]
     epsilon, accountant, paper = max(costs, key=lambda cost: cost[0])
     return PrivacyGuarantee(observer, unit, adjacency, epsilon, accountant, paper, group)
+
+
+def _shares(rows: Sequence[Release]) -> Iterable[list[Release]]:
+    """The releases of each party, together with those of the server, in their order."""
+    of_site: dict[str, list[tuple[int, Release]]] = {}
+    for position, row in enumerate(rows):
+        of_site.setdefault(row.site, []).append((position, row))
+    server = of_site.pop(SERVER, [])
+    for own in of_site.values() or [[]]:
+        yield [row for _, row in sorted(own + server, key=itemgetter(0))]
 
 
 def _events(rows: Sequence[Release], unit: Unit, adjacency: Adjacency, group: int) -> Iterable[DpEvent | None]:

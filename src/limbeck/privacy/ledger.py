@@ -139,8 +139,10 @@ class LedgerStore:
     def releases(self, site: str | None = None, run: str | None = None) -> list[Release]:
         """All releases in the order of writing, or those of one site or one run."""
         with self._lock:
-            known = self._store.catch_up().releases
-        return [row for known_run, row in known if run in (None, known_run) and site in (None, row.site)]
+            contents = self._store.catch_up()
+            if site is not None and run is not None:
+                return list(contents.of_site.get((run, site), ()))
+            return [row for known, row in contents.releases if run in (None, known) and site in (None, row.site)]
 
     def check_plan(self, planned: Sequence[Release]) -> None:
         """Raise `LimbeckError` if the planned releases of a run would exceed a budget."""

@@ -256,7 +256,7 @@ def hand_out(
     >>> class TwoParties:
     ...     everyone = (0, 1)
     ...
-    ...     def ask(self, request, of=None):
+    ...     def ask(self, request, of=None, keep=None):
     ...         print("all parties receive", type(request).__name__)
     ...         return Replies({})
     >>> site = Site(

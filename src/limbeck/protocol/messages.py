@@ -84,6 +84,10 @@ class Reply(Message):
         """Return the packed models (ONNX) in this reply; the server examines them before it uses the reply."""
         return ()
 
+    def plus(self, other: Any) -> Any:
+        """Return the sum of this reply and one of the same class, where a sum of replies tells the server enough."""
+        raise LimbeckError(f"{type(self).__name__} cannot be added")
+
 
 R = TypeVar("R", bound=Reply)
 

@@ -1,22 +1,23 @@
 """The parties as the server sees them, and their replies."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 from limbeck.errors import LimbeckError
 from limbeck.protocol.messages import Reply, Request
 
 R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Replies(Generic[R]):
-    """The valid replies to one request; iteration is in party order.
+class Replies(Generic[T]):
+    """The valid replies to one request, or what was kept of them; iteration is in party order.
 
     Parameters
     ----------
-    by_party : mapping of int to Reply
+    by_party : mapping of int to object
         Replies by party number.
     missing : tuple of int
         All parties without a valid reply.
@@ -31,11 +32,11 @@ class Replies(Generic[R]):
     ([0, 2], 2)
     """
 
-    by_party: Mapping[int, R]
+    by_party: Mapping[int, T]
     missing: tuple[int, ...] = ()
     rejected: Mapping[int, str] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[R]:
+    def __iter__(self) -> Iterator[T]:
         return (self.by_party[party] for party in sorted(self.by_party))
 
     def __len__(self) -> int:
@@ -46,7 +47,7 @@ class Replies(Generic[R]):
         """Numbers of the parties with a valid reply, in order."""
         return sorted(self.by_party)
 
-    def at_least(self, fewest: int) -> "Replies[R]":
+    def at_least(self, fewest: int) -> "Replies[T]":
         """Return these replies, or raise if too few parties replied.
 
         Parameters
@@ -85,8 +86,8 @@ class Parties(Protocol):
     >>> class OneSilent:
     ...     everyone = (0, 1)
     ...
-    ...     def ask(self, request, of=None):
-    ...         return Replies({0: Acknowledgement()}, missing=(1,))
+    ...     def ask(self, request, of=None, keep=lambda party, reply: reply):
+    ...         return Replies({0: keep(0, Acknowledgement())}, missing=(1,))
     >>> parties: Parties = OneSilent()
     >>> parties.ask(InstallModel(b"ONNX")).missing
     (1,)
@@ -96,7 +97,17 @@ class Parties(Protocol):
     def everyone(self) -> Sequence[int]:
         """Numbers of all parties."""
 
-    def ask(self, request: Request[R], of: Sequence[int] | None = None) -> Replies[R]:
+    @overload
+    def ask(self, request: Request[R], of: Sequence[int] | None = None) -> Replies[R]: ...
+
+    @overload
+    def ask(
+        self, request: Request[R], of: Sequence[int] | None = None, *, keep: Callable[[int, R], T]
+    ) -> Replies[T]: ...
+
+    def ask(
+        self, request: Request[R], of: Sequence[int] | None = None, *, keep: Callable[[int, R], Any] | None = None
+    ) -> Replies[Any]:
         """Send a request to parties, and wait for their replies.
 
         Parameters
@@ -105,9 +116,13 @@ class Parties(Protocol):
             The request. If it is private, `Site.disclose` must have returned it.
         of : sequence of int, optional
             Numbers of the parties that are asked; all parties without it.
+        keep : callable, optional
+            Gets party number and valid reply of one party after the other, in party order, as soon as each reply is
+            there. What it returns is kept in place of the reply, so that the replies of many parties need not be held
+            at once.
 
         Returns
         -------
         Replies
-            The valid replies, and the parties without one.
+            The valid replies, or what `keep` returned for them, and the parties without one.
         """

@@ -62,7 +62,7 @@ class Site:
     declare : callable
         The algorithm's `disclosures`.
     predicted : dict
-        Predictions of packed models that are already computed.
+        Labels that packed models have predicted.
     folder : Path
         Folder that paths of the algorithm are relative to, at the server.
     task : Task
@@ -102,7 +102,7 @@ class Site:
     progress: bytes | None = None
     memory: dict[str, Array | bytes] = field(default_factory=dict)
     declare: Declare = lambda run: ()
-    predicted: dict[tuple[bytes, int], tuple[Array, Array]] = field(default_factory=dict)
+    predicted: dict[tuple[bytes, int], Array] = field(default_factory=dict)
     folder: Path = Path()
     task: Task = MULTICLASS
     _rng: np.random.Generator | None = field(default=None, init=False)
@@ -300,6 +300,10 @@ class Site:
         if is_private(message) and not any(message is passed for passed in self._released):
             raise LimbeckError(f"{self.name}: {type(message).__name__} was about to leave without being disclosed")
 
+    def forget_released(self) -> None:
+        """Forget the messages that `disclose` returned: they have left, and none of them leaves again in this turn."""
+        self._released = []
+
     @property
     def _stream_key(self) -> tuple[str | int, ...]:
         return ("server",)
@@ -348,7 +352,7 @@ class Silo(Site):
     declare : callable
         The algorithm's `disclosures`.
     predicted : dict
-        Predictions of packed models that are already computed.
+        Labels that packed models have predicted.
     folder : Path
         Not used at a party.
     task : Task

@@ -118,7 +118,7 @@ class Flower(Engine):
     def everyone(self) -> list[int]:
         return sorted(self.consortium.keys)
 
-    def deliver(self, pending: PendingRequest) -> Mapping[int, Delivered]:
+    def deliver(self, pending: PendingRequest) -> list[tuple[int, Delivered]]:
         turn, copied, late = pending.header.turn, self.consortium.copied, self.consortium.late
         self.journal.ask(turn, pending.data, sorted(pending.to))
         found = {p: self._recorded(p, data, pending) for p, data in self.journal.answers(turn).items()}
@@ -133,7 +133,7 @@ class Flower(Engine):
             self.journal.close(turn)
         if turn == copied - 1:
             self.before_counting()
-        return dict(sorted(found.items()))
+        return sorted(found.items())
 
     def _hands_out(self, turn: int) -> bool:
         """Whether a run that asks nobody for results hands out its model; it does not wait for absent parties."""
