@@ -1,5 +1,6 @@
 """Forests that are grown tree by tree, against scikit-learn's own `fit` and `predict`, to the bit."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,9 @@ FITTED_BY_ITSELF: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_classifiers_are_the_same_to_the_bit(kind: Any, settings: dict[str, Any], weighted: bool) -> None:
     x, y = load_digits(return_X_y=True)
-    _check_same(kind(12, random_state=3, **settings), x[:300].astype(np.float32), y[:300], weighted)
+    forest = kind(12, random_state=3, **settings)
+    assert forests._can_grow(pickle.loads(pickle.dumps(forest)), x)
+    _check_same(forest, x[:300].astype(np.float32), y[:300], weighted)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
@@ -68,11 +71,11 @@ def test_forests_of_rows_with_missing_values_fit_themselves() -> None:
 
 def test_scikit_learn_still_checks_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = load_digits(return_X_y=True)
-    assert forests._can_grow(RandomForestClassifier(random_state=0), x)
     with pytest.raises(ValueError, match="Unknown label type"):
         fit_estimator(RandomForestClassifier(random_state=0), x, y + 0.5)
     with pytest.raises(ValueError, match="The 'max_depth' parameter"):
         fit_estimator(RandomForestClassifier(random_state=0, max_depth=-1), x, y)
+    assert forests._can_grow(RandomForestClassifier(random_state=0), x)
     monkeypatch.setattr("sklearn.__version__", "2.0.0")
     assert not forests._can_grow(RandomForestClassifier(random_state=0), x)
 
@@ -98,7 +101,8 @@ def test_only_scikit_learns_own_trees() -> None:
 
 def _check_same(estimator: Any, x: Array, y: Array, weighted: bool) -> None:
     weights = {"sample_weight": np.random.default_rng(0).random(len(x)) + 0.1} if weighted else {}
-    theirs, ours = clone(estimator).fit(x, y, **weights), fit_estimator(estimator, x, y, **weights)
+    given = pickle.loads(pickle.dumps(estimator))  # as in a process of the pool
+    theirs, ours = clone(estimator).fit(x, y, **weights), fit_estimator(given, x, y, **weights)
     assert ours.get_params() == theirs.get_params()
     assert [tree.random_state for tree in ours.estimators_] == [tree.random_state for tree in theirs.estimators_]
     for one, other in zip(trees_of(ours) or [], trees_of(theirs) or [], strict=True):

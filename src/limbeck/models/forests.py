@@ -127,9 +127,9 @@ def _can_grow(estimator: Any, rows: Array) -> bool:
     if not is_forest(estimator) or not sklearn.__version__.startswith(VERSIONS):
         return False
     given, default = estimator.get_params(), type(estimator)().get_params()
-    changed = {key for key, value in given.items() if value is not default[key]}
+    is_plain = all(key in PLAIN or np.array_equal(value, default[key]) for key, value in given.items())
     known = isinstance(given["criterion"], str) and isinstance(given["random_state"], Integral)
-    return changed <= PLAIN and known and given.get("class_weight") != PER_TREE and not np.isnan(rows).any()
+    return is_plain and known and given.get("class_weight") != PER_TREE and not np.isnan(rows).any()
 
 
 def _grown(forest: Any, first: Any, rows: Array, targets: Array, seeds: Array) -> list[Tree]:
