@@ -8,15 +8,19 @@ from typing import Annotated
 
 import typer
 
-from limbeck.cli.shared import AsJson, Processes, Settings, console, experiment_in, private_stdout
+from limbeck.cli.shared import AsJson, Processes, Settings, console, experiment_in, private_stdout, start
 from limbeck.errors import located
+from limbeck.imports import without_collection
 
 
 def demo(processes: Processes = None) -> None:
     """Run a demonstration: ten organisations with different models learn to read digits. Takes seconds."""
-    from limbeck.experiments.demo import demo_file, run_demo
-    from limbeck.progress import Watcher
-    from limbeck.report.tables import comparison_table, party_table
+    typer.echo("ten organisations with four kinds of models learn to read digits, in five runs", err=True)
+    start(processes)
+    with without_collection():
+        from limbeck.experiments.demo import demo_file, run_demo
+        from limbeck.progress import Watcher
+        from limbeck.report.tables import comparison_table, party_table
 
     out, err = console(), console(stderr=True)
     records, private, folder = run_demo(processes, Watcher(err))
@@ -35,16 +39,20 @@ def run(
     processes: Processes = None,
 ) -> None:
     """Run an experiment, and write a folder with record.json and the model as ONNX."""
-    from limbeck.models.pool import warm_up
+    from limbeck.experiments.headline import has_only_forests, headline, read_toml
+    from limbeck.experiments.overrides import changed_by
 
     sys.path.insert(0, str(file.parent.resolve()))  # for the user's own models: name = "python:module:factory"
     answer = private_stdout() if as_json else sys.stdout
-    warm_up(processes)
-    from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files, remove_ledger
-    from limbeck.experiments.run import ledger_of, run_experiment
-    from limbeck.progress import Watcher
-    from limbeck.report.results import files_of
-    from limbeck.report.tables import confusion_of, own_test_table, party_table, run_table
+    planned = changed_by(read_toml(file), settings or [])
+    typer.echo(headline(file, planned), err=True)
+    start(processes, has_only_forests(planned))
+    with without_collection():
+        from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files, remove_ledger
+        from limbeck.experiments.run import ledger_of, run_experiment
+        from limbeck.progress import Watcher
+        from limbeck.report.results import files_of
+        from limbeck.report.tables import confusion_of, own_test_table, party_table, run_table
 
     err = console(stderr=True)
     experiment, table = experiment_in(file, settings or [])

@@ -48,6 +48,15 @@ def private_stdout() -> TextIO:
     return ours
 
 
+def start(processes: int | None, only_forests: bool = False) -> None:
+    """Start the processes that train, which import libraries meanwhile, unless threads of this one will do."""
+    from limbeck.models.pool import warm_up
+    from limbeck.models.threads import MAX_THREADS, width
+
+    if not only_forests or width(processes) > MAX_THREADS:
+        warm_up(processes)
+
+
 def experiment_in(file: Path, settings: list[str]) -> tuple[Any, dict[str, Any]]:
     """Read an experiment file with overrides; returns the checked experiment and its table."""
     from limbeck.experiments.choosing import with_algorithm

@@ -5,6 +5,7 @@ two random generators. This takes ten times as long as it takes to grow a tree o
 fits a forest of one tree, which checks everything, and its tree builder then grows the others in the same way.
 """
 
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from math import ceil
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import sklearn
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.tree._classes import CRITERIA_CLF, CRITERIA_REG, DENSE_SPLITTERS
 from sklearn.tree._tree import DepthFirstTreeBuilder, Tree
 
@@ -69,7 +71,7 @@ def _is_one_of(names: frozenset[str], estimator: Any) -> bool:
 
 
 def fit_estimator(estimator: Any, rows: Array, targets: Array, **weights: Array) -> Any:
-    """Fit an estimator of scikit-learn; a forest is grown tree by tree if it can be.
+    """Fit an estimator; a forest is grown tree by tree if it can be.
 
     Parameters
     ----------
@@ -87,6 +89,11 @@ def fit_estimator(estimator: Any, rows: Array, targets: Array, **weights: Array)
     estimator
         Fitted estimator, equal to the bit to what its `fit` returns.
     """
+    if not is_forest(estimator):
+        with warnings.catch_warnings():  # which is not for threads, in which forests may be fitted
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
+            return estimator.fit(rows, targets, **weights)
     if not _can_grow(estimator, rows):
         return estimator.fit(rows, targets, **weights)
     forest = clone(estimator).set_params(n_estimators=1).fit(rows, targets, **weights)
@@ -123,8 +130,8 @@ def mean_prediction(trees: Sequence[Any], rows: Array) -> Array:
 
 
 def _can_grow(estimator: Any, rows: Array) -> bool:
-    """Whether an estimator is a forest without anything that only its own `fit` does."""
-    if not is_forest(estimator) or not sklearn.__version__.startswith(VERSIONS):
+    """Whether a forest has nothing that only its own `fit` does."""
+    if not sklearn.__version__.startswith(VERSIONS):
         return False
     given, default = estimator.get_params(), type(estimator)().get_params()
     is_plain = all(key in PLAIN or np.array_equal(value, default[key]) for key, value in given.items())

@@ -1,5 +1,7 @@
 """The process pool that runs training jobs."""
 
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -20,6 +22,7 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 from limbeck.errors import LimbeckError
+from limbeck.imports import without_collection
 from limbeck.protocol.learning import FitError, Job, Trainer
 
 T = TypeVar("T")
@@ -93,9 +96,8 @@ class PoolTrainer:
         """Run the jobs; returns their results in order."""
         if not jobs:
             return []
-        backend, width = get_active_backend()
-        chosen = width is not None or not isinstance(backend, LokyBackend)
-        processes = self.processes or (None if chosen else min(cpu_count(), len(jobs)))
+        backend, _ = get_active_backend()
+        processes = self.processes or (None if has_chosen_backend() else min(cpu_count(), len(jobs)))
         lazily = "generator" if backend.supports_return_generator else "list"
         tasks = (
             delayed(_attempt)(os.getpid(), i, job, classes, seed)
@@ -111,6 +113,12 @@ class PoolTrainer:
             raise LimbeckError(
                 "other processes cannot load a model; define it in a module that they can import"
             ) from error
+
+
+def has_chosen_backend() -> bool:
+    """Whether the caller has chosen a joblib backend, by joblib's `parallel_config`."""
+    backend, width = get_active_backend()
+    return width is not None or not isinstance(backend, LokyBackend)
 
 
 def warm_up(processes: int | None = None) -> None:
@@ -150,6 +158,7 @@ def end_with(program: int) -> None:
 
     if os.getpid() != program:
         threading.Thread(target=watch, daemon=True).start()
+        atexit.register(gc.freeze)  # at the end nothing is collected: a quarter of a second
 
 
 def _attempt(program: int, index: int, job: Job[T], classes: int, seed: int) -> T:
@@ -169,4 +178,5 @@ def _thread_pools(modules: int) -> ThreadpoolController:
 
 def _import(module: str, program: int) -> None:
     end_with(program)
-    import_module(module)
+    with without_collection():
+        import_module(module)

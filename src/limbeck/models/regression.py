@@ -1,12 +1,10 @@
 """Any regressor or pipeline with the interface of scikit-learn (also XGBoost, LightGBM), as a kind of model."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from limbeck.errors import LimbeckError
 from limbeck.models.constant import ConstantScores
@@ -63,10 +61,7 @@ class SklearnRegressor:
         rows, targets, estimator = flat(x), np.asarray(y, np.float64).ravel(), prepared(self.estimator, seed)
         if (targets == targets[0]).all():
             return ConstantScores(np.clip(targets[:1], 0, 1), rows.shape[1], "regression")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
-            fitted = fit_estimator(estimator, rows, targets, **weights_for(estimator, weight))
+        fitted = fit_estimator(estimator, rows, targets, **weights_for(estimator, weight))
         return FittedRegressor(fitted, rows.shape[1])
 
 

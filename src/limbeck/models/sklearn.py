@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -79,10 +78,7 @@ class SklearnModel:
         if len(seen) == 1:
             return Constant(int(seen[0]), classes, rows.shape[1])
         estimator = prepared(self.estimator, seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
-            fitted = fit_estimator(estimator, rows, codes, **weights_for(estimator, weight))
+        fitted = fit_estimator(estimator, rows, codes, **weights_for(estimator, weight))
         return FittedSklearn(fitted, seen, classes, rows.shape[1])
 
 
