@@ -73,8 +73,10 @@ def test_scikit_learn_still_checks_what_it_is_given(monkeypatch: pytest.MonkeyPa
     x, y = load_digits(return_X_y=True)
     with pytest.raises(ValueError, match="Unknown label type"):
         fit_estimator(RandomForestClassifier(random_state=0), x, y + 0.5)
-    with pytest.raises(ValueError, match="The 'max_depth' parameter"):
-        fit_estimator(RandomForestClassifier(random_state=0, max_depth=-1), x, y)
+    wrongs: list[dict[str, Any]] = [{"max_depth": -1}, {"n_estimators": 0}, {"n_estimators": "many"}]
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match=f"The '{next(iter(wrong))}' parameter"):
+            fit_estimator(RandomForestClassifier(random_state=0).set_params(**wrong), x, y)
     assert forests._can_grow(RandomForestClassifier(random_state=0), x)
     monkeypatch.setattr("sklearn.__version__", "2.0.0")
     assert not forests._can_grow(RandomForestClassifier(random_state=0), x)

@@ -136,6 +136,7 @@ def _can_grow(estimator: Any, rows: Array) -> bool:
     given, default = estimator.get_params(), type(estimator)().get_params()
     is_plain = all(key in PLAIN or np.array_equal(value, default[key]) for key, value in given.items())
     known = isinstance(given["criterion"], str) and isinstance(given["random_state"], Integral)
+    known = known and isinstance(given["n_estimators"], Integral) and int(given["n_estimators"]) > 0
     return is_plain and known and given.get("class_weight") != PER_TREE and not np.isnan(rows).any()
 
 
