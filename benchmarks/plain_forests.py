@@ -1,10 +1,12 @@
 """The plain program that Limbeck is measured against: joblib fits and asks the forests of FedKT on Adult, no more.
 
 10 parties, s = 2, t = 5: 100 teachers on subsets, 20 students and a final forest on the public rows. Nothing is
-packed, weighed, released or written.
+packed, weighed, released or written. It prints the accuracy, and the seconds of all fits and predictions together.
 """
 
+import json
 import os
+import time
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -34,6 +36,8 @@ def main() -> None:
         split = [np.split(rows, cut) for rows, cut in zip(by_class, cuts, strict=True)]
         held = [np.concatenate(parts) for parts in zip(*split, strict=True)]
     subsets = [s for rows in held for _ in range(PARTITIONS) for s in np.array_split(rng.permutation(rows), SUBSETS)]
+    Parallel(2)(delayed(ask)(x[:9], y[:9], x[:9], 0) for _ in range(8))  # starts the processes
+    began = time.perf_counter()
     teachers = Parallel(2)(delayed(ask)(x[rows], y[rows], x[public], 0) for rows in subsets)
     votes = np.stack(teachers).reshape(-1, SUBSETS, PUBLIC)
     taught = (votes.mean(axis=1) > 0.5).astype(np.int64)
@@ -41,7 +45,8 @@ def main() -> None:
     agreed = students.reshape(PARTIES, PARTITIONS, PUBLIC)
     ones, zeros = agreed.all(axis=1).sum(axis=0), (1 - agreed).all(axis=1).sum(axis=0)
     final = RandomForestClassifier(100, max_depth=6, random_state=0).fit(x[public], ones > zeros)
-    print(f"accuracy {(final.predict(x[test]) == y[test]).mean():.4f}")
+    seconds = time.perf_counter() - began
+    print(json.dumps({"accuracy": float((final.predict(x[test]) == y[test]).mean()), "seconds": seconds}))
 
 
 if __name__ == "__main__":

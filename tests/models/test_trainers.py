@@ -32,7 +32,7 @@ no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU he
     ],
 )
 def test_who_trains_and_why(training: Training, models: list[Any], kind: type, why: str) -> None:
-    trainer = trainer_for(training, models)
+    trainer = trainer_for(training, models, processes=4)
     assert isinstance(trainer, kind)
     assert trainer.description["why"] == why
     assert trainer.description["device"] == "cpu"
@@ -42,7 +42,7 @@ def test_who_trains_and_why(training: Training, models: list[Any], kind: type, w
 def test_a_gpu_that_is_not_there_is_reported() -> None:
     with pytest.raises(LimbeckError, match=r'device = "cuda": torch sees no GPU here; use "auto" or "cpu"'):
         trainer_for(Training(device="cuda"), [NETWORK])
-    assert isinstance(trainer_for(Training(device="cuda"), [FOREST]), PoolTrainer)
+    assert isinstance(trainer_for(Training(device="cuda"), [FOREST], processes=4), PoolTrainer)
 
 
 def test_what_cannot_go_together_is_refused() -> None:

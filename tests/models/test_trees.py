@@ -1,18 +1,16 @@
 """Trees packed by hand against skl2onnx, and at the very thresholds."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from skl2onnx import to_onnx
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
-from sklearn.tree import _classes as tree_classes
 
+from limbeck.models.forests import trees_of
 from limbeck.models.onnx import PackedModel
-from limbeck.models.trees import _rounded_down, is_forest, pack_trees, trees_of, without_formalities
+from limbeck.models.trees import _rounded_down, pack_trees
 from limbeck.protocol.rows import Array
 
 KINDS = [
@@ -59,45 +57,8 @@ def test_rounding_never_goes_up() -> None:
     assert (np.nextafter(down.astype(np.float32), np.float32(np.inf)) > values).all()
 
 
-def test_only_scikit_learns_own_trees() -> None:
-    from factories import Deadly
-
-    assert trees_of(Deadly()) is None
-
-
 def _packed(estimator: object, features: int) -> bytes:
     trees = trees_of(estimator)
     assert trees is not None
     classes: Array = estimator.classes_  # type: ignore[attr-defined]
     return pack_trees(trees, classes, len(classes), features)
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if is_forest(kind)], ids=repr)
-def test_forests_without_formalities_are_the_same_to_the_bit(kind: RandomForestClassifier) -> None:
-    x, y = load_digits(return_X_y=True)
-    one = clone(kind).fit(x, y)
-    names, checks = BaseEstimator._get_param_names, tree_classes.check_classification_targets
-    with without_formalities():
-        other = clone(kind).fit(x, y)
-    assert (BaseEstimator._get_param_names, tree_classes.check_classification_targets) == (names, checks)
-    for a, b in zip(trees_of(one) or [], trees_of(other) or [], strict=True):
-        assert np.array_equal(a.threshold, b.threshold)
-        assert np.array_equal(a.value, b.value)
-        assert np.array_equal(a.feature, b.feature)
-    with pytest.raises(ValueError, match="Unknown label type"), without_formalities():
-        clone(kind).fit(x, y + 0.5)
-
-
-def test_forests_that_grow_in_threads_leave_nothing_behind() -> None:
-    x, y = load_digits(return_X_y=True)
-    names, checks = BaseEstimator._get_param_names, tree_classes.check_classification_targets
-
-    def grow(seed: int) -> object:
-        with without_formalities():
-            return RandomForestClassifier(3 + seed % 5, random_state=seed).fit(x[:200], y[:200])
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(grow, range(40)))
-    assert (BaseEstimator._get_param_names, tree_classes.check_classification_targets) == (names, checks)
-    with pytest.raises(ValueError, match="Unknown label type"):
-        DecisionTreeClassifier().fit(x, y + 0.5)

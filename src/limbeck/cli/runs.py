@@ -8,15 +8,28 @@ from typing import Annotated
 
 import typer
 
-from limbeck.cli.shared import AsJson, ClusterAddress, Processes, Settings, console, experiment_in, private_stdout
+from limbeck.cli.shared import (
+    AsJson,
+    ClusterAddress,
+    Processes,
+    Settings,
+    console,
+    experiment_in,
+    private_stdout,
+    start,
+)
 from limbeck.errors import located
+from limbeck.imports import without_collection
 
 
 def demo(processes: Processes = None) -> None:
     """Run a demonstration: ten organisations with different models learn to read digits. Takes seconds."""
-    from limbeck.experiments.demo import demo_file, run_demo
-    from limbeck.progress import Watcher
-    from limbeck.report.tables import comparison_table, party_table
+    typer.echo("ten organisations with four kinds of models learn to read digits, in five runs", err=True)
+    start(processes)
+    with without_collection():
+        from limbeck.experiments.demo import demo_file, run_demo
+        from limbeck.progress import Watcher
+        from limbeck.report.tables import comparison_table, party_table
 
     out, err = console(), console(stderr=True)
     records, private, folder = run_demo(processes, Watcher(err))
@@ -36,23 +49,25 @@ def run(
     cluster: ClusterAddress = None,
 ) -> None:
     """Run an experiment, and write a folder with record.json and the model as ONNX."""
-    from limbeck.models.pool import warm_up
-    from limbeck.models.trainers import is_network
+    from limbeck.experiments.headline import headline, read_toml
+    from limbeck.experiments.overrides import changed_by
 
     sys.path.insert(0, str(file.parent.resolve()))  # for the user's own models: name = "python:module:factory"
     answer = private_stdout() if as_json else sys.stdout
-    experiment, table = experiment_in(file, settings or [])
+    planned = changed_by(read_toml(file), settings or [])
+    typer.echo(headline(file, planned), err=True)
     if cluster is None:
-        networks = any(map(is_network, experiment.models))
-        warm_up(processes, "limbeck.models.torch" if networks else "limbeck.models.sklearn")
-    from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files, remove_ledger
-    from limbeck.experiments.run import ledger_of, run_experiment
-    from limbeck.models.clusters.connecting import connected
-    from limbeck.progress import Watcher
-    from limbeck.report.results import files_of
-    from limbeck.report.tables import confusion_of, own_test_table, party_table, run_table
+        start(processes, planned)
+    with without_collection():
+        from limbeck.experiments.folder import RunFolder, free_folder, ledger_beside, ledger_files, remove_ledger
+        from limbeck.experiments.run import ledger_of, run_experiment
+        from limbeck.models.clusters.connecting import connected
+        from limbeck.progress import Watcher
+        from limbeck.report.results import files_of
+        from limbeck.report.tables import confusion_of, own_test_table, party_table, run_table
 
     err = console(stderr=True)
+    experiment, table = experiment_in(file, settings or [])
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     named_ledger = ledger_of(experiment, file.parent)
     protected = experiment.algorithm.is_private

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -52,6 +53,18 @@ def private_stdout() -> TextIO:
     ours = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return ours
+
+
+def start(processes: int | None, table: Mapping[str, Any] | None = None) -> None:
+    """Start the processes that train, which import libraries meanwhile, unless threads of this one will do."""
+    from limbeck.experiments.headline import has_networks, has_only_forests
+    from limbeck.models.pool import warm_up
+    from limbeck.models.threads import MAX_THREADS, width
+
+    if table is not None and has_only_forests(table) and width(processes) <= MAX_THREADS:
+        return
+    networks = table is not None and has_networks(table)
+    warm_up(processes, "limbeck.models.torch" if networks else "limbeck.models.sklearn")
 
 
 def experiment_in(file: Path, settings: list[str]) -> tuple[Any, dict[str, Any]]:

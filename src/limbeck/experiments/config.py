@@ -3,9 +3,7 @@
 An unknown key is an error that suggests the most similar known key.
 """
 
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, PlainValidator, StrictBool, StrictInt, ValidationError, model_validator
@@ -13,8 +11,10 @@ from pydantic import Field, PlainValidator, StrictBool, StrictInt, ValidationErr
 from limbeck.algorithms import algorithm_named
 from limbeck.data.draw import Draw, FromFile
 from limbeck.data.reading import Reading, reading_in
-from limbeck.errors import LimbeckError, reading
+from limbeck.errors import LimbeckError
 from limbeck.experiments.data_table import Data, Table, name_and_parameters
+from limbeck.experiments.headline import DEFAULT_MODEL
+from limbeck.experiments.headline import read_toml as read_toml
 from limbeck.features.settings import NO_PUBLIC, Features, applied
 from limbeck.models.named import model_from
 from limbeck.models.trainers import Training
@@ -206,7 +206,7 @@ class Source(Table):
         return [known.get(index, f"party {index}") for index in range(self.parties)] if known else None
 
 
-MODEL = {"name": "random-forest"}
+MODEL = {"name": DEFAULT_MODEL}
 
 
 class Experiment(Source):
@@ -281,18 +281,6 @@ class Experiment(Source):
     def model_of(self, party: int) -> Model:
         """Model of a party."""
         return {entry.index: entry.model for entry in self.party}.get(party) or self.model
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file; an error names the file."""
-    with reading(path):
-        text = path.read_text(encoding="utf-8")
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise LimbeckError(f"{path} is not TOML: {error}") from error
-    except RecursionError as error:
-        raise LimbeckError(f"{path} is not TOML: its tables are nested too deeply") from error
 
 
 def check_table(kind: type[T], table: Mapping[str, Any], where: str) -> T:

@@ -6,9 +6,7 @@ from copy import deepcopy
 from dataclasses import fields
 from typing import Any, cast
 
-from limbeck.algorithms import algorithm_named
 from limbeck.errors import LimbeckError
-from limbeck.models.named import parameters_of
 
 
 def override(table: dict[str, Any], settings: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
@@ -34,18 +32,23 @@ def override(table: dict[str, Any], settings: Sequence[str]) -> tuple[dict[str, 
     ({'seed': 1, 'data': {'name': 'iris', 'parties': 3}}, [])
     """
     changed, notes = deepcopy(table), []
-    pairs = [_pair(setting) for setting in settings]
-    for path, value in pairs:
+    for path, value in map(_pair, settings):
         if path[-1] == "name" and len(path) > 1:
             notes += _drop_foreign(_table_at(changed, path[:-1]), path[:-1], str(value))
-    for path, value in pairs:
+    return changed_by(changed, settings), notes
+
+
+def changed_by(table: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """Change keys of a table as `override` does, without dropping any; this needs no library."""
+    changed = deepcopy(table)
+    for path, value in map(_pair, settings):
         table_there = _table_at(changed, path[:-1])
         if not isinstance(table_there, dict):
             raise LimbeckError(
                 f"--set {'.'.join(path)}: name a key of one of the tables, such as {path[0]}.0.{path[-1]}"
             )
         table_there[path[-1]] = value
-    return changed, notes
+    return changed
 
 
 def _pair(setting: str) -> tuple[list[str], Any]:
@@ -133,6 +136,8 @@ def without_keys(table: dict[str, Any], lacking: Mapping[str, Sequence[str]]) ->
 
 
 def _keys_of(algorithm: str) -> set[str]:
+    from limbeck.algorithms import algorithm_named
+
     return {field.name for field in fields(cast(Any, algorithm_named(algorithm)))}
 
 
@@ -142,6 +147,8 @@ def _drop_foreign(table: dict[str, Any], path: Sequence[str], name: str) -> list
     if path == ["algorithm"]:
         known = _keys_of(name)
     elif path[-1] == "model":
+        from limbeck.models.named import parameters_of
+
         known = parameters_of(name)
     else:
         return []

@@ -1,5 +1,7 @@
 """The process pool that runs training jobs."""
 
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -20,6 +22,7 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 from limbeck.errors import LimbeckError
+from limbeck.imports import without_collection
 from limbeck.models.caching import plain
 from limbeck.models.shared_rows import SharedRows
 from limbeck.protocol.learning import FitError, Job, Trainer
@@ -125,12 +128,11 @@ class PoolTrainer:
     def _in_processes(self, jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> list[T]:
         if not jobs:
             return []
-        backend, width = get_active_backend()
-        chosen = width is not None or not isinstance(backend, LokyBackend)
-        processes = self.processes or (None if chosen else min(cpu_count(), len(jobs)))
+        backend, _ = get_active_backend()
+        processes = self.processes or (None if has_chosen_backend() else min(cpu_count(), len(jobs)))
         lazily = "generator" if backend.supports_return_generator else "list"
         order = sorted(range(len(jobs)), key=lambda i: -rows_of(jobs[i]))
-        there = jobs if chosen or processes == 1 else [self._shared.in_files(job) for job in jobs]
+        there = jobs if has_chosen_backend() or processes == 1 else [self._shared.in_files(job) for job in jobs]
         tasks = (delayed(_attempt)(os.getpid(), i, there[i], classes, seeds[i]) for i in order)
         try:
             results = list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
@@ -143,6 +145,12 @@ class PoolTrainer:
             raise LimbeckError(
                 "other processes cannot load a model; define it in a module that they can import"
             ) from error
+
+
+def has_chosen_backend() -> bool:
+    """Whether the caller has chosen a joblib backend, by joblib's `parallel_config`."""
+    backend, width = get_active_backend()
+    return width is not None or not isinstance(backend, LokyBackend)
 
 
 def rows_of(job: Job[Any]) -> int:
@@ -187,6 +195,7 @@ def end_with(program: int) -> None:
 
     if os.getppid() == program:  # not in a worker that somebody else started
         threading.Thread(target=watch, daemon=True).start()
+        atexit.register(gc.freeze)  # at the end nothing is collected: a quarter of a second
 
 
 def _attempt(program: int, index: int, job: Job[T], classes: int, seed: int) -> T:
@@ -233,4 +242,5 @@ def _thread_pools(modules: int) -> ThreadpoolController:
 
 def _import(module: str, program: int) -> None:
     end_with(program)
-    import_module(module)
+    with without_collection():
+        import_module(module)

@@ -1,19 +1,17 @@
 """Any regressor or pipeline with the interface of scikit-learn (also XGBoost, LightGBM), as a kind of model."""
 
-import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from limbeck.errors import LimbeckError
 from limbeck.models.constant import ConstantScores
+from limbeck.models.forests import fit_estimator, mean_prediction, trees_of
 from limbeck.models.onnx import OPSETS, number_outputs, packed, renamed
 from limbeck.models.sklearn import converted, prepared, takes_sample_weight, weights_for
-from limbeck.models.trees import is_forest, pack_trees, trees_of, without_formalities
+from limbeck.models.trees import pack_trees
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array, flat
@@ -63,12 +61,8 @@ class SklearnRegressor:
         rows, targets, estimator = flat(x), np.asarray(y, np.float64).ravel(), prepared(self.estimator, seed)
         if (targets == targets[0]).all():
             return ConstantScores(np.clip(targets[:1], 0, 1), rows.shape[1], "regression")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
-            with without_formalities() if is_forest(estimator) else nullcontext():
-                estimator.fit(rows, targets, **weights_for(estimator, weight))
-        return FittedRegressor(estimator, rows.shape[1])
+        fitted = fit_estimator(estimator, rows, targets, **weights_for(estimator, weight))
+        return FittedRegressor(fitted, rows.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +82,9 @@ class FittedRegressor:
 
     def vote(self, x: Array) -> Array:
         """Number of each row in [0, 1], an array of shape (rows,)."""
-        numbers = np.asarray(self.estimator.predict(flat(x)), np.float32).ravel()
-        return np.clip(np.nan_to_num(numbers), 0.0, 1.0)
+        trees = trees_of(self.estimator)
+        numbers = mean_prediction(trees, flat(x)) if trees else self.estimator.predict(flat(x))
+        return np.clip(np.nan_to_num(np.asarray(numbers, np.float32).ravel()), 0.0, 1.0)
 
     def scores(self, x: Array) -> Array:
         """The numbers, of shape (rows, 1)."""

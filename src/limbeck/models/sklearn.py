@@ -2,21 +2,20 @@
 
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from limbeck.errors import LimbeckError
 from limbeck.models.boosters import register_boosters
 from limbeck.models.constant import Constant
+from limbeck.models.forests import fit_estimator, mean_prediction, trees_of
 from limbeck.models.onnx import OPSETS, spread
-from limbeck.models.trees import is_forest, pack_trees, trees_of, without_formalities
+from limbeck.models.trees import pack_trees
 from limbeck.protocol.learning import Fitted
 from limbeck.protocol.recipe import Recipe
 from limbeck.protocol.rows import Array, flat
@@ -79,12 +78,8 @@ class SklearnModel:
         if len(seen) == 1:
             return Constant(int(seen[0]), classes, rows.shape[1])
         estimator = prepared(self.estimator, seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            warnings.filterwarnings("ignore", "'n_jobs' has no effect", FutureWarning)
-            with without_formalities() if is_forest(estimator) else nullcontext():
-                estimator.fit(rows, codes, **weights_for(estimator, weight))
-        return FittedSklearn(estimator, seen, classes, rows.shape[1])
+        fitted = fit_estimator(estimator, rows, codes, **weights_for(estimator, weight))
+        return FittedSklearn(fitted, seen, classes, rows.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,9 @@ class FittedSklearn:
 
     def vote(self, x: Array) -> Array:
         """Class number of each row, an array of shape (rows,)."""
-        votes: Array = self.seen[self.estimator.predict(flat(x)).astype(np.int64)]
+        trees = trees_of(self.estimator)
+        codes = mean_prediction(trees, flat(x)).argmax(axis=1) if trees else self.estimator.predict(flat(x))
+        votes: Array = self.seen[codes.astype(np.int64)]
         return votes
 
     def scores(self, x: Array) -> Array:
@@ -118,7 +115,9 @@ class FittedSklearn:
         identity = np.eye(self.classes, dtype=np.float32)
         if not self._has_probabilities:
             return identity[self.vote(x)]
-        return np.asarray(self.estimator.predict_proba(flat(x)), np.float32) @ identity[self.seen]
+        trees = trees_of(self.estimator)
+        shares = mean_prediction(trees, flat(x)) if trees else self.estimator.predict_proba(flat(x))
+        return np.asarray(shares, np.float32) @ identity[self.seen]
 
     def pack(self) -> bytes:
         """Pack as ONNX bytes."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from limbeck.errors import LimbeckError
 from limbeck.models.clusters.trainer import ClusterTrainer, Workers
 from limbeck.models.pool import PoolTrainer, Watch, unwatched
+from limbeck.models.threads import ThreadTrainer, suffice
 from limbeck.protocol.learning import Model, Trainer
 from limbeck.tables import check_fields
 
@@ -40,7 +41,8 @@ class Training:
 
     Notes
     -----
-    These settings are for networks only. All other models are fitted in a pool of processes.
+    These settings are for networks only. All other models are fitted in a pool of processes; forests on two cores in
+    threads.
 
     Examples
     --------
@@ -108,10 +110,12 @@ def trainer_for(
     >>> trainer_for(Training(), models=[]).description["why"]
     'no networks'
     """
+    models = list(models)
     if cluster is not None:
-        return _on_cluster(cluster, training, list(models), watch, isolated)
+        return _on_cluster(cluster, training, models, watch, isolated)
     if not any(is_network(model) for model in models):
-        return PoolTrainer(processes, watch, "no networks")
+        pool = PoolTrainer(processes, watch, "no networks")
+        return ThreadTrainer(pool) if suffice(models, processes) else pool
     device, found = _device(training)
     name, chosen = _name(training, device, isolated)
     why = f"{found}: {chosen}"

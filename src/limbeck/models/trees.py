@@ -1,96 +1,13 @@
 """Direct export of scikit-learn's trees and forests to ONNX, 20 times as fast as skl2onnx."""
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from onnx import helper
-from sklearn.base import BaseEstimator
-from sklearn.tree import _classes as tree_classes
 
 from limbeck.models.onnx import number_outputs, packed
 from limbeck.protocol.rows import Array
-
-KINDS = ("Classifier", "Regressor")
-TREES = frozenset(f"{name}{kind}" for name in ("DecisionTree", "ExtraTree") for kind in KINDS)
-FORESTS = frozenset(f"{name}{kind}" for name in ("RandomForest", "ExtraTrees") for kind in KINDS)
-
-
-def trees_of(estimator: Any) -> list[Any] | None:
-    """Fitted trees of a tree or forest of scikit-learn.
-
-    Parameters
-    ----------
-    estimator : Any
-        Fitted estimator.
-
-    Returns
-    -------
-    list or None
-        The trees; None for any other estimator.
-    """
-    kind = type(estimator)
-    if not kind.__module__.startswith("sklearn."):
-        return None
-    if kind.__name__ in TREES:
-        return [estimator.tree_]
-    return [member.tree_ for member in estimator.estimators_] if kind.__name__ in FORESTS else None
-
-
-def is_forest(estimator: Any) -> bool:
-    """Whether an estimator is a random forest or an extra-trees forest of scikit-learn."""
-    return type(estimator).__module__.startswith("sklearn.") and type(estimator).__name__ in FORESTS
-
-
-@contextmanager
-def without_formalities() -> Iterator[None]:
-    """Context in which a forest's trees skip checks that the forest has already done: half of a small tree's time.
-
-    Each tree would look up the names of its parameters, determine the kind of its targets, and check its weights. The
-    trees are the same to the bit.
-    """
-    with _growing.lock:
-        _growing.forests += 1
-        if _growing.forests == 1:
-            _growing.before = _replaced(_QUICK)
-    try:
-        yield
-    finally:
-        with _growing.lock:
-            _growing.forests -= 1
-            if _growing.forests == 0:
-                _replaced(_growing.before)
-
-
-@dataclass(slots=True)
-class _Growing:
-    """How many forests are being fitted in all threads, and what the first of them replaced."""
-
-    forests: int = 0
-    before: list[tuple[Any, str, Any]] = field(default_factory=list)
-    lock: Any = field(default_factory=threading.Lock)
-
-
-def _replaced(parts: Sequence[tuple[Any, str, Any]]) -> list[tuple[Any, str, Any]]:
-    """Replace attributes that exist; returns the earlier ones."""
-    there = [(owner, name, part) for owner, name, part in parts if name in vars(owner)]
-    before = [(owner, name, vars(owner)[name]) for owner, name, _ in there]
-    for owner, name, part in there:
-        setattr(owner, name, part)
-    return before
-
-
-_names: Any = cache(BaseEstimator._get_param_names.__func__)
-_QUICK: tuple[tuple[Any, str, Any], ...] = (
-    (BaseEstimator, "_get_param_names", classmethod(_names)),
-    (tree_classes, "check_classification_targets", lambda y: None),
-    (tree_classes, "_check_sample_weight", lambda weights, *_, **__: np.asarray(weights, np.float64)),
-)
-_growing = _Growing()
 
 
 def pack_trees(trees: Sequence[Any], seen: Array | None, classes: int, features: int) -> bytes:
