@@ -1,4 +1,4 @@
-"""Run the benchmarks, keep what they measure, and write it into README.md.
+"""Run the benchmarks, store what they measure, and write it into README.md.
 
 LIMBECK_DATA=... python benchmarks/bench.py run     what this machine can measure, into measured_cpu.json or _gpu.json
 python benchmarks/bench.py page                     README.md from both files
@@ -74,7 +74,7 @@ def run(kind: str, names: list[str]) -> dict[str, Any]:
     return found
 
 
-def keep(kind: str, found: dict[str, Any], scripts: dict[str, Any]) -> Path:
+def store(kind: str, found: dict[str, Any], scripts: dict[str, Any]) -> Path:
     """Write measurements; those of scripts that were not run now stay with the date and version of their own."""
     file = HERE / f"measured_{kind}.json"
     about = {key: found[key] for key in ("date", "commit", "machine")}
@@ -83,7 +83,7 @@ def keep(kind: str, found: dict[str, Any], scripts: dict[str, Any]) -> Path:
     return file
 
 
-def kept(kind: str) -> dict[str, Any]:
+def stored(kind: str) -> dict[str, Any]:
     """Measurements by script."""
     file = HERE / f"measured_{kind}.json"
     return json.loads(file.read_text()) if file.exists() else {}
@@ -103,7 +103,7 @@ def line(row: Measured) -> str:
 def tables() -> Iterator[str]:
     """The part of the page that is made from the measurements."""
     for kind in SCRIPTS:
-        for name, script in sorted(kept(kind).items(), key=lambda item: SCRIPTS[kind].index(item[0])):
+        for name, script in sorted(stored(kind).items(), key=lambda item: SCRIPTS[kind].index(item[0])):
             about = [f"{key} {value}" for key, value in script["machine"].items()]
             how = ", ".join([script["date"], script["commit"], f"{script['seconds']} s", *about])
             yield f"**`python benchmarks/{name}.py`** ({how})\n"
@@ -128,7 +128,7 @@ def main() -> None:
     if args.what == "run":
         kind = "gpu" if gpu_name() else "cpu"
         began = time.perf_counter()
-        print(f"written: {keep(kind, run(kind, args.names), kept(kind))}, in {time.perf_counter() - began:.0f} s")
+        print(f"written: {store(kind, run(kind, args.names), stored(kind))}, in {time.perf_counter() - began:.0f} s")
     PAGE.write_text(page(PAGE.read_text()))
 
 
