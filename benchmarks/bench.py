@@ -24,8 +24,8 @@ from measured import Measured
 HERE = Path(__file__).parent
 PAGE, BEGIN, END = HERE / "README.md", "<!-- measured: begin -->", "<!-- measured: end -->"
 SCRIPTS = {
-    "cpu": ("start", "averaging", "pool", "fedkt_adult", "cluster", "votes", "sums", "parties", "rounds"),
-    "gpu": ("gpu",),
+    "cpu": "start averaging pool rounds fedkt_adult cluster votes sums parties network".split(),
+    "gpu": ["gpu"],
 }
 PACKAGES = ("numpy", "scikit-learn", "torch", "onnxruntime")
 

@@ -1,6 +1,6 @@
 """Many organisations on one machine, over TLS and the real server: time and memory of a one-shot run.
 
-    python benchmarks/network.py            25, 50 and 100 parties, many in each of a few programs
+    python benchmarks/network.py            25 and 100 parties, many in each of a few programs
     python benchmarks/network.py PARTIES    so many parties, each a program of its own (300 MB)
 
 Beside them the same federation in one process, in the same call: what the network costs.
@@ -29,6 +29,7 @@ from limbeck.experiments.run import run
 LIMBECK = [sys.executable, "-m", "limbeck"]
 AGREED = 'algorithm = "fedvote"\n'
 TOGETHER = 25  # parties in one program
+FEW, MANY = 25, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def shares_of(parties: int) -> list[Any]:
 
 def measure() -> Iterator[Measured]:
     found = {}
-    for parties in (25, 50, 100):
+    for parties in (FEW, MANY):
         shares = shares_of(parties)
         found[parties] = over_the_network(shares, TOGETHER)
         alone, traffic = in_one_process(shares)
@@ -122,7 +123,7 @@ def measure() -> Iterator[Measured]:
         assert found[parties].traffic == traffic
         what = f"FedVote over the network, {parties} parties: the run"
         yield Measured(what, found[parties].seconds, "s", "in one process", alone)
-    few, many = found[25], found[100]
+    few, many = found[FEW], found[MANY]
     yield Measured("seconds of a party, of 100", many.seconds / 100, "s", "of 25", few.seconds / 25, at_most=1.3)
     yield Measured(
         "memory of the server, 100 parties", many.server / 2**20, "MB", "25 parties", few.server / 2**20, 1.3
