@@ -24,7 +24,7 @@ from measured import Measured
 HERE = Path(__file__).parent
 PAGE, BEGIN, END = HERE / "README.md", "<!-- measured: begin -->", "<!-- measured: end -->"
 SCRIPTS = {
-    "cpu": "start averaging pool rounds fedkt_adult cluster votes sums parties network".split(),
+    "cpu": ["start", "averaging", "pool", "rounds", "fedkt_adult", "cluster", "votes", "sums", "parties", "network"],
     "gpu": ["gpu"],
 }
 PACKAGES = ("numpy", "scikit-learn", "torch", "onnxruntime")
