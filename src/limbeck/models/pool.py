@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib import import_module
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 from joblib import Parallel, cpu_count, delayed
@@ -29,6 +30,8 @@ from limbeck.protocol.learning import FitError, Job, Trainer
 
 T = TypeVar("T")
 Watch = Callable[[Iterable[Any], int], Iterable[Any]]
+QUICK = 0.05  # seconds for which no process is worth its while
+MAX_QUICK_VALUES = 100_000  # of all rows of jobs that may be so quick
 
 
 def failed(job: Any, index: int, error: BaseException) -> FitError:
@@ -94,7 +97,8 @@ def unwatched(results: Iterable[Any], total: int) -> Iterable[Any]:
 class PoolTrainer:
     """Trainer that runs jobs in joblib's processes, one core each, those with most rows first.
 
-    If the caller has chosen a joblib backend, the jobs run there.
+    Jobs that take some milliseconds run in this process, because handing them over takes longer. If the caller has
+    chosen a joblib backend, all jobs run there.
 
     Parameters
     ----------
@@ -131,12 +135,14 @@ class PoolTrainer:
         backend, _ = get_active_backend()
         processes = self.processes or (None if has_chosen_backend() else min(cpu_count(), len(jobs)))
         lazily = "generator" if backend.supports_return_generator else "list"
-        order = sorted(range(len(jobs)), key=lambda i: -rows_of(jobs[i]))
+        found = {} if has_chosen_backend() or processes == 1 else _quick_ones(jobs, classes, seeds)
+        order = sorted(set(range(len(jobs))) - set(found), key=lambda i: -rows_of(jobs[i]))
         there = jobs if has_chosen_backend() or processes == 1 else [self._shared.in_files(job) for job in jobs]
         tasks = (delayed(_attempt)(os.getpid(), i, there[i], classes, seeds[i]) for i in order)
         try:
-            results = list(self.watch(Parallel(processes, return_as=lazily)(tasks), len(jobs)))
-            return [result for _, result in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
+            results = self.watch(chain(found.values(), Parallel(processes, return_as=lazily)(tasks)), len(jobs))
+            every = dict(zip([*found, *order], results, strict=True))
+            return [every[index] for index in range(len(jobs))]
         except TerminatedWorkerError as error:
             raise LimbeckError(
                 "a training process was killed, perhaps for lack of memory; use fewer processes"
@@ -151,6 +157,30 @@ def has_chosen_backend() -> bool:
     """Whether the caller has chosen a joblib backend, by joblib's `parallel_config`."""
     backend, width = get_active_backend()
     return width is not None or not isinstance(backend, LokyBackend)
+
+
+def _quick_ones(jobs: Sequence[Job[T]], classes: int, seeds: Sequence[int]) -> dict[int, T]:
+    """Results of the first jobs, which run in this process until that takes `QUICK` seconds, if all of them look quick.
+
+    These are fits of scikit-learn's models to few values. Other models may be long, or end their process.
+    """
+    fits = [plain(job) for job in jobs]
+    if not all(map(_is_of_sklearn, fits)) or sum(fit.rows.size for fit in fits) > MAX_QUICK_VALUES:
+        return {}
+    found: dict[int, T] = {}
+    began = time.perf_counter()
+    for index, job in enumerate(jobs):
+        if time.perf_counter() - began > QUICK:
+            break
+        found[index] = attempt(index, job, classes, seeds[index])
+    return found
+
+
+def _is_of_sklearn(fit: Any) -> bool:
+    """Whether a job fits a model of scikit-learn, or a pipeline of such."""
+    estimator = getattr(getattr(fit, "model", None), "estimator", None)
+    steps = [estimator, *(step for _, step in getattr(estimator, "steps", ()))]
+    return all(type(step).__module__.startswith("sklearn.") for step in steps)
 
 
 def rows_of(job: Job[Any]) -> int:
