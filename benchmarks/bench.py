@@ -60,14 +60,14 @@ def commit() -> str:
 def run(kind: str, names: list[str]) -> dict[str, Any]:
     """Run scripts one after the other, each in a process of its own; one that fails is reported and left out."""
     found: dict[str, Any] = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": commit(), "machine": machine()}
-    found["scripts"] = {}
+    found |= {"scripts": {}, "failed": []}
     with tempfile.TemporaryDirectory() as folder:
         for name in names or SCRIPTS[kind]:
             print(f"== {name}", flush=True)
             file, began = Path(folder) / f"{name}.json", time.perf_counter()
             ended = subprocess.run([sys.executable, str(HERE / f"{name}.py"), "--json", str(file)])
             if ended.returncode:
-                print(f"{name}.py failed with status {ended.returncode}; its rows are left out", file=sys.stderr)
+                found["failed"].append(name)
                 continue
             seconds = round(time.perf_counter() - began, 1)
             found["scripts"][name] = {"seconds": seconds, "rows": json.loads(file.read_text())}
@@ -124,12 +124,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["run", "page"])
     parser.add_argument("names", nargs="*", help="scripts to run; default: all of this kind of machine")
-    args = parser.parse_args()
+    args, failed = parser.parse_args(), []
     if args.what == "run":
         kind = "gpu" if gpu_name() else "cpu"
         began = time.perf_counter()
-        print(f"written: {store(kind, run(kind, args.names), stored(kind))}, in {time.perf_counter() - began:.0f} s")
+        found = run(kind, args.names)
+        print(f"written: {store(kind, found, stored(kind))}, in {time.perf_counter() - began:.0f} s")
+        failed = found["failed"]
     PAGE.write_text(page(PAGE.read_text()))
+    if failed:
+        sys.exit(f"failed, and left as before: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -95,6 +95,19 @@ def test_a_users_own_model_lies_beside_the_experiment(here: Path) -> None:
     assert {party["model"] for party in json.loads(done.stdout)["parties"]} == {"python:mine:small"}
 
 
+@pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="no /dev/stdin here")
+def test_an_experiment_can_come_from_a_pipe(here: Path) -> None:
+    """A pipe can be read only once."""
+    experiment = (
+        'data = { name = "digits", parties = 2, public = 0.2, test = 0.2 }\n'
+        'model = { name = "naive-bayes" }\nalgorithm = { name = "fedvote" }\n'
+    )
+    command = [sys.executable, "-m", "limbeck", "run", "/dev/stdin", "--out", "there"]
+    done = subprocess.run(command, cwd=here, input=experiment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (here / "there" / "record.json").exists()
+
+
 def test_help_describes_arguments(here: Path) -> None:
     done = limbeck(here, "run", "--help")
     assert done.returncode == 0, done.stderr

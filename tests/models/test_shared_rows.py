@@ -87,3 +87,24 @@ def test_the_pool_gives_the_same_results_in_order() -> None:
     rows = [rng.random((n, 100)) for n in (2000, 1500, 3000)]
     jobs = [Fit(model_from({"name": "naive-bayes"}), x, np.arange(len(x)) % 3) for x in rows]
     assert PoolTrainer(2).run(jobs, 3, [0, 1, 2]) == PoolTrainer(1).run(jobs, 3, [0, 1, 2])
+
+
+def test_an_array_that_has_changed_is_written_again() -> None:
+    """A buffer that is filled anew in each round."""
+    shared, rows = SharedRows(), np.zeros(2**18)
+    first = shared.mapped(rows)
+    assert shared.mapped(rows) is first
+    rows[-1] = 7
+    assert shared.mapped(rows)[-1] == 7
+    rows[0] = np.nan
+    assert np.isnan(shared.mapped(rows)[0])
+    assert len(list(Path(str(shared.mapped(rows).filename)).parent.iterdir())) == 1  # type: ignore[attr-defined]
+
+
+def test_a_folder_that_takes_no_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("JOBLIB_TEMP_FOLDER", str(tmp_path / "file"))
+    with pytest.raises(
+        LimbeckError, match=r"cannot take rows for other processes .*: set the variable JOBLIB_TEMP_FOLDER"
+    ):
+        SharedRows().mapped(np.zeros(2**18))

@@ -13,6 +13,7 @@ from limbeck.engines.in_process import InProcess
 from limbeck.experiments.federation import Federation
 from limbeck.models.batched import MAX_WEIGHTS, chain_of
 from limbeck.models.caching import Timed
+from limbeck.models.descent import LOSSES
 from limbeck.models.jobs import Fit, FitAndVote, Refit
 from limbeck.models.onnx import PackedModel
 from limbeck.models.pool import PoolTrainer
@@ -189,3 +190,24 @@ def test_a_run_has_the_result_that_it_has_with_parties_elsewhere() -> None:
 
     together, elsewhere = (final(trainer) for trainer in (PoolTrainer(1, together=True), OneByOne()))
     assert together == elsewhere != final(PoolTrainer(1))
+
+
+@pytest.mark.parametrize("loss", sorted(set(LOSSES) - {"cross-entropy", "binary-cross-entropy"}))
+def test_every_loss_gives_the_same_bits_alone_and_together(loss: Any) -> None:
+    """Odd numbers of rows and classes: torch rounds some functions by the position of a value."""
+    rng, classes = np.random.default_rng(0), 3
+    model = lb.TorchModel(three_layers, lb.Recipe(epochs=3, batch=7, loss=loss))
+    rows = [rng.random((size, 5), dtype=np.float32) for size in (3, 9, 17, 5, 26)]
+    jobs = [Refit(model, x, rng.dirichlet(np.ones(classes), len(x)).astype(np.float32), None) for x in rows]
+    together = train_small(jobs, classes, range(len(jobs)))
+    assert len(together) == len(jobs)
+    for number, job in enumerate(jobs):
+        assert train_small([job], classes, [number])[0] == together[number]
+
+
+def test_networks_for_several_labels_do_not_train_together() -> None:
+    """Their loss is rounded by the position of a value."""
+    rng = np.random.default_rng(0)
+    labels = lb.TorchModel(one_layer, lb.Recipe(epochs=1, batch=7), task="multilabel")
+    job = Refit(labels, rng.random((9, 5), dtype=np.float32), (rng.random((9, 3)) < 0.5).astype(np.float32), None)
+    assert train_small([job], 3, [0]) == {}

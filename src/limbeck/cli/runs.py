@@ -54,7 +54,8 @@ def run(
 
     sys.path.insert(0, str(file.parent.resolve()))  # for the user's own models: name = "python:module:factory"
     answer = private_stdout() if as_json else sys.stdout
-    planned = changed_by(read_toml(file), settings or [])
+    content = read_toml(file)
+    planned = changed_by(content, settings or [])
     typer.echo(headline(file, planned), err=True)
     if cluster is None:
         start(processes, planned)
@@ -67,7 +68,7 @@ def run(
         from limbeck.report.tables import confusion_of, own_test_table, party_table, run_table
 
     err = console(stderr=True)
-    experiment, table = experiment_in(file, settings or [])
+    experiment, table = experiment_in(file, settings or [], content)
     where = out or free_folder(f"{file.stem}-{experiment.algorithm.name}")
     named_ledger = ledger_of(experiment, file.parent)
     protected = experiment.algorithm.is_private

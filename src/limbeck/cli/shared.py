@@ -67,13 +67,16 @@ def start(processes: int | None, table: Mapping[str, Any] | None = None) -> None
     warm_up(processes, "limbeck.models.torch" if networks else "limbeck.models.sklearn")
 
 
-def experiment_in(file: Path, settings: list[str]) -> tuple[Any, dict[str, Any]]:
-    """Read an experiment file with overrides; returns the checked experiment and its table."""
+def experiment_in(file: Path, settings: list[str], content: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    """Read an experiment file with overrides; returns the checked experiment and its table.
+
+    `content` is what the file says, if it has been read: a pipe can be read once only.
+    """
     from limbeck.experiments.choosing import with_algorithm
     from limbeck.experiments.config import Experiment, check_table, read_toml
     from limbeck.experiments.overrides import override
 
-    table, notes = override(read_toml(file), settings)
+    table, notes = override(read_toml(file) if content is None else content, settings)
     table, choice = with_algorithm(table)
     for note in [*notes, *choice]:
         typer.echo(note, err=True)

@@ -50,7 +50,9 @@ def headline(file: Path, table: Mapping[str, Any]) -> str:
     count = len(files) or data.get("parties")
     parties = f", {count} parties" if count else ""
     method = _table(table, "algorithm").get("name", "a method that suits it")
-    return f"{file}: {method} on {rows}{parties}, {' and '.join(dict.fromkeys(models_in(table)))}"
+    models = "".join(f", {names}" for names in [" and ".join(dict.fromkeys(models_in(table)))] if names)
+    line = f"{file}: {method} on {rows}{parties}{models}"
+    return "".join(each if each.isprintable() else "?" for each in line)
 
 
 def models_in(table: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ import copy
 import os
 import shutil
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import count
 from pathlib import Path
@@ -25,8 +26,8 @@ MIN_BYTES = 2**20  # smaller arrays travel with their job
 class SharedRows:
     """Copies of large arrays in files, in memory where the system has a file system for that.
 
-    An array is known by its identity, and must not change while it is used. Its file goes when the array does; all
-    files go when the program ends, for whatever reason.
+    An array is known by its identity; one that has changed since is written again. Its file goes when the array does;
+    all files go when the program ends, for whatever reason.
 
     Examples
     --------
@@ -53,15 +54,19 @@ class SharedRows:
 
     def mapped(self, array: Array) -> Array:
         """The array in its file, read-only."""
-        if id(array) not in self._mapped:
-            file = self._new_file()
+        if (there := self._mapped.get(id(array))) is None or not _are_same(array, there):
             try:
+                file = self._new_file()
                 array.tofile(file)
             except OSError as error:
                 raise LimbeckError(
-                    f"{file.parent} cannot take rows for other processes ({error.strerror or error}): set the variable "
-                    "JOBLIB_TEMP_FOLDER to a folder with more space, or use one process"
+                    f"{self._folder or error.filename} cannot take rows for other processes "
+                    f"({error.strerror or error}): set the variable JOBLIB_TEMP_FOLDER to a folder with more space, or "
+                    "use one process"
                 ) from error
+            if there is not None:
+                with suppress(OSError):  # where a process has it open, it goes with the others
+                    Path(str(there.filename)).unlink(missing_ok=True)  # type: ignore[attr-defined]
             self._mapped[id(array)] = np.memmap(file, array.dtype, "r", shape=array.shape)
             weakref.finalize(array, _forget, self._mapped, id(array), file, os.getpid())
         return self._mapped[id(array)]
@@ -75,6 +80,13 @@ class SharedRows:
             resource_tracker.register(str(self._folder), "folder")  # removes it if the program is killed
             atexit.register(_remove, self._folder, os.getpid())
         return self._folder / str(next(self._numbers))
+
+
+def _are_same(one: Array, other: Array) -> bool:
+    """Whether two arrays of one shape and type have the same bytes; compared in parts, at the speed of the memory."""
+    pair = [values.reshape(-1).view(np.uint8) for values in (one, other)]
+    parts = range(0, len(pair[0]), MIN_BYTES)
+    return all(np.array_equal(pair[0][at : at + MIN_BYTES], pair[1][at : at + MIN_BYTES]) for at in parts)
 
 
 def _is_large(value: Any) -> bool:

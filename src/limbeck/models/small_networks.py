@@ -14,6 +14,7 @@ from limbeck.models.batched import Chain, State, Training, chain_of, train_toget
 from limbeck.models.caching import Timed, plain
 from limbeck.models.descent import weighted_targets
 from limbeck.models.device import CPU
+from limbeck.models.heads import LOSS_OF
 from limbeck.models.jobs import Refit
 from limbeck.models.pool import failed, one_core
 from limbeck.models.schedule import BatchSchedule
@@ -75,6 +76,8 @@ def _kind(job: Any, classes: int) -> Hashable | None:
         return None
     model, recipe = job.model, job.recipe or job.model.recipe
     if recipe.augmentation != "none" or recipe.patience is not None:
+        return None
+    if "binary-cross-entropy" in (recipe.loss, LOSS_OF.get(model.task)):  # torch rounds it by the position of a value
         return None
     if job.start is None and model.task == "multiclass" and only_class(job.targets) is not None:
         return None

@@ -35,6 +35,12 @@ def changed(number: int, layer: nn.Module) -> nn.Sequential:
     return network
 
 
+def hooked(network: nn.Module) -> nn.Module:
+    """A network whose user looks at what its layers compute."""
+    next(network.children()).register_forward_hook(lambda *given: None)
+    return network
+
+
 def test_fedkts_network_is_taken() -> None:
     assert shape_of(cnn((1, 28, 28), 10), (1, 28, 28)) == Shape(1, 28, 28, 5, 6, 16, 120, 84, 10)
     assert shape_of(cnn((1, 24, 20), 3), (1, 24, 20)) is not None
@@ -53,6 +59,7 @@ def test_fedkts_network_is_taken() -> None:
         changed(2, nn.Tanh()),
         changed(8, nn.Linear(256, 1000)),
         changed(8, nn.Linear(256, 120).requires_grad_(False)),
+        hooked(cnn((1, 28, 28), 10)),
         nn.Sequential(*cnn((1, 28, 28), 10).children(), nn.ReLU()),
         nn.Sequential(Normalize(0.5, 0.5), nn.Flatten(), nn.Linear(784, 10)),
         resnet_8((1, 28, 28), 10),

@@ -10,7 +10,7 @@ import weakref
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -24,14 +24,14 @@ from limbeck.errors import LimbeckError, LimbeckWarning
 from limbeck.models.caching import CachingTrainer
 from limbeck.models.device import Device
 from limbeck.models.jobs import Fit, FitAndVote, Refit
-from limbeck.models.named import model_from
+from limbeck.models.named import NETWORKS, TEXT_NETWORKS, model_from
 from limbeck.models.onnx import PackedModel
 from limbeck.models.pool import PoolTrainer
 from limbeck.models.sequential import SequentialTrainer
 from limbeck.models.stacked.checkpoint import Checkpoints
 from limbeck.models.stacked.cuda import CudaError
 from limbeck.models.stacked.lenet import LeNetStack
-from limbeck.models.stacked.trainer import StackedTrainer, StackGroup, StackMember, useful_depth
+from limbeck.models.stacked.trainer import StackedTrainer, StackGroup, StackMember, useful_depth, values_of
 from limbeck.models.torch import FittedTorch, TorchModel
 from limbeck.protocol.learning import Failure, FitError, Guarded
 from limbeck.protocol.recipe import Recipe
@@ -518,3 +518,25 @@ def test_compiling_pays_for_long_trainings(compiling: Any, steps: int, rows: int
     job = fits()[0]
     group = StackGroup("any", [StackMember(0, job, 0, False, False)], 10)
     assert stacked(compiling=compiling)._compiles(group, steps, rows) is expected
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, *TEXT_NETWORKS])
+def test_values_of_every_network_are_counted(name: str) -> None:
+    row = {"text-cnn": (12,), "bag-of-embeddings": (12,), "torch-mlp": (6,)}.get(name, (32, 32))
+    model = model_from({"name": name})
+    assert isinstance(model, TorchModel)
+    assert values_of(model.started(row, 10), row) > 0
+
+
+def test_networks_whose_layers_give_no_tensor_are_not_compiled_but_trained() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.last = nn.LSTM(8, 4, batch_first=True), nn.Linear(4, 10)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return cast(torch.Tensor, self.last(self.lstm(x.unflatten(1, (8, 8)))[0][:, -1]))
+
+    assert values_of(Recurrent(), (64,)) == 10
+    broken = StackGroup("any", [StackMember(0, Fit(TorchModel(lambda *given: None), X, Y), 0, False, False)], 10)  # type: ignore[arg-type]
+    assert not stacked()._compiles(broken, 10**9, 10**9)

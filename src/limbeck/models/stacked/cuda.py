@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from limbeck.errors import LimbeckError
+
 MAX_DYNAMIC_SHARED_MEMORY = 8  # of the driver's attributes of a function
 
 
-class CudaError(RuntimeError):
+class CudaError(LimbeckError):
     """A call of the CUDA driver or of its compiler failed."""
 
 

@@ -134,6 +134,8 @@ def shape_of(network: nn.Module, row: tuple[int, ...]) -> Shape | None:
     convolutions, pools, dense = (layers[1], layers[4]), (layers[3], layers[6]), (layers[8], layers[10], layers[12])
     plain = all(map(_is_plain, convolutions)) and all(map(_halves, pools)) and layers[7].start_dim == 1
     trained = all(weight.requires_grad for weight in network.parameters())
+    plain = plain and not any(layer._forward_hooks or layer._forward_pre_hooks for layer in network.modules())
+    plain = plain and len(list(network.parameters())) == 2 * (len(convolutions) + len(dense))  # none is shared
     if not plain or not trained or any(layer.bias is None for layer in (*convolutions, *dense)):
         return None
     sizes = (convolutions[0].out_channels, convolutions[1].out_channels, *(layer.out_features for layer in dense))

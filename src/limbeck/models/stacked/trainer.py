@@ -217,8 +217,11 @@ class StackedTrainer:
         """Whether the steps of a stack are compiled; `auto` compares what this takes and saves, by their length."""
         if self.compiling != "auto":
             return self.compiling == "always"
-        with alone(0):
-            values = values_of(group.model.started(group.row, group.classes), group.row)
+        try:
+            with alone(0):
+                values = values_of(group.model.started(group.row, group.classes), group.row)
+        except Exception:  # a user's network that cannot be made is reported when it is trained
+            return False
         return steps * (SAVED[0] + SAVED[1] * rows * values) > COMPILING
 
     def _try(
@@ -388,7 +391,7 @@ def values_of(network: nn.Module, row: tuple[int, ...]) -> int:
     Returns
     -------
     int
-        The number; what a network computes outside of its layers is not counted.
+        The number; what a network computes outside of its layers is not counted, nor what is not one tensor.
 
     Examples
     --------
@@ -397,7 +400,11 @@ def values_of(network: nn.Module, row: tuple[int, ...]) -> int:
     """
     counts: list[int] = []
     layers = [part for part in network.modules() if next(part.children(), None) is None]
-    hooks = [layer.register_forward_hook(lambda _, __, found: counts.append(found.numel())) for layer in layers]
+
+    def count(layer: nn.Module, given: Any, found: Any) -> None:
+        counts.append(found.numel() if isinstance(found, torch.Tensor) else 0)
+
+    hooks = [layer.register_forward_hook(count) for layer in layers]
     with torch.no_grad():
         network.eval()(channels_first(torch.zeros(1, *row)))
     for hook in hooks:
