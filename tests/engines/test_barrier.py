@@ -108,7 +108,7 @@ def test_an_interrupt_ends_every_task() -> None:
 
     def task() -> None:
         try:
-            barrier.run([1], 2, [0])  # type: ignore[list-item]
+            barrier.run([1], 2, [0])  # type: ignore[arg-type]
         finally:
             ended.append(1)
 
