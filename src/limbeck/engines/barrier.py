@@ -12,6 +12,7 @@ from limbeck.protocol.learning import FitError, Job, Trainer
 
 T = TypeVar("T")
 MAX_THREADS = 2**16
+STOPPED = "the run was stopped"
 
 
 class AbandonedError(LimbeckError):
@@ -57,6 +58,8 @@ class JobBarrier:
         """Hand in jobs from a party's thread and wait for their results."""
         order = _Order(jobs, classes, seeds)
         with self._news:
+            if self._failed:
+                raise AbandonedError(STOPPED)
             self._orders.append(order)
             self._wake()
         return order.results.result()
@@ -132,6 +135,7 @@ class JobBarrier:
     def _abandon(self) -> None:
         """Wake the threads that still wait; nothing is trained from now on."""
         with self._news:
+            self._failed = True
             while self._busy:
                 _stop(self._orders)
                 self._orders = []
@@ -142,4 +146,4 @@ def _stop(orders: Sequence[_Order]) -> None:
     """Abandon orders without results."""
     for order in orders:
         if not order.results.done():
-            order.results.set_exception(AbandonedError("the run was stopped"))
+            order.results.set_exception(AbandonedError(STOPPED))
