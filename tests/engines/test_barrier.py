@@ -83,7 +83,20 @@ def test_when_a_party_refuses_nobody_trains() -> None:
     assert [type(result) for result in results] == [AbandonedError, ValueError, AbandonedError]
 
 
-def test_an_interrupt_ends_every_thread() -> None:
+def test_threads_serve_all_requests_and_end_with_the_barrier() -> None:
+    barrier = JobBarrier(Counting())
+    before = set(threading.enumerate())
+    for _ in range(20):
+        assert barrier.together([party(barrier, [1]) for _ in range(4)]) == [[2]] * 4
+    threads = set(threading.enumerate()) - before
+    assert 4 <= len(threads) <= 8  # one for each party, and as many again if those were not back yet
+    del barrier
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_an_interrupt_ends_every_task() -> None:
     class Interrupted:
         description: ClassVar[dict[str, Any]] = {}
 
@@ -91,7 +104,15 @@ def test_an_interrupt_ends_every_thread() -> None:
             raise KeyboardInterrupt
 
     barrier = JobBarrier(Interrupted())
-    before = threading.active_count()
+    ended: list[int] = []
+
+    def task() -> None:
+        with pytest.raises(AbandonedError):
+            barrier.run([1], 2, [0])  # type: ignore[arg-type]
+        with pytest.raises(AbandonedError):  # not even a task that goes on waits
+            barrier.run([1], 2, [0])  # type: ignore[arg-type]
+        ended.append(1)
+
     with pytest.raises(KeyboardInterrupt):
-        barrier.together([party(barrier, [1], [2]) for _ in range(4)])
-    assert threading.active_count() == before
+        barrier.together([task] * 4)
+    assert len(ended) == 4

@@ -226,22 +226,22 @@ class _Values:
 
     def read(self) -> None:
         """Give each training its weights and moments."""
+        weights, moments = self._by_name(self.weights), self._by_name(self.first, "#0")
+        if self.recipe.optimizer == "adam":
+            moments |= self._by_name(self.second, "#1")
         for number, (training, taken) in enumerate(zip(self.trainings, self.taken, strict=True)):
-            training.state = self._of(self.weights, number)
+            training.state = {name: every[number] for name, every in weights.items()}
             if training.moments is not None:
-                training.moments = self._of(self.first, number, "#0")
-                if self.recipe.optimizer == "adam":
-                    training.moments |= self._of(self.second, number, "#1")
+                training.moments = {name: every[number] for name, every in moments.items()}
                 training.moments[STEP_COUNT] = torch.tensor([taken + training.schedule.total])
 
-    def _of(self, values: Tensor, number: int, suffix: str = "") -> State:
-        """Copies of a network's values by name."""
+    def _by_name(self, values: Tensor, suffix: str = "") -> State:
+        """Values of all networks by name; those of one network lie together."""
         found = {}
-        matrices = self.chain.matrices(values[number : number + 1])
-        for (weight, bias, _, _), matrix in zip(self.chain.layers, matrices, strict=True):
-            found[weight + suffix] = matrix[0, :, :-1].clone()
+        for (weight, bias, _, _), matrix in zip(self.chain.layers, self.chain.matrices(values), strict=True):
+            found[weight + suffix] = matrix[:, :, :-1].contiguous()
             if bias is not None:
-                found[bias + suffix] = matrix[0, :, -1].clone()
+                found[bias + suffix] = matrix[:, :, -1].contiguous()
         return found
 
 

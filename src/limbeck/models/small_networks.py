@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from safetensors.torch import load, save
+from safetensors.numpy import save
+from safetensors.torch import load
 
 from limbeck.errors import LimbeckError
 from limbeck.models.batched import Chain, State, Training, chain_of, train_together
@@ -155,7 +156,8 @@ class _Group:
         try:
             check_finite(training.state.values())
             if isinstance(fit, Refit):
-                return save(training.state | (training.moments or {}))
+                every = training.state | (training.moments or {})
+                return save({name: values.numpy() for name, values in every.items()})
             with alone(0):
                 network = fit.model.started(fit.rows.shape[1:], self.classes)
             given = (training.state, fit.rows.shape[1:], self.classes, training.moments)

@@ -187,9 +187,9 @@ class LedgerStore:
                 if drawn is None and noisy is not None:
                     drawn = self._drawn(row, noisy())
                     new.append(drawn)
-                self._store.append(new)
+                new = self._store.append(new)
             if new:
-                self._store.keep_head()
+                self._store.committed(new)
         return known is not None, None if drawn is None or drawn.drawn is None else load(drawn.drawn)["drawn"]
 
     def _recorded(self, row: Release) -> Entry | None:

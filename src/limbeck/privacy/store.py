@@ -5,7 +5,8 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,12 @@ class LedgerFile:
         return found
 
     def catch_up(self) -> Contents:
-        """Verify the entries that other programs have appended; raise if an entry that was verified before changed."""
+        """Verify the entries that other programs have appended; raise if an entry that was verified before changed.
+
+        No other program has a database in memory.
+        """
+        if self.path is None:
+            return self.contents
         with self._database_errors("cannot be read"):
             number, digest = self.contents.head
             if number and self.execute("SELECT digest FROM entries WHERE id = ?", number) != [(digest,)]:
@@ -120,21 +126,25 @@ class LedgerFile:
             return entry
         raise missing(self.where, number)
 
-    def append(self, new: Sequence[Entry]) -> None:
-        """Chain new entries to the last one, and write them."""
+    def append(self, new: Sequence[Entry]) -> list[Entry]:
+        """Chain new entries to the last one, write them, and return them."""
         last, digest = self.contents.head
+        chained = []
         for number, entry in enumerate(new, last + 1):
             numbered = replace(entry, id=number)
             digest = numbered.digest_after(digest)
-            values = astuple(replace(numbered, digest=digest))
+            chained.append(replace(numbered, digest=digest))
+            values = attrgetter(*COLUMNS.split(", "))(chained[-1])  # `astuple` would copy each value
             self.execute(f"INSERT INTO entries ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *values)
         last += len(new)
         if new and self.execute("SELECT digest FROM entries WHERE id = ?", last) != [(digest,)]:
             raise LimbeckError(f"{self.where} does not take entry {last}; restore the ledger from a copy")
+        return chained
 
-    def keep_head(self) -> None:
+    def committed(self, new: Sequence[Entry]) -> None:
         """Write the head to its own file, after the commit. Other programs wait, so that the head never goes back."""
         if self.path is None:
+            self.contents.take(new)
             return
         with self.alone():
             write_head(self.path, self.catch_up().head)

@@ -1,6 +1,7 @@
 """Messages as bytes: safetensors, compressed with Zstandard where that helps. Nothing is pickled."""
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
@@ -20,6 +21,16 @@ UNREADABLE = (
     *(SafetensorError, zstandard.ZstdError, KeyError, ValueError, TypeError, OverflowError, AttributeError),
     *(IndexError, RecursionError, MemoryError),
 )
+
+
+class _Zstd(threading.local):
+    """One compressor for each thread: making one takes longer than compressing a small message."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor()
+
+
+_zstd = _Zstd()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,7 @@ def encode(message: Message, header: Header) -> bytes:
             scalars[field.name] = value
     about = {"kind": kind_of(type(message)), "turn": header.turn, "public": header.public, "scalars": scalars}
     raw = save(tensors, {"limbeck": json.dumps(about, sort_keys=True)})
-    packed = zstandard.ZstdCompressor().compress(raw)
+    packed = _zstd.compressor.compress(raw)
     return packed if len(packed) < len(raw) else raw
 
 

@@ -222,7 +222,11 @@ def release_row(
         unit=mechanism.unit,
         adjacency=mechanism.adjacency,
         observer=observer,
-        **asdict(asked),
+        queries=asked.queries,
+        classes=asked.classes,
+        voters=asked.voters,
+        abstentions=asked.abstentions,
+        noise=asked.noise,
     )
 
 
