@@ -54,7 +54,7 @@ wheel: .venv/.dev  ## Build the sdist and the wheel into dist/, and try the whee
 	cd build && venv/$(SCRIPTS)/limbeck demo
 
 bench: .venv/.full  ## Measure ratios side by side, in less than 15 minutes; needs data sets in LIMBECK_DATA
-	$(BIN)/python benchmarks/bench.py run
+	$(BIN)/python benchmarks/run_all.py run
 
 clean:  ## Remove .venv, build/ and dist/
 	rm -rf .venv build dist

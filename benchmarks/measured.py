@@ -1,7 +1,7 @@
 """What a benchmark measures: values beside others of the same run.
 
 A benchmark is a script with a function `measure`, which yields rows, and ends with `show(measure)`. Run alone, it
-prints its rows. With `--json FILE` it also writes them, which `benchmarks/bench.py` collects.
+prints its rows. With `--json FILE` it also writes them, which `benchmarks/run_all.py` collects.
 """
 
 import argparse

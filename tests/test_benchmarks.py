@@ -16,14 +16,14 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(FOLDER))
-    yield importlib.import_module("bench")
-    for name in ("bench", "measured"):
+    yield importlib.import_module("run_all")
+    for name in ("run_all", "measured"):
         sys.modules.pop(name, None)
 
 
 def test_the_page_is_made_from_the_stored_measurements(runner: ModuleType) -> None:
     page = (FOLDER / "README.md").read_text()
-    assert page == runner.page(page), "run: python benchmarks/bench.py page"
+    assert page == runner.page(page), "run: python benchmarks/run_all.py page"
 
 
 def test_every_script_that_is_run_exists_and_has_stored_rows(runner: ModuleType) -> None:

@@ -72,6 +72,6 @@ def test_networks_are_known_by_their_names() -> None:
     assert not has_networks({"model": {"name": "svm"}})
 
 
-def test_the_line_is_one_line_whatever_the_file_says() -> None:
+def test_the_line_is_one_line_for_any_file() -> None:
     line = headline(Path("e.toml"), {"data": {"name": "\u001b[31mred\nnewline\u202e"}, "model": []})
     assert line == "e.toml: a method that suits it on ?[31mred?newline?"

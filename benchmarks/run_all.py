@@ -1,7 +1,7 @@
 """Run the benchmarks, store what they measure, and write it into README.md.
 
-LIMBECK_DATA=... python benchmarks/bench.py run     what this machine can measure, into measured_cpu.json or _gpu.json
-python benchmarks/bench.py page                     README.md from both files
+LIMBECK_DATA=... python benchmarks/run_all.py run     what this machine can measure, into measured_cpu.json or _gpu.json
+python benchmarks/run_all.py page                     README.md from both files
 """
 
 import argparse
