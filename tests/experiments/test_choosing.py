@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 import limbeck as lb
+from limbeck.errors import LimbeckError
 from limbeck.experiments.choosing import with_algorithm
+from limbeck.experiments.config import Experiment, check_table
 from limbeck.experiments.plan import plan
 
 DATA: dict[str, Any] = {"data": {"name": "iris", "parties": 2, "public": 40, "test": 0.2}}
@@ -34,6 +36,24 @@ def test_it_depends_on_the_level_or_on_the_models(table: dict[str, Any], chosen:
     found, notes = with_algorithm(table)
     assert found["algorithm"]["name"] == chosen
     assert bool(notes) == ("name" not in table.get("algorithm", {}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"party": 5}, "party"),
+        ({"model": {"name": {"a": 1}}}, "model"),
+        ({"model": 5}, "model"),
+        ({"algorithm": 5}, "algorithm"),
+        ({"algorithm": {"privacy": {"level": {"a": 1}}}}, "level"),
+        ({"algorithm": {"privacy": 5}}, "privacy"),
+        ({"party": [{"index": 0, "model": {"name": ["cnn"]}}]}, "party"),
+    ],
+)
+def test_a_value_of_another_type_is_named(changes: dict[str, Any], key: str) -> None:
+    table, _ = with_algorithm({**DATA, **changes})
+    with pytest.raises(LimbeckError, match=rf"^x\.toml: [^\n]*{key}[^\n]*$"):
+        check_table(Experiment, table, "x.toml")
 
 
 @pytest.mark.slow

@@ -1,10 +1,14 @@
 """Running sums of votes against sums of all votes at once."""
 
+import re
+import tempfile
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from limbeck.errors import LimbeckError
 from limbeck.knowledge import vote_sums, votes
 from limbeck.knowledge.scores import contrast_weights
 from limbeck.knowledge.vote_sums import StoredVotes, mean_vote
@@ -41,6 +45,22 @@ def test_a_sum_has_the_same_bits_as_that_of_all_votes_at_once(
         found = stored.sum(weights)
     plain = (weights[:, None] * np.stack([soft_vote(vote) for vote in given])).sum(axis=0)
     assert np.array_equal(found, plain)
+
+
+def test_a_full_temporary_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system refuses to write more than 100 bytes to a file."""
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(vote_sums, "IN_MEMORY", 64)
+    stored = StoredVotes(10, 2)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(
+            LimbeckError, match=f"folder {re.escape(tempfile.gettempdir())}: .*; free space there, or set"
+        ):
+            stored.add(np.ones((10, 2)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @given(sizes, blocks, st.sampled_from([soft_vote, shares_voted]), st.integers(0, 3))

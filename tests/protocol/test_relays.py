@@ -119,6 +119,12 @@ def test_sums_on_the_grid_are_exact_in_every_order(parties: int, sigma: float, l
         (FedRidge(privacy=Privacy("L1", epsilon=8.0)), (2,), "relays: they would see sums, which is declared for the"),
         (lb.FedVote(), (2,), "relays: they would see class counts, which is declared for the server only"),
         (lb.FedKT(privacy=L2), (2,), "relays: they would see students, which is declared for the server only"),
+        (FedRidge(privacy=L2), (2, 0), r"relays = \(2, 0\): levels are whole numbers of at least 1"),
+        (FedRidge(privacy=L2), (0,), "levels are whole numbers of at least 1"),
+        (FedRidge(privacy=L2), (-1,), "levels are whole numbers of at least 1"),
+        (FedRidge(privacy=L2), (2.0,), "levels are whole numbers of at least 1"),
+        (FedRidge(privacy=L2), ("2",), "levels are whole numbers of at least 1"),
+        (FedRidge(privacy=L2), 2, "levels are whole numbers of at least 1"),
         (FedRidge(privacy=L2), (3, 2), "relays: 3 relays cannot be divided equally among 2 above them"),
     ],
 )

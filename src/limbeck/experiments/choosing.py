@@ -39,7 +39,7 @@ def with_algorithm(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]
         chosen["privacy"] = privacy = {**privacy, "level": "L2"}
         why = "there is an epsilon, and no level: L2"
     level = privacy.get("level") if isinstance(privacy, Mapping) else None
-    if level in BY_LEVEL:
+    if level in list(BY_LEVEL):  # it may be unhashable
         numbers = _learns_numbers(table)
         why = why or f"privacy.level is {level}" + " and the target is a number" * numbers
         name = "fedridge" if numbers else BY_LEVEL[level]
@@ -55,11 +55,13 @@ def _learns_numbers(table: Mapping[str, Any]) -> bool:
 
 
 def _by_models(table: Mapping[str, Any]) -> tuple[str, str]:
-    own = [party["model"] for party in table.get("party", []) if isinstance(party, Mapping) and "model" in party]
+    parties = table.get("party")
+    parties = parties if isinstance(parties, list) else []
+    own = [party["model"] for party in parties if isinstance(party, Mapping) and "model" in party]
     models = [*([table["model"]] if "model" in table else []), *own]
     if not models:
         return "fedridge", "no model is named"
-    known = {*NETWORKS, *PRESETS, *TEXT_NETWORKS}
+    known = [*NETWORKS, *PRESETS, *TEXT_NETWORKS]  # a name may be unhashable
     networks = all(isinstance(each, Mapping) and each.get("name") in known for each in models)
     if networks and any(each != models[0] for each in models):
         return "fedmd", "the parties have different networks"

@@ -1,12 +1,13 @@
 """Sums of many parties' soft votes, in blocks of rows."""
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import numpy as np
 
+from limbeck.errors import LimbeckError
 from limbeck.knowledge.votes import blocks_of_rows, soft_vote
 from limbeck.protocol.rows import Array
 
@@ -14,7 +15,7 @@ IN_MEMORY = 2**30  # bytes of votes; more of them lie in a temporary file
 
 
 def _file() -> Any:
-    return SpooledTemporaryFile(IN_MEMORY)
+    return tempfile.SpooledTemporaryFile(IN_MEMORY)
 
 
 @dataclass(slots=True)
@@ -43,7 +44,14 @@ class StoredVotes:
     def add(self, votes: Array) -> None:
         """Store the votes of the next party, of shape (rows, classes)."""
         self._parties.append((self._file.seek(0, 2), votes.dtype))
-        self._file.write(np.ascontiguousarray(votes).data.cast("B"))
+        try:
+            self._file.write(np.ascontiguousarray(votes).data.cast("B"))
+            self._file.flush()
+        except OSError as error:
+            raise LimbeckError(
+                f"cannot store votes in the temporary folder {tempfile.tempdir or ''}: {error.strerror or error}; free "
+                "space there, or set TMPDIR to a folder with more"
+            ) from error
 
     def sum(self, weights: Array) -> Array:
         """Sum of all parties' soft votes.

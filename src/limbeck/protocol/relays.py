@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
+from numbers import Integral
 from typing import Any, Generic, TypeVar
 
-from limbeck.errors import LimbeckError
+from limbeck.errors import LimbeckError, shown
 from limbeck.protocol.disclosures import Disclosure
 from limbeck.protocol.messages import Acknowledgement, Reply, Request
 from limbeck.protocol.parties import Parties, Replies
@@ -71,7 +72,7 @@ class ThroughRelays:
     Raises
     ------
     LimbeckError
-        If a relay would see what not everybody may see.
+        If a level is no whole number of at least 1, or a relay would see what not everybody may see.
     """
 
     parties: Parties
@@ -79,6 +80,9 @@ class ThroughRelays:
     disclosures: Sequence[Disclosure]
 
     def __post_init__(self) -> None:
+        levels = self.levels if isinstance(self.levels, Sequence) else [None]
+        if not all(isinstance(each, Integral) and each >= 1 for each in levels):
+            raise LimbeckError(f"relays = {shown(self.levels)}: levels are whole numbers of at least 1")
         for each in self.disclosures:
             if each.origin == "party" and each.observer != "public":
                 raise LimbeckError(

@@ -1,5 +1,6 @@
 """Real clusters of several processes: workers that are killed, data that goes once, and errors in one line."""
 
+import http.server
 import os
 import shutil
 import socket
@@ -192,7 +193,8 @@ def test_a_scheduler_without_workers_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "address", ["dask:8786", "dask://", "dask://here", "spark://here:1", "ray://here:x", "dask://a:0"]
+    "address",
+    ["dask:8786", "dask://", "dask://here", "spark://here:1", "ray://here:x", "dask://a:0", "dask://here:８７８６"],
 )
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with (
@@ -211,6 +213,46 @@ def test_an_address_where_nobody_answers_is_refused(kind: str) -> None:
             pytest.raises(LimbeckError, match=f"cluster {address}: nobody answers: Connection refused"),
             connected(address),
         ):
+            pass
+
+
+def test_a_host_that_is_no_name_is_refused() -> None:
+    with pytest.raises(LimbeckError, match=r"cluster dask://\.\.:80: nobody answers"), connected("dask://..:80"):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_another_program_than_the_cluster_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A web server, which answers each of them with an error page of HTTP."""
+    monkeypatch.setattr(pytest.importorskip(f"limbeck.models.clusters.on_{kind}"), "ANSWERING", 2.0)
+    with http.server.ThreadingHTTPServer((HERE, 0), http.server.BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"{kind}://{HERE}:{server.server_port}"
+        with (
+            pytest.raises(LimbeckError, match=rf"^cluster {address}: no (Dask scheduler|Ray) answers.*$"),
+            connected(address),
+        ):
+            pass
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [("{here}", r"auto \(found {here}\): nobody answers: Connection refused"), ("local", "it must be HOST:PORT")],
+)
+def test_the_address_of_a_killed_ray_is_refused(
+    found: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = pytest.importorskip("ray._private.services")
+    monkeypatch.setattr(services, "find_gcs_addresses", set)  # whatever else runs on this machine
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with socket.socket() as bound:
+        bound.bind((HERE, 0))
+        here = f"{HERE}:{bound.getsockname()[1]}"
+        (tmp_path / "ray").mkdir()
+        (tmp_path / "ray" / "ray_current_cluster").write_text(found.format(here=here))
+        with pytest.raises(LimbeckError, match=message.format(here=here)), connected("ray://auto"):
             pass
 
 

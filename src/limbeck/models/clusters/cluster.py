@@ -1,6 +1,7 @@
 """What Dask and Ray have in common: workers run tasks, and a large value goes to each worker once."""
 
 import pickle
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -11,6 +12,7 @@ from limbeck.errors import LimbeckError
 from limbeck.models.clusters.packing import Known, packed
 from limbeck.models.clusters.trainer import ClusterError
 
+ANSWERING = 10.0  # seconds until a connection must be there
 AHEAD = 2  # tasks for each worker that are submitted: the next one is there when a task ends
 UNUSED = 8  # calls of `run` after which a stored value that no task used is released
 PATIENCE = 30.0  # seconds without any worker until a run stops
@@ -116,3 +118,27 @@ class Cluster(ABC):
     def _release(self) -> None:
         for key in [key for key, call in self._used.items() if self._calls - call >= UNUSED]:
             del self._used[key], self._stored[key]
+
+
+def check_answers(address: str, host: str, port: int) -> None:
+    """Raise if nobody listens at a port.
+
+    Parameters
+    ----------
+    address : str
+        Address of the cluster, for the message.
+    host : str
+        Host; an address of IPv6 in brackets.
+    port : int
+        Port.
+
+    Raises
+    ------
+    LimbeckError
+        With the reason.
+    """
+    try:
+        socket.create_connection((host.strip("[]"), port), timeout=ANSWERING).close()
+    except (OSError, UnicodeError) as error:  # UnicodeError: no valid name of a host
+        reason = getattr(error, "strerror", None) or error
+        raise LimbeckError(f"cluster {address}: nobody answers: {reason}") from error

@@ -1,18 +1,16 @@
 """Connections to clusters, by their addresses."""
 
 import re
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
 from limbeck.errors import LimbeckError, missing_extra
-from limbeck.models.clusters.cluster import Cluster
+from limbeck.models.clusters.cluster import Cluster, check_answers
 from limbeck.models.clusters.same_versions import check_versions
 
-ADDRESS = re.compile(r"(dask|ray)://(?:([\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5}))")
+ADDRESS = re.compile(r"(dask|ray)://(?:([\w.-]+|\[[0-9a-fA-F:]+\]):([0-9]{1,5}))")
 HERE = "ray://auto"
-ANSWERING = 10.0  # seconds
 LIBRARIES = {"dask": "distributed", "ray": "ray"}
 
 
@@ -62,7 +60,7 @@ def _connect(address: str) -> Cluster:
     if find_spec(LIBRARIES[kind]) is None:
         raise missing_extra(f"a {kind.capitalize()} cluster", "cluster")
     if port:
-        _check_answers(address, host, port)
+        check_answers(address, host, port)
     if kind == "dask":
         from limbeck.models.clusters.on_dask import DaskCluster
 
@@ -79,10 +77,3 @@ def _parts(address: str) -> tuple[str, str, int]:
     if match is None or not 0 < int(match[3]) < 2**16:
         raise LimbeckError(f"cluster {address!r}: write dask://HOST:PORT, ray://HOST:PORT or {HERE}")
     return match[1], match[2], int(match[3])
-
-
-def _check_answers(address: str, host: str, port: int) -> None:
-    try:
-        socket.create_connection((host.strip("[]"), port), timeout=ANSWERING).close()
-    except OSError as error:
-        raise LimbeckError(f"cluster {address}: nobody answers: {error.strerror or error}") from error

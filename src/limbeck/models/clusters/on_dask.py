@@ -1,20 +1,22 @@
 """Tasks on a Dask cluster."""
 
+import asyncio
 import logging
 import queue
 import time
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import dask
 from distributed import Client, Future, KilledWorker
 from distributed.client import FutureCancelledError
+from distributed.comm import connect
+from distributed.security import Security
 
-from limbeck.models.clusters.cluster import KILLED, NO_WORKER, PATIENCE, POLL, Cluster
+from limbeck.models.clusters.cluster import ANSWERING, KILLED, NO_WORKER, PATIENCE, POLL, Cluster
 from limbeck.models.clusters.packing import run_packed
 from limbeck.models.clusters.same_versions import is_other_python, probe
-
-CONNECTING = 10.0  # seconds
 
 
 class DaskCluster(Cluster):
@@ -39,9 +41,12 @@ class DaskCluster(Cluster):
         for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # what concerns a run is raised
         try:
-            self._client = Client(address.replace("dask", protocol, 1), timeout=CONNECTING, set_as_default=False)
-        except (OSError, TypeError, ValueError) as error:
-            raise self.stopped(f"no Dask scheduler answers: {error}") from error
+            where = address.replace("dask", protocol, 1)
+            _check_is_dask(where)
+            self._client = Client(where, timeout=ANSWERING, set_as_default=False)
+        except Exception as error:  # whatever listens there may send anything
+            reason = str(error) or f"nothing within {ANSWERING:.0f} s"
+            raise self.stopped(f"no Dask scheduler answers: {reason}") from error
         try:
             self._client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError as error:
@@ -101,6 +106,17 @@ class DaskCluster(Cluster):
 
     def _cancel(self, handles: Collection[Any]) -> None:
         self._client.cancel(list(handles))
+
+
+def _check_is_dask(where: str) -> None:
+    """Raise in time if what listens does not greet as Dask does; a `Client` would wait for ever."""
+
+    async def greet() -> None:
+        greeted = connect(where, timeout=ANSWERING, **Security().get_connection_args("client"))
+        (await asyncio.wait_for(greeted, ANSWERING)).abort()
+
+    with ThreadPoolExecutor(1) as thread:  # the caller's thread may have a loop, as in a notebook
+        thread.submit(asyncio.run, greet()).result()
 
 
 def _same(value: Any) -> Any:

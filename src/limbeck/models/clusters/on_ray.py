@@ -5,11 +5,14 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import grpc  # type: ignore[import-untyped]
 import ray
+from ray._private.grpc_utils import init_grpc_channel  # with Ray's certificates and token
+from ray._private.services import get_ray_address_from_environment
 from ray.exceptions import RayTaskError, WorkerCrashedError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from limbeck.models.clusters.cluster import KILLED, NO_WORKER, PATIENCE, POLL, Cluster
+from limbeck.models.clusters.cluster import ANSWERING, KILLED, NO_WORKER, PATIENCE, POLL, Cluster, check_answers
 from limbeck.models.clusters.packing import run_packed
 from limbeck.models.clusters.same_versions import probe
 
@@ -34,14 +37,39 @@ class RayCluster(Cluster):
         self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(run_packed)
 
     def _connect(self) -> None:
-        where = "auto" if self.address == "ray://auto" else self.address
+        where = self.address
+        if where == "ray://auto":
+            where = self._found_here()
+        self._check_is_ray(where.removeprefix("ray://"))
         for left in reversed(range(TRIES)):
             try:
                 ray.init(where, log_to_driver=False, logging_level=logging.CRITICAL)
                 return
             except (ConnectionError, RuntimeError, ValueError) as error:
-                if where == "auto" or not left:
+                if self.address == "ray://auto" or not left:
                     raise self.stopped(f"cannot connect to Ray: {error}") from error
+
+    def _found_here(self) -> str:
+        """Return the address of the cluster of this machine; the file that holds it may be of one that was killed."""
+        try:
+            where: str = get_ray_address_from_environment("auto", None)
+        except ConnectionError as error:
+            raise self.stopped(str(error)) from error
+        host, _, port = where.removeprefix("ray://").rpartition(":")
+        if not (host and port.isdecimal()):
+            raise self.stopped(f"RAY_ADDRESS or Ray's file of its address says {where!r}; it must be HOST:PORT")
+        check_answers(f"{self.address} (found {where})", host, int(port))
+        return where
+
+    def _check_is_ray(self, where: str) -> None:
+        """Raise in time if no server of gRPC, as Ray's are, listens; `ray.init` would try for minutes."""
+        with init_grpc_channel(where) as channel:
+            try:
+                grpc.channel_ready_future(channel).result(timeout=ANSWERING)
+            except grpc.FutureTimeoutError as error:
+                raise self.stopped(
+                    f"no Ray answers at {where} within {ANSWERING:.0f} s; is it another program?"
+                ) from error
 
     @property
     def width(self) -> int:
