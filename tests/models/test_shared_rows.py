@@ -15,10 +15,12 @@ from limbeck.models.named import model_from
 from limbeck.models.pool import PoolTrainer
 from limbeck.models.shared_rows import SharedRows
 from limbeck.protocol.learning import Guarded
+from limbeck.protocol.rows import Rows
 
 PROGRAM = """
 import os, sys
 import numpy as np
+from limbeck.protocol.rows import Rows
 from limbeck.models.shared_rows import SharedRows
 shared = SharedRows()
 rows = np.ones(2**20)
@@ -108,3 +110,15 @@ def test_a_folder_that_takes_no_files_is_named(tmp_path: Path, monkeypatch: pyte
         LimbeckError, match=r"cannot take rows for other processes .*: set the variable JOBLIB_TEMP_FOLDER"
     ):
         SharedRows().mapped(np.zeros(2**18))
+
+
+def test_rows_of_a_party_cannot_be_changed(folder: Path) -> None:
+    """So they need not be compared in each round; the arrays of the user stay as they were."""
+    x = np.zeros((2**10, 2**8))
+    rows = Rows(x, np.zeros(2**10, np.int64)).read_only
+    shared = SharedRows()
+    assert shared.mapped(rows.x) is shared.mapped(rows.x)
+    with pytest.raises(ValueError, match="read-only"):
+        rows.x[0] = 1
+    x[0] = 1
+    assert rows.weight is None

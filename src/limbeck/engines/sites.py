@@ -96,7 +96,8 @@ class RunContext:
         """
         shared = self._shared(model, trainer, ledger, secret)
         shared["private_level"] |= private_level
-        return Silo(party=number, private=rows, title=title, memory={} if memory is None else memory, **shared)
+        remembered = {} if memory is None else memory
+        return Silo(party=number, private=rows.read_only, title=title, memory=remembered, **shared)
 
     def _shared(self, model: Model, trainer: Trainer, ledger: Ledger, secret: bytes | None) -> dict[str, Any]:
         return {

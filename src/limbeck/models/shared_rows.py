@@ -54,7 +54,8 @@ class SharedRows:
 
     def mapped(self, array: Array) -> Array:
         """The array in its file, read-only."""
-        if (there := self._mapped.get(id(array))) is None or not _are_same(array, there):
+        there = self._mapped.get(id(array))
+        if there is None or (array.flags.writeable and not _are_same(array, there)):
             try:
                 file = self._new_file()
                 array.tofile(file)

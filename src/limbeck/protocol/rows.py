@@ -42,6 +42,15 @@ class Rows:
     def __getitem__(self, rows: Array | slice) -> "Rows":
         return Rows(self.x[rows], self.y[rows], None if self.weight is None else self.weight[rows])
 
+    @property
+    def read_only(self) -> "Rows":
+        """The same rows, which nobody can change through these arrays."""
+        views = [None if values is None else values.view() for values in (self.x, self.y, self.weight)]
+        for view in views:
+            if view is not None:
+                view.flags.writeable = False
+        return Rows(*views)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True, slots=True)
 class PublicRows:
